@@ -1,0 +1,1 @@
+"""The CEL environment of DRA device selectors: parse, check, cost, evaluate."""

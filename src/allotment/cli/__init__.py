@@ -1,0 +1,1 @@
+"""Screens: parse arguments, call one function of the floors below, print."""

@@ -1,0 +1,1 @@
+"""Allocation: which devices satisfy which claims on which node, and why not."""

@@ -1,0 +1,1 @@
+"""What hardware publishes: profiles of accelerators and servers turned into ResourceSlices."""

@@ -1,0 +1,1 @@
+"""Kubernetes objects as values: kinds, versions, defaults, validation, quantities and versions."""

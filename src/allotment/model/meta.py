@@ -1,0 +1,63 @@
+"""The metadata every Kubernetes object carries."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of every object value: immutable, compared by content, camelCase in JSON.
+
+    Field order is Go's, so that an encoded value reads as Kubernetes prints it. A Go pointer is ``X | None``;
+    a Go value is its zero. Both are left out when unset, as ``omitempty`` does.
+    """
+
+
+class OwnerReference(Value):
+    """An owner; the object is collected with it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Value):
+    """``metadata``. Times are RFC 3339 strings as received."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class Condition(Value):
+    """A ``metav1.Condition``."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: int = 0
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class ObjectKey(msgspec.Struct, frozen=True, order=True):
+    """Namespace and name; the namespace of a cluster-scoped object is empty."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -1,0 +1,429 @@
+"""The kinds of ``resource.k8s.io`` in their v1 shape, the hub that every other version converts to and from.
+
+Facts: Kubernetes 1.36, KEP-4381 (structured parameters), 4815 (partitions), 4816 (firstAvailable), 5007 (binding
+conditions), 5055 (taints), 5075 (consumable capacity), 5491 (list attributes). Where Go tells nil from empty and
+validation depends on it, the field is ``tuple | None``; everywhere else absent and empty are the same value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from allotment.model.meta import Condition, ObjectMeta, Value
+from allotment.model.quantity import Quantity
+from allotment.model.selection import NodeSelector
+
+GROUP = "resource.k8s.io"
+
+# --- ResourceSlice -----------------------------------------------------------------------------------------------
+
+
+class DeviceAttribute(Value):
+    """Exactly one field is set. ``version`` holds semver 2.0.0 text."""
+
+    int_: int | None = field(name="int", default=None)
+    bool_: bool | None = field(name="bool", default=None)
+    string: str | None = None
+    version: str | None = None
+    bools: tuple[bool, ...] | None = None
+    ints: tuple[int, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+
+
+class CapacityRequestPolicyRange(Value):
+    """Valid requests: ``min``, ``min + step``, … up to ``max`` (or the capacity's value)."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class CapacityRequestPolicy(Value):
+    """How much of a shareable capacity one request may consume."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Value):
+    """A capacity and, on devices that allow multiple allocations, its request policy."""
+
+    value: Quantity = Quantity.ZERO
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Value):
+    """One counter of a counter set, or the amount of it that a device consumes."""
+
+    value: Quantity = Quantity.ZERO
+
+
+class CounterSet(Value):
+    """Counters that the devices of one pool share (KEP-4815)."""
+
+    name: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceCounterConsumption(Value):
+    """What a device takes from one counter set while it is allocated."""
+
+    counter_set: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceTaint(Value):
+    """Effects: None, NoSchedule, NoExecute; an unknown effect counts as None."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeAllocatableResourceMapping(Value):
+    """How a device stands for cpu, memory or hugepages of its node (alpha in 1.36)."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: Quantity | None = None
+
+
+class Device(Value):
+    """One device; its identity is driver, pool and name."""
+
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
+
+
+class ResourcePool(Value, omit_defaults=False):
+    """The pool a slice belongs to; only the highest generation counts."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class ResourceSliceSpec(Value):
+    """Devices or shared counters of one pool, and the nodes that reach them."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    devices: tuple[Device, ...] | None = None
+    per_device_node_selection: bool | None = None
+    shared_counters: tuple[CounterSet, ...] | None = None
+
+
+class ResourceSlice(Value):
+    """What a driver publishes."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+# --- DeviceClass -------------------------------------------------------------------------------------------------
+
+
+class CELDeviceSelector(Value):
+    """A CEL expression over ``device``."""
+
+    expression: str = ""
+
+
+class DeviceSelector(Value):
+    """A selector; only CEL exists."""
+
+    cel: CELDeviceSelector | None = None
+
+
+class OpaqueDeviceConfiguration(Value):
+    """Parameters for one driver: a JSON object, opaque to Kubernetes. Unset parameters are ``None``."""
+
+    driver: str = ""
+    parameters: Any = None
+
+
+class DeviceClassConfiguration(Value):
+    """Driver parameters that every use of the class gets."""
+
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClassSpec(Value):
+    """Selectors are ANDed; a class without any matches every device."""
+
+    selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceClassConfiguration, ...] = ()
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Value):
+    """A kind of device that an administrator offers."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+# --- ResourceClaim -----------------------------------------------------------------------------------------------
+
+
+class DeviceToleration(Value):
+    """Tolerates taints; operators Exists and Equal (default); an empty key or effect matches all."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class CapacityRequirements(Value):
+    """Amounts of a device's capacities, by capacity name."""
+
+    requests: dict[str, Quantity] = {}
+
+
+class ExactDeviceRequest(Value):
+    """Devices of one class: a count of them, or all."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceSubRequest(Value):
+    """One alternative of ``firstAvailable``."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Value):
+    """Exactly one of ``exactly`` and ``firstAvailable`` is set."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(Value):
+    """Holds over the devices of the listed requests, or of all requests when none is listed."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DeviceClaimConfiguration(Value):
+    """Driver parameters for the listed requests, or for all of them."""
+
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClaim(Value):
+    """What a claim asks for."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
+
+
+class ResourceClaimSpec(Value):
+    """Immutable once created."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(Value):
+    """One device given to one request (``main`` or ``main/sub``)."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = field(name="shareID", default=None)
+    consumed_capacity: dict[str, Quantity] = {}
+
+
+class DeviceAllocationConfiguration(Value):
+    """Driver parameters that apply to an allocation; ``source`` is FromClass or FromClaim."""
+
+    source: str = ""
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceAllocationResult(Value):
+    """The devices of an allocation and the parameters for their drivers."""
+
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+
+
+class AllocationResult(Value):
+    """The answer to a claim; no node selector means every node can use it."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class ResourceClaimConsumerReference(Value):
+    """Who uses an allocated claim, normally a pod."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class NetworkDeviceData(Value):
+    """What a network driver reports of its device."""
+
+    interface_name: str = ""
+    ips: tuple[str, ...] = ()
+    hardware_address: str = ""
+
+
+class AllocatedDeviceStatus(Value):
+    """What a driver reports of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = field(name="shareID", default=None)
+    conditions: tuple[Condition, ...] = ()
+    data: Any = None
+    network_data: NetworkDeviceData | None = None
+
+
+class ResourceClaimStatus(Value):
+    """Allocated, reserved or pending; there is no phase."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ResourceClaim(Value):
+    """A request for devices, and their allocation."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class ResourceClaimTemplateSpec(Value):
+    """What each generated claim gets; only labels and annotations of the metadata may be set."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Value):
+    """One claim per pod is generated from it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+# --- DeviceTaintRule and ResourcePoolStatusRequest ---------------------------------------------------------------
+
+
+class DeviceTaintSelector(Value):
+    """Set fields are ANDed; without any, every device is selected."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Value):
+    """A rule without a selector taints nothing."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRuleStatus(Value):
+    """Progress of the eviction."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class DeviceTaintRule(Value):
+    """A taint that an administrator puts on devices, beside those of their driver."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+    status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
+
+
+class ResourcePoolStatusRequestSpec(Value):
+    """Which pools to report; ``limit`` defaults to 100."""
+
+    driver: str = ""
+    pool_name: str | None = None
+    limit: int | None = None
+
+
+class PoolStatus(Value):
+    """The devices of one pool, counted; unset figures are unknown."""
+
+    driver: str = ""
+    pool_name: str = ""
+    generation: int = 0
+    resource_slice_count: int | None = None
+    total_devices: int | None = None
+    allocated_devices: int | None = None
+    available_devices: int | None = None
+    unavailable_devices: int | None = None
+    node_name: str | None = None
+    validation_error: str | None = None
+
+
+class ResourcePoolStatusRequestStatus(Value):
+    """Written once."""
+
+    pool_count: int | None = None
+    pools: tuple[PoolStatus, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class ResourcePoolStatusRequest(Value):
+    """Asks for the state of a driver's pools (alpha in 1.36)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourcePoolStatusRequestSpec = ResourcePoolStatusRequestSpec()
+    status: ResourcePoolStatusRequestStatus | None = None

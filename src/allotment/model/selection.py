@@ -1,0 +1,26 @@
+"""Node selectors of core/v1: terms are ORed, requirements of a term are ANDed."""
+
+from __future__ import annotations
+
+from allotment.model.meta import Value
+
+
+class NodeSelectorRequirement(Value):
+    """``key operator values``; operators In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Value):
+    """All expressions (labels) and all fields (only ``metadata.name``) must hold; an empty term matches nothing."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Value):
+    """A node matches if any term does."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
