@@ -1,0 +1,164 @@
+"""CEL's static types, interned: one Python object per type, so that equality is identity.
+
+A type is a kind, a name and parameters. The names are those that ``type(x)`` prints (``google.protobuf.Timestamp``);
+overload errors use another spelling for a few (``timestamp``), see :func:`display`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Kind(IntEnum):
+    """Categories that unification tells apart."""
+
+    ERROR = 0
+    DYN = 1
+    ANY = 2
+    BOOL = 3
+    BYTES = 4
+    DOUBLE = 5
+    DURATION = 6
+    INT = 7
+    LIST = 8
+    MAP = 9
+    NULL = 10
+    OPAQUE = 11
+    STRING = 12
+    STRUCT = 13
+    TIMESTAMP = 14
+    TYPE = 15
+    PARAM = 16
+    UINT = 17
+
+
+class Type:
+    """A static type. Build it with the functions below, never directly: identity is equality.
+
+    ``closed`` is true when no type parameter occurs in it, so substitution can leave it alone. ``nullable`` marks the
+    protobuf wrapper types, to which null may be assigned.
+    """
+
+    __slots__ = ("kind", "name", "params", "closed", "nullable", "key")
+
+    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...], nullable: bool = False) -> None:
+        self.kind = kind
+        self.name = name
+        self.params = params
+        self.nullable = nullable
+        self.closed = kind is not Kind.PARAM and all(p.closed for p in params)
+        #: How the type is spelled in overload errors; type parameters are bound under this spelling.
+        self.key = _display(self)
+
+    def __str__(self) -> str:
+        """The spelling of ``outputType`` and of type errors that do not concern overloads."""
+        if self.kind is Kind.PARAM:
+            return f"<{self.name}>"
+        name = f"wrapper({self.name})" if self.nullable else self.name
+        if not self.params:
+            return name
+        return f"{name}({', '.join(str(p) for p in self.params)})"
+
+    def __repr__(self) -> str:
+        return f"Type({self})"
+
+
+_OVERLOAD_NAMES = {
+    Kind.ANY: "any",
+    Kind.DURATION: "duration",
+    Kind.ERROR: "!error!",
+    Kind.NULL: "null",
+    Kind.TIMESTAMP: "timestamp",
+}
+
+
+def _display(t: Type) -> str:
+    special = _OVERLOAD_NAMES.get(t.kind)
+    if special is not None:
+        return special
+    if not t.params:
+        return f"wrapper({t.name})" if t.nullable else t.name
+    return f"{t.name}({', '.join(p.key for p in t.params)})"
+
+
+def display(t: Type) -> str:
+    """The spelling in overload and mismatch errors: ``any``, ``null``, ``timestamp``, ``list(int)``."""
+    return t.key
+
+
+_INTERNED: dict[tuple[Kind, str, tuple[Type, ...], bool], Type] = {}
+
+
+def _intern(kind: Kind, name: str, params: tuple[Type, ...] = (), nullable: bool = False) -> Type:
+    key = (kind, name, params, nullable)
+    found = _INTERNED.get(key)
+    if found is None:
+        found = _INTERNED.setdefault(key, Type(kind, name, params, nullable))
+    return found
+
+
+ERROR = _intern(Kind.ERROR, "error")
+DYN = _intern(Kind.DYN, "dyn")
+ANY = _intern(Kind.ANY, "google.protobuf.Any")
+BOOL = _intern(Kind.BOOL, "bool")
+BYTES = _intern(Kind.BYTES, "bytes")
+DOUBLE = _intern(Kind.DOUBLE, "double")
+DURATION = _intern(Kind.DURATION, "google.protobuf.Duration")
+INT = _intern(Kind.INT, "int")
+NULL = _intern(Kind.NULL, "null_type")
+STRING = _intern(Kind.STRING, "string")
+TIMESTAMP = _intern(Kind.TIMESTAMP, "google.protobuf.Timestamp")
+UINT = _intern(Kind.UINT, "uint")
+#: ``type`` without a parameter.
+TYPE = _intern(Kind.TYPE, "type")
+
+
+def list_of(element: Type) -> Type:
+    """``list(element)``."""
+    return _intern(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """``map(key, value)``."""
+    return _intern(Kind.MAP, "map", (key, value))
+
+
+def type_of(t: Type) -> Type:
+    """The type of a type value: ``type(t)``."""
+    return _intern(Kind.TYPE, "type", (t,))
+
+
+def param(name: str) -> Type:
+    """A type parameter."""
+    return _intern(Kind.PARAM, name)
+
+
+def opaque(name: str, *params: Type) -> Type:
+    """An abstract type such as ``optional_type(T)``."""
+    return _intern(Kind.OPAQUE, name, params)
+
+
+def struct(name: str) -> Type:
+    """An object type known by name only (Kubernetes' own values, ``kubernetes.DRADevice``)."""
+    return _intern(Kind.STRUCT, name)
+
+
+def optional_of(t: Type) -> Type:
+    """``optional_type(t)``."""
+    return _intern(Kind.OPAQUE, "optional_type", (t,))
+
+
+def wrapper(t: Type) -> Type:
+    """The nullable form of a primitive type (``google.protobuf.Int64Value``)."""
+    return _intern(t.kind, t.name, t.params, True)
+
+
+LIST_DYN = list_of(DYN)
+MAP_DYN = map_of(DYN, DYN)
+QUANTITY = struct("kubernetes.Quantity")
+SEMVER = struct("kubernetes.Semver")
+URL = struct("kubernetes.URL")
+FORMAT = struct("kubernetes.NamedFormat")
+IP = struct("net.IP")
+CIDR = struct("net.CIDR")
+DEVICE = struct("kubernetes.DRADevice")
