@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 #: Releases whose behaviour is modelled, oldest first.
 RELEASES = ("1.34", "1.35", "1.36", "1.37")
 
+# fmt: off
 #: gate -> release -> (stage, on by default). Source: KEP tables and the versioned gate registry.
 GATES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "DynamicResourceAllocation": {
@@ -50,6 +51,7 @@ GATES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "DRAWorkloadResourceClaims": {"1.36": ("Alpha", False), "1.37": ("Beta", False)},
     "DRAFractionalCapacityRange": {"1.37": ("Beta", True)},
 }
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """
 
 
-class OwnerReference(Value):
+class OwnerReference(Value, frozen=True):
     """An owner; the object is collected with it."""
 
     api_version: str = ""
@@ -24,7 +24,7 @@ class OwnerReference(Value):
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(Value):
+class ObjectMeta(Value, frozen=True):
     """``metadata``. Times are RFC 3339 strings as received."""
 
     name: str = ""
@@ -42,7 +42,7 @@ class ObjectMeta(Value):
     finalizers: tuple[str, ...] = ()
 
 
-class Condition(Value):
+class Condition(Value, frozen=True):
     """A ``metav1.Condition``."""
 
     type: str = ""

@@ -20,7 +20,7 @@ GROUP = "resource.k8s.io"
 # --- ResourceSlice -----------------------------------------------------------------------------------------------
 
 
-class DeviceAttribute(Value):
+class DeviceAttribute(Value, frozen=True):
     """Exactly one field is set. ``version`` holds semver 2.0.0 text."""
 
     int_: int | None = field(name="int", default=None)
@@ -33,7 +33,7 @@ class DeviceAttribute(Value):
     versions: tuple[str, ...] | None = None
 
 
-class CapacityRequestPolicyRange(Value):
+class CapacityRequestPolicyRange(Value, frozen=True):
     """Valid requests: ``min``, ``min + step``, … up to ``max`` (or the capacity's value)."""
 
     min: Quantity | None = None
@@ -41,7 +41,7 @@ class CapacityRequestPolicyRange(Value):
     step: Quantity | None = None
 
 
-class CapacityRequestPolicy(Value):
+class CapacityRequestPolicy(Value, frozen=True):
     """How much of a shareable capacity one request may consume."""
 
     default: Quantity | None = None
@@ -49,34 +49,34 @@ class CapacityRequestPolicy(Value):
     valid_range: CapacityRequestPolicyRange | None = None
 
 
-class DeviceCapacity(Value):
+class DeviceCapacity(Value, frozen=True):
     """A capacity and, on devices that allow multiple allocations, its request policy."""
 
     value: Quantity = Quantity.ZERO
     request_policy: CapacityRequestPolicy | None = None
 
 
-class Counter(Value):
+class Counter(Value, frozen=True):
     """One counter of a counter set, or the amount of it that a device consumes."""
 
     value: Quantity = Quantity.ZERO
 
 
-class CounterSet(Value):
+class CounterSet(Value, frozen=True):
     """Counters that the devices of one pool share (KEP-4815)."""
 
     name: str = ""
     counters: dict[str, Counter] = {}
 
 
-class DeviceCounterConsumption(Value):
+class DeviceCounterConsumption(Value, frozen=True):
     """What a device takes from one counter set while it is allocated."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = {}
 
 
-class DeviceTaint(Value):
+class DeviceTaint(Value, frozen=True):
     """Effects: None, NoSchedule, NoExecute; an unknown effect counts as None."""
 
     key: str = ""
@@ -85,14 +85,14 @@ class DeviceTaint(Value):
     time_added: str | None = None
 
 
-class NodeAllocatableResourceMapping(Value):
+class NodeAllocatableResourceMapping(Value, frozen=True):
     """How a device stands for cpu, memory or hugepages of its node (alpha in 1.36)."""
 
     capacity_key: str | None = None
     allocation_multiplier: Quantity | None = None
 
 
-class Device(Value):
+class Device(Value, frozen=True):
     """One device; its identity is driver, pool and name."""
 
     name: str = ""
@@ -110,7 +110,7 @@ class Device(Value):
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
 
 
-class ResourcePool(Value, omit_defaults=False):
+class ResourcePool(Value, frozen=True, omit_defaults=False):
     """The pool a slice belongs to; only the highest generation counts."""
 
     name: str = ""
@@ -118,7 +118,7 @@ class ResourcePool(Value, omit_defaults=False):
     resource_slice_count: int = 0
 
 
-class ResourceSliceSpec(Value):
+class ResourceSliceSpec(Value, frozen=True):
     """Devices or shared counters of one pool, and the nodes that reach them."""
 
     driver: str = ""
@@ -131,7 +131,7 @@ class ResourceSliceSpec(Value):
     shared_counters: tuple[CounterSet, ...] | None = None
 
 
-class ResourceSlice(Value):
+class ResourceSlice(Value, frozen=True):
     """What a driver publishes."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -141,32 +141,32 @@ class ResourceSlice(Value):
 # --- DeviceClass -------------------------------------------------------------------------------------------------
 
 
-class CELDeviceSelector(Value):
+class CELDeviceSelector(Value, frozen=True):
     """A CEL expression over ``device``."""
 
     expression: str = ""
 
 
-class DeviceSelector(Value):
+class DeviceSelector(Value, frozen=True):
     """A selector; only CEL exists."""
 
     cel: CELDeviceSelector | None = None
 
 
-class OpaqueDeviceConfiguration(Value):
+class OpaqueDeviceConfiguration(Value, frozen=True):
     """Parameters for one driver: a JSON object, opaque to Kubernetes. Unset parameters are ``None``."""
 
     driver: str = ""
     parameters: Any = None
 
 
-class DeviceClassConfiguration(Value):
+class DeviceClassConfiguration(Value, frozen=True):
     """Driver parameters that every use of the class gets."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClassSpec(Value):
+class DeviceClassSpec(Value, frozen=True):
     """Selectors are ANDed; a class without any matches every device."""
 
     selectors: tuple[DeviceSelector, ...] = ()
@@ -174,7 +174,7 @@ class DeviceClassSpec(Value):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Value):
+class DeviceClass(Value, frozen=True):
     """A kind of device that an administrator offers."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -184,7 +184,7 @@ class DeviceClass(Value):
 # --- ResourceClaim -----------------------------------------------------------------------------------------------
 
 
-class DeviceToleration(Value):
+class DeviceToleration(Value, frozen=True):
     """Tolerates taints; operators Exists and Equal (default); an empty key or effect matches all."""
 
     key: str = ""
@@ -194,13 +194,13 @@ class DeviceToleration(Value):
     toleration_seconds: int | None = None
 
 
-class CapacityRequirements(Value):
+class CapacityRequirements(Value, frozen=True):
     """Amounts of a device's capacities, by capacity name."""
 
     requests: dict[str, Quantity] = {}
 
 
-class ExactDeviceRequest(Value):
+class ExactDeviceRequest(Value, frozen=True):
     """Devices of one class: a count of them, or all."""
 
     device_class_name: str = ""
@@ -212,7 +212,7 @@ class ExactDeviceRequest(Value):
     capacity: CapacityRequirements | None = None
 
 
-class DeviceSubRequest(Value):
+class DeviceSubRequest(Value, frozen=True):
     """One alternative of ``firstAvailable``."""
 
     name: str = ""
@@ -224,7 +224,7 @@ class DeviceSubRequest(Value):
     capacity: CapacityRequirements | None = None
 
 
-class DeviceRequest(Value):
+class DeviceRequest(Value, frozen=True):
     """Exactly one of ``exactly`` and ``firstAvailable`` is set."""
 
     name: str = ""
@@ -232,7 +232,7 @@ class DeviceRequest(Value):
     first_available: tuple[DeviceSubRequest, ...] = ()
 
 
-class DeviceConstraint(Value):
+class DeviceConstraint(Value, frozen=True):
     """Holds over the devices of the listed requests, or of all requests when none is listed."""
 
     requests: tuple[str, ...] = ()
@@ -240,14 +240,14 @@ class DeviceConstraint(Value):
     distinct_attribute: str | None = None
 
 
-class DeviceClaimConfiguration(Value):
+class DeviceClaimConfiguration(Value, frozen=True):
     """Driver parameters for the listed requests, or for all of them."""
 
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClaim(Value):
+class DeviceClaim(Value, frozen=True):
     """What a claim asks for."""
 
     requests: tuple[DeviceRequest, ...] = ()
@@ -255,13 +255,13 @@ class DeviceClaim(Value):
     config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
-class ResourceClaimSpec(Value):
+class ResourceClaimSpec(Value, frozen=True):
     """Immutable once created."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
-class DeviceRequestAllocationResult(Value):
+class DeviceRequestAllocationResult(Value, frozen=True):
     """One device given to one request (``main`` or ``main/sub``)."""
 
     request: str = ""
@@ -276,7 +276,7 @@ class DeviceRequestAllocationResult(Value):
     consumed_capacity: dict[str, Quantity] = {}
 
 
-class DeviceAllocationConfiguration(Value):
+class DeviceAllocationConfiguration(Value, frozen=True):
     """Driver parameters that apply to an allocation; ``source`` is FromClass or FromClaim."""
 
     source: str = ""
@@ -284,14 +284,14 @@ class DeviceAllocationConfiguration(Value):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceAllocationResult(Value):
+class DeviceAllocationResult(Value, frozen=True):
     """The devices of an allocation and the parameters for their drivers."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
-class AllocationResult(Value):
+class AllocationResult(Value, frozen=True):
     """The answer to a claim; no node selector means every node can use it."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
@@ -299,7 +299,7 @@ class AllocationResult(Value):
     allocation_timestamp: str | None = None
 
 
-class ResourceClaimConsumerReference(Value):
+class ResourceClaimConsumerReference(Value, frozen=True):
     """Who uses an allocated claim, normally a pod."""
 
     api_group: str = ""
@@ -308,7 +308,7 @@ class ResourceClaimConsumerReference(Value):
     uid: str = ""
 
 
-class NetworkDeviceData(Value):
+class NetworkDeviceData(Value, frozen=True):
     """What a network driver reports of its device."""
 
     interface_name: str = ""
@@ -316,7 +316,7 @@ class NetworkDeviceData(Value):
     hardware_address: str = ""
 
 
-class AllocatedDeviceStatus(Value):
+class AllocatedDeviceStatus(Value, frozen=True):
     """What a driver reports of an allocated device."""
 
     driver: str = ""
@@ -328,7 +328,7 @@ class AllocatedDeviceStatus(Value):
     network_data: NetworkDeviceData | None = None
 
 
-class ResourceClaimStatus(Value):
+class ResourceClaimStatus(Value, frozen=True):
     """Allocated, reserved or pending; there is no phase."""
 
     allocation: AllocationResult | None = None
@@ -336,7 +336,7 @@ class ResourceClaimStatus(Value):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaim(Value):
+class ResourceClaim(Value, frozen=True):
     """A request for devices, and their allocation."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -344,14 +344,14 @@ class ResourceClaim(Value):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-class ResourceClaimTemplateSpec(Value):
+class ResourceClaimTemplateSpec(Value, frozen=True):
     """What each generated claim gets; only labels and annotations of the metadata may be set."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
-class ResourceClaimTemplate(Value):
+class ResourceClaimTemplate(Value, frozen=True):
     """One claim per pod is generated from it."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -361,7 +361,7 @@ class ResourceClaimTemplate(Value):
 # --- DeviceTaintRule and ResourcePoolStatusRequest ---------------------------------------------------------------
 
 
-class DeviceTaintSelector(Value):
+class DeviceTaintSelector(Value, frozen=True):
     """Set fields are ANDed; without any, every device is selected."""
 
     driver: str | None = None
@@ -369,20 +369,20 @@ class DeviceTaintSelector(Value):
     device: str | None = None
 
 
-class DeviceTaintRuleSpec(Value):
+class DeviceTaintRuleSpec(Value, frozen=True):
     """A rule without a selector taints nothing."""
 
     device_selector: DeviceTaintSelector | None = None
     taint: DeviceTaint = DeviceTaint()
 
 
-class DeviceTaintRuleStatus(Value):
+class DeviceTaintRuleStatus(Value, frozen=True):
     """Progress of the eviction."""
 
     conditions: tuple[Condition, ...] = ()
 
 
-class DeviceTaintRule(Value):
+class DeviceTaintRule(Value, frozen=True):
     """A taint that an administrator puts on devices, beside those of their driver."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -390,7 +390,7 @@ class DeviceTaintRule(Value):
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
 
 
-class ResourcePoolStatusRequestSpec(Value):
+class ResourcePoolStatusRequestSpec(Value, frozen=True):
     """Which pools to report; ``limit`` defaults to 100."""
 
     driver: str = ""
@@ -398,7 +398,7 @@ class ResourcePoolStatusRequestSpec(Value):
     limit: int | None = None
 
 
-class PoolStatus(Value):
+class PoolStatus(Value, frozen=True):
     """The devices of one pool, counted; unset figures are unknown."""
 
     driver: str = ""
@@ -413,7 +413,7 @@ class PoolStatus(Value):
     validation_error: str | None = None
 
 
-class ResourcePoolStatusRequestStatus(Value):
+class ResourcePoolStatusRequestStatus(Value, frozen=True):
     """Written once."""
 
     pool_count: int | None = None
@@ -421,7 +421,7 @@ class ResourcePoolStatusRequestStatus(Value):
     conditions: tuple[Condition, ...] = ()
 
 
-class ResourcePoolStatusRequest(Value):
+class ResourcePoolStatusRequest(Value, frozen=True):
     """Asks for the state of a driver's pools (alpha in 1.36)."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.model.meta import Value
 
 
-class NodeSelectorRequirement(Value):
+class NodeSelectorRequirement(Value, frozen=True):
     """``key operator values``; operators In, NotIn, Exists, DoesNotExist, Gt, Lt."""
 
     key: str = ""
@@ -13,14 +13,14 @@ class NodeSelectorRequirement(Value):
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(Value):
+class NodeSelectorTerm(Value, frozen=True):
     """All expressions (labels) and all fields (only ``metadata.name``) must hold; an empty term matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Value):
+class NodeSelector(Value, frozen=True):
     """A node matches if any term does."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()

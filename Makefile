@@ -1,0 +1,47 @@
+# Needs only Python 3.11+ and make. Everything is installed into .venv beside this file.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint vectors bench clean
+
+help:  ## what can be made here
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
+
+demo: $(READY)  ## install, then explain the articles' manifests on mixed A100, T4 and MI300X nodes
+	@$(BIN)/allot demo
+
+test: lint  ## install, lint, check types and floors, run every test
+	$(BIN)/python -m pytest -q
+
+lint: $(READY)  ## ruff, mypy (strict), import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+vectors: $(READY)  ## SET=allocator|cel|validation FILES="a.jsonl.gz …": score recordings of the real Kubernetes
+	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
+
+bench: $(VENV)/.bench-ready  ## pods/s, p50, p99 beside the upstream allocator (which needs Go), CEL, memory; bench/out/
+	@$(BIN)/python -m bench
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Installed anew whenever the project's requirements change.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "allotment needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 2; }
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@echo "installing into $(VENV)" >&2
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench-ready: $(READY)
+	@$(PIP) --editable '.[bench]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Speed and memory, ours and upstream's on the same input in one run."""
