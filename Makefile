@@ -21,7 +21,7 @@ lint: $(READY)  ## ruff, mypy (strict), import-linter
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 vectors: $(READY)  ## SET=allocator|cel|validation FILES="a.jsonl.gz …": score recordings of the real Kubernetes
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
