@@ -1,0 +1,319 @@
+"""Resource quantities such as ``40Gi``, ``500m`` or ``1e3``: exact values that keep the way they were written.
+
+A quantity has a value, an exact multiple of one nano, and a *representation* that Kubernetes lets users see: the suffix
+family decides how sums print, and whether Go held the number in 64 bits or in an arbitrary decimal decides what CEL's
+``isInteger`` and ``asInteger`` answer (``1Ti`` is an integer, ``1Pi`` is not). Both travel in one immutable value;
+equality, order and hash look at the value alone.
+
+Two upstream faults are not repeated: adding never changes the receiver, and a decimal value above ``999E`` prints with
+an exponent instead of losing it (Kubernetes 1.36 prints ``1000E`` as ``1``). One bound is our own: exponents and digit
+strings beyond four thousand digits are refused, because upstream would spend minutes and gigabytes on them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from decimal import Decimal
+from typing import Any, ClassVar, Final, Literal
+
+Format = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
+
+_WRONG_FORMAT: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_BAD_NUMBER: Final = "unable to parse numeric part of quantity"
+_BAD_SUFFIX: Final = "unable to parse quantity's suffix"
+_NOT_AN_INTEGER: Final = "cannot convert value to integer"
+
+_SHAPE: Final = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)", re.ASCII)
+_DECIMAL_SUFFIXES: Final = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_NAMES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
+_BINARY_NAMES: Final = ("", *_BINARY_SUFFIXES)
+
+_NANO: Final = 10**9
+_NANO_POWERS: Final = tuple(10**power for power in range(28))
+_INT64_MAX: Final = 2**63 - 1
+_INT64_MIN: Final = -(2**63)
+_SMALL_DIGITS: Final = 18
+_MOST_DIGITS: Final = 4000
+
+
+class QuantityError(ValueError):
+    """Raised when text is no quantity, or a quantity is no integer; the text is Kubernetes' own."""
+
+
+class Quantity:
+    """An exact amount. Make one with ``parse``, ``of_int`` or ``binary``.
+
+    ``nano`` is the value in units of 10^-9. ``is_small`` says whether Go would hold it as a 64-bit ``mantissa`` times
+    ten to the ``scale``; otherwise it is an arbitrary decimal with the same two parts.
+
+    >>> Quantity.parse("1.5Gi") == Quantity.parse("1536Mi"), str(Quantity.parse("1.5Gi"))
+    (True, '1536Mi')
+    """
+
+    __slots__ = ("_text", "format", "is_small", "mantissa", "nano", "scale")
+
+    ZERO: ClassVar[Quantity]
+
+    nano: int
+    format: Format
+    is_small: bool
+    mantissa: int
+    scale: int
+    _text: str | None
+
+    def __init__(self, mantissa: int, scale: int, is_small: bool, format: Format, text: str | None = None) -> None:
+        shift = scale + 9
+        put = object.__setattr__
+        put(self, "nano", mantissa * (_NANO_POWERS[shift] if shift < 28 else 10**shift))
+        put(self, "format", format)
+        put(self, "is_small", is_small)
+        put(self, "mantissa", mantissa)
+        put(self, "scale", scale)
+        put(self, "_text", text)
+
+    # --- making one ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def parse(text: str) -> Quantity:
+        """The quantity that ``text`` spells; ``QuantityError`` with upstream's text when it spells none."""
+        return _parse_cached(text) if len(text) <= 32 else _parse(text)
+
+    @staticmethod
+    def of_int(number: int) -> Quantity:
+        """A plain decimal quantity, as Go's ``NewQuantity(n, DecimalSI)``."""
+        return Quantity(number, 0, _INT64_MIN <= number <= _INT64_MAX, "DecimalSI")
+
+    @staticmethod
+    def binary(number: int) -> Quantity:
+        """A quantity that prints with Ki, Mi, Gi …, as Go's ``NewQuantity(n, BinarySI)``."""
+        return Quantity(number, 0, _INT64_MIN <= number <= _INT64_MAX, "BinarySI")
+
+    # --- value ---------------------------------------------------------------------------------------------------
+
+    def value(self) -> int:
+        """Go's ``Value()``: the integer at or beyond it, away from zero."""
+        whole, rest = divmod(abs(self.nano), _NANO)
+        return (whole + (rest > 0)) * self.sign()
+
+    def sign(self) -> int:
+        """-1, 0 or 1."""
+        return (self.nano > 0) - (self.nano < 0)
+
+    def is_integer(self) -> bool:
+        """Whether ``as_integer`` would succeed; decided by representation, so ``1.0`` and ``1Pi`` are none."""
+        return self._int64() is not None
+
+    def as_integer(self) -> int:
+        """The value as a 64-bit integer when the representation is one."""
+        number = self._int64()
+        if number is None:
+            raise QuantityError(_NOT_AN_INTEGER)
+        return number
+
+    def approximate_float(self) -> float:
+        """Go's ``AsApproximateFloat64``: mantissa times a power of ten, each rounded; infinite beyond doubles."""
+        try:
+            base = float(self.mantissa)
+        except OverflowError:
+            base = float("inf") if self.mantissa > 0 else float("-inf")
+        return base if self.scale == 0 else base * _go_power_of_ten(self.scale)
+
+    def _int64(self) -> int | None:
+        if not self.is_small or self.scale < 0:
+            return None
+        number = self.nano // _NANO
+        return number if _INT64_MIN <= number <= _INT64_MAX else None
+
+    # --- arithmetic ----------------------------------------------------------------------------------------------
+
+    def add(self, other: Quantity) -> Quantity:
+        """The sum; it keeps this quantity's suffix family, or takes the other's when this one is zero."""
+        return self._plus(other.mantissa, other)
+
+    def sub(self, other: Quantity) -> Quantity:
+        """The difference, formatted as ``add`` does."""
+        return self._plus(-other.mantissa, other)
+
+    def _plus(self, mantissa: int, other: Quantity) -> Quantity:
+        format = self.format if self.mantissa else other.format
+        both_small = self.is_small and other.is_small
+        if both_small and not mantissa:
+            return Quantity(self.mantissa, self.scale, True, format)
+        if both_small and not self.mantissa:
+            return Quantity(mantissa, other.scale, _INT64_MIN <= mantissa <= _INT64_MAX, format)
+        # Go aligns to the finer of the two scales; the coarser addend must itself still fit in 64 bits there.
+        scale = min(self.scale, other.scale)
+        left = self.mantissa * 10 ** (self.scale - scale)
+        right = mantissa * 10 ** (other.scale - scale)
+        total = left + right
+        fits = all(_INT64_MIN <= number <= _INT64_MAX for number in (left, right, total))
+        return Quantity(total, scale, both_small and fits, format)
+
+    # --- text ----------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        text = self._text
+        if text is None:
+            text = _canonical(self)
+            object.__setattr__(self, "_text", text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
+
+    # --- comparison by value -------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return self.nano == other.nano if isinstance(other, Quantity) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.nano)
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.nano < other.nano
+
+    def __le__(self, other: Quantity) -> bool:
+        return self.nano <= other.nano
+
+    def __gt__(self, other: Quantity) -> bool:
+        return self.nano > other.nano
+
+    def __ge__(self, other: Quantity) -> bool:
+        return self.nano >= other.nano
+
+    # --- immutability --------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"quantities are immutable: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"quantities are immutable: cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Quantity, (self.mantissa, self.scale, self.is_small, self.format, self._text)
+
+    def __copy__(self) -> Quantity:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Quantity:
+        return self
+
+
+def _parse(text: str) -> Quantity:
+    shape = _SHAPE.fullmatch(text) if text else None
+    if shape is None:
+        raise QuantityError(_WRONG_FORMAT)
+    if text == "0":
+        return Quantity(0, 0, True, "DecimalSI", text)
+    sign, whole, fraction, letters, tail = shape.groups(default="")
+    if len(whole) + len(fraction) > _MOST_DIGITS:
+        raise QuantityError(_BAD_NUMBER)
+    format, exponent = _suffix(letters, tail)
+    digits = (whole or "0") + fraction
+    number = -int(digits) if sign == "-" else int(digits)
+    if format == "BinarySI":
+        return _parse_binary(text, number, len(whole or "0"), fraction, exponent)
+    scale = exponent - len(fraction)
+    if len(digits) <= _SMALL_DIGITS and scale >= -9:
+        # Go keeps the text when it is already canonical: cheap for it, visible to users (``00001`` stays).
+        as_written = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+        return Quantity(number, scale, True, format, text if as_written else None)
+    if not _has_digits(text):
+        raise QuantityError(_BAD_NUMBER)
+    if number == 0:
+        return Quantity(0, max(scale, -9), False, format)
+    return Quantity(_nano_rounded_up(number, scale), -9, False, format)
+
+
+def _parse_binary(text: str, number: int, whole_digits: int, fraction: str, exponent: int) -> Quantity:
+    # Upstream estimates the decimal digits of 2**exponent; beyond 15 together it switches to arbitrary decimals.
+    if not fraction and 15 - whole_digits - exponent * 3 // 10 - 1 >= 0:
+        as_written = number & 7 != 0
+        return Quantity(number << exponent, 0, True, "BinarySI", text if as_written else None)
+    if not _has_digits(text):
+        raise QuantityError(_BAD_NUMBER)
+    if number == 0:
+        return Quantity(0, max(-len(fraction), -9), False, "BinarySI")
+    nano = _nano_rounded_up(number << exponent, -len(fraction))
+    if abs(nano) > _INT64_MAX * _NANO:
+        return Quantity(_INT64_MAX if nano > 0 else -_INT64_MAX, 0, False, "BinarySI")
+    return Quantity(nano, -9, False, "DecimalSI" if abs(nano) < _NANO else "BinarySI")
+
+
+_parse_cached = functools.lru_cache(maxsize=65536)(_parse)
+
+
+def _suffix(letters: str, tail: str) -> tuple[Format, int]:
+    if not tail:
+        decimal = _DECIMAL_SUFFIXES.get(letters)
+        if decimal is not None:
+            return "DecimalSI", decimal
+        binary = _BINARY_SUFFIXES.get(letters)
+        if binary is not None:
+            return "BinarySI", binary
+    if letters in ("e", "E") and tail.strip("+-") and len(tail) <= 20:
+        exponent = int(tail)
+        if exponent <= _MOST_DIGITS:
+            return "DecimalExponent", exponent
+    raise QuantityError(_BAD_SUFFIX)
+
+
+def _has_digits(text: str) -> bool:
+    return any(character.isdigit() for character in text)
+
+
+def _nano_rounded_up(number: int, scale: int) -> int:
+    """``number`` times ten to the ``scale``, in nanos; what lies below one nano rounds away from zero."""
+    shift = scale + 9
+    if shift >= 0:
+        return number * int(10**shift)
+    if -shift > _MOST_DIGITS * 2:
+        return 1 if number > 0 else -1
+    rounded = -(-abs(number) // 10**-shift)
+    return rounded if number > 0 else -rounded
+
+
+def _canonical(quantity: Quantity) -> str:
+    nano = quantity.nano
+    if nano == 0:
+        return "0"
+    whole, rest = divmod(nano, _NANO)
+    if quantity.format == "BinarySI" and rest == 0 and abs(whole) >= 1024:
+        times = 0
+        while times < len(_BINARY_NAMES) - 1 and whole % 1024 == 0:
+            whole //= 1024
+            times += 1
+        return _digits(whole) + _BINARY_NAMES[times]
+    exponent = -9
+    while nano % 1000 == 0:
+        nano //= 1000
+        exponent += 3
+    if quantity.format != "DecimalExponent" and exponent in _DECIMAL_NAMES:
+        return _digits(nano) + _DECIMAL_NAMES[exponent]
+    return _digits(nano) + (f"e{exponent}" if exponent else "")
+
+
+def _digits(number: int) -> str:
+    # Decimal has no limit on digits, unlike str(int); sums of long quantities may pass it.
+    return str(number) if abs(number) <= _INT64_MAX else format(Decimal(number), "f")
+
+
+def _go_power_of_ten(exponent: int) -> float:
+    """Go's ``math.Pow10``: a product of two table entries, which is not always the nearest double."""
+    if exponent > 308:
+        return float("inf")
+    if exponent < -323:
+        return 0.0
+    coarse, fine = divmod(abs(exponent), 32)
+    if exponent >= 0:
+        return float(f"1e{coarse * 32}") * float(f"1e{fine}")
+    return float(f"1e-{coarse * 32}") / float(f"1e{fine}")
+
+
+Quantity.ZERO = Quantity.parse("0")

@@ -1,0 +1,38 @@
+"""Strings as Go prints them with ``%q``: most of Kubernetes' error texts quote what was wrong that way."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_PLAIN: Final = re.compile(r'[ !#-\[\]-~]*', re.ASCII)
+_ESCAPES: Final = {
+    "\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\\": r"\\", '"': r"\"",
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """``text`` in double quotes with Go's escapes.
+
+    >>> print(quote('tab\\t "é"'))
+    "tab\\t \\"é\\""
+    """
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    known = _ESCAPES.get(character)
+    if known is not None:
+        return known
+    code = ord(character)
+    # Go's idea of printable is Python's, with the plain space as the only space.
+    if character.isprintable():
+        return character
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:
+        # A byte that is not UTF-8, carried by Python's surrogate escape.
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
