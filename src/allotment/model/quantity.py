@@ -19,14 +19,13 @@ from typing import Any, ClassVar, Final, Literal
 
 Format = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
 
-_WRONG_FORMAT: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
+_WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _BAD_NUMBER: Final = "unable to parse numeric part of quantity"
 _BAD_SUFFIX: Final = "unable to parse quantity's suffix"
 _NOT_AN_INTEGER: Final = "cannot convert value to integer"
 
 _SHAPE: Final = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)", re.ASCII)
+_STARTS_WITH_DIGITS: Final = re.compile(r"[+-]?\.?[0-9]", re.ASCII)
 _DECIMAL_SUFFIXES: Final = {
     "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
@@ -224,9 +223,8 @@ def _parse(text: str) -> Quantity:
         # Go keeps the text when it is already canonical: cheap for it, visible to users (``00001`` stays).
         as_written = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
         return Quantity(number, scale, True, format, text if as_written else None)
-    if not _has_digits(text):
-        raise QuantityError(_BAD_NUMBER)
     if number == 0:
+        _require_digits(text)
         return Quantity(0, max(scale, -9), False, format)
     return Quantity(_nano_rounded_up(number, scale), -9, False, format)
 
@@ -236,9 +234,8 @@ def _parse_binary(text: str, number: int, whole_digits: int, fraction: str, expo
     if not fraction and 15 - whole_digits - exponent * 3 // 10 - 1 >= 0:
         as_written = number & 7 != 0
         return Quantity(number << exponent, 0, True, "BinarySI", text if as_written else None)
-    if not _has_digits(text):
-        raise QuantityError(_BAD_NUMBER)
     if number == 0:
+        _require_digits(text)
         return Quantity(0, max(-len(fraction), -9), False, "BinarySI")
     nano = _nano_rounded_up(number << exponent, -len(fraction))
     if abs(nano) > _INT64_MAX * _NANO:
@@ -264,8 +261,10 @@ def _suffix(letters: str, tail: str) -> tuple[Format, int]:
     raise QuantityError(_BAD_SUFFIX)
 
 
-def _has_digits(text: str) -> bool:
-    return any(character.isdigit() for character in text)
+def _require_digits(text: str) -> None:
+    """Outside Go's 64-bit form a bare suffix is an error (``Ei``, ``e-12``), while ``Gi`` passes for zero."""
+    if not _STARTS_WITH_DIGITS.match(text):
+        raise QuantityError(_BAD_NUMBER)
 
 
 def _nano_rounded_up(number: int, scale: int) -> int:
@@ -275,7 +274,7 @@ def _nano_rounded_up(number: int, scale: int) -> int:
         return number * int(10**shift)
     if -shift > _MOST_DIGITS * 2:
         return 1 if number > 0 else -1
-    rounded = -(-abs(number) // 10**-shift)
+    rounded = -(-abs(number) // int(10**-shift))
     return rounded if number > 0 else -rounded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_PLAIN: Final = re.compile(r'[ !#-\[\]-~]*', re.ASCII)
+_PLAIN: Final = re.compile(r"[ !#-\[\]-~]*", re.ASCII)
 _ESCAPES: Final = {
     "\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\\": r"\\", '"': r"\"",
 }  # fmt: skip
