@@ -1,1 +1,28 @@
-"""What hardware publishes: profiles of accelerators and servers turned into ResourceSlices."""
+"""What hardware publishes: profiles of accelerators and servers, and the ResourceSlices of the drivers on them."""
+
+from allotment.fleet.classes import CLASSES
+from allotment.fleet.description import FORM, Machine, parse_fleet
+from allotment.fleet.errors import FleetError
+from allotment.fleet.hardware import Hardware, hardware, known_names
+from allotment.fleet.modes import Mode, mode_names, parse_mode
+from allotment.fleet.profiles import Accelerator, Server, accelerators, servers
+from allotment.fleet.slices import slices_of
+
+__all__ = [
+    "CLASSES",
+    "FORM",
+    "Accelerator",
+    "FleetError",
+    "Hardware",
+    "Machine",
+    "Mode",
+    "Server",
+    "accelerators",
+    "hardware",
+    "known_names",
+    "mode_names",
+    "parse_fleet",
+    "parse_mode",
+    "servers",
+    "slices_of",
+]

@@ -1,0 +1,40 @@
+"""The DeviceClasses that the vendors' charts install, so that a generated cluster has them."""
+
+from __future__ import annotations
+
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
+
+
+def _device_class(name: str, expression: str, extended_resource: str | None = None) -> DeviceClass:
+    return DeviceClass(
+        metadata=ObjectMeta(name=name),
+        spec=DeviceClassSpec(
+            selectors=(DeviceSelector(cel=CELDeviceSelector(expression=expression)),),
+            extended_resource_name=extended_resource,
+        ),
+    )
+
+
+def _of_type(driver: str, kind: str) -> str:
+    # The driver is tested first: on a device of another driver the attribute is missing, and reading it an error.
+    return f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{kind}'"
+
+
+_GPU = "gpu.nvidia.com"
+_DOMAIN = "compute-domain.nvidia.com"
+
+#: vendor -> classes. AMD's class has no type, so it takes whole GPUs and partitions alike.
+CLASSES: dict[str, tuple[DeviceClass, ...]] = {
+    "nvidia": (
+        _device_class("gpu.nvidia.com", _of_type(_GPU, "gpu"), "nvidia.com/gpu"),
+        _device_class("mig.nvidia.com", _of_type(_GPU, "mig")),
+        _device_class("vfio.gpu.nvidia.com", _of_type(_GPU, "vfio")),
+        _device_class("compute-domain-daemon.nvidia.com", _of_type(_DOMAIN, "daemon")),
+        _device_class(
+            "compute-domain-default-channel.nvidia.com",
+            f"{_of_type(_DOMAIN, 'channel')} && device.attributes['{_DOMAIN}'].id == 0",
+        ),
+    ),
+    "amd": (_device_class("gpu.amd.com", "device.driver == 'gpu.amd.com'"),),
+}

@@ -1,0 +1,106 @@
+"""The words of ``--fleet``: a cluster in one line.
+
+``dgx-a100-40gb:2,t4-4x-pcie:3,4xl4,amd=mi300x-8x-oam/cpx@v0`` is seven machines. Each entry is
+``[NAME=][GPUSx]HARDWARE[:NODES][/MODE]``:
+
+- HARDWARE is a server, or an accelerator for a plain machine with GPUS of it (default 1);
+- NODES is how many such machines (default 1);
+- MODE is how they publish their GPUs; without it whole GPUs;
+- NAME is what to call them; by default the hardware, with the mode where it is not the usual one.
+
+One machine with a NAME is called just that; otherwise the names are numbered from 1, over all entries of one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from allotment.fleet.errors import FleetError
+from allotment.fleet.hardware import Hardware, hardware
+from allotment.fleet.modes import Mode, label, parse_mode
+from allotment.fleet.profiles import servers
+
+#: A fleet larger than any cluster is a typing error, and would fill the memory.
+MOST_NODES = 100_000
+
+FORM = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE]"
+
+_ENTRY = re.compile(
+    r"(?:(?P<name>[^=/]*)=)?(?:(?P<gpus>[0-9]+)x)?(?P<hardware>[^:/=]*)(?::(?P<nodes>[^/]*))?(?:/(?P<mode>.*))?"
+)
+_NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,40}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One node to be: its name, its hardware and how that publishes its GPUs."""
+
+    node: str
+    hardware: Hardware
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    exact: bool
+    hardware: Hardware
+    mode: Mode
+    nodes: int
+
+
+def parse_fleet(descriptions: Iterable[str]) -> tuple[Machine, ...]:
+    """The machines of one or more descriptions, in the order written.
+
+    >>> [machine.node for machine in parse_fleet(["t4-4x-pcie:2,big=dgx-a100-40gb"])]
+    ['t4-4x-pcie-1', 't4-4x-pcie-2', 'big']
+    """
+    entries = [_parse(text.strip()) for description in descriptions for text in description.split(",")]
+    total = sum(entry.nodes for entry in entries)
+    if total > MOST_NODES:
+        raise FleetError(f"a fleet of {total} nodes: wanted at most {MOST_NODES}")
+    numbers: Counter[str] = Counter()
+    machines: list[Machine] = []
+    for entry in entries:
+        for _ in range(entry.nodes):
+            numbers[entry.name] += 1
+            node = entry.name if entry.exact else f"{entry.name}-{numbers[entry.name]}"
+            machines.append(Machine(node, entry.hardware, entry.mode))
+    for node, count in Counter(machine.node for machine in machines).items():
+        if count > 1:
+            raise FleetError(f"two machines called {node!r}", "give one of them another NAME=")
+    return tuple(machines)
+
+
+def _parse(text: str) -> _Entry:
+    found = _ENTRY.fullmatch(text)
+    if not text or found is None or not found["hardware"]:
+        raise FleetError(f"fleet entry {text!r}: wanted {FORM}", "for example dgx-a100-40gb:2,t4-4x-pcie:3")
+    try:
+        machine = _hardware(found["hardware"], found["gpus"])
+        mode = parse_mode(found["mode"] or "", machine)
+        nodes = _nodes(found["nodes"])
+    except FleetError as error:
+        raise FleetError(f"fleet entry {text!r}: {error}", error.hint) from None
+    name = found["name"]
+    if name is not None and _NODE_NAME.fullmatch(name) is None:
+        raise FleetError(f"fleet entry {text!r}: {name!r} cannot name a node", "use lower-case letters, digits and -")
+    default = f"{machine.id}-{label(mode)}" if label(mode) else machine.id
+    return _Entry(name or default, name is not None and found["nodes"] is None, machine, mode, nodes)
+
+
+def _hardware(name: str, gpus: str | None) -> Hardware:
+    if gpus is not None and name in servers():
+        raise FleetError(f"{name} is a whole server", f"for {gpus} of them write {name}:{gpus}")
+    return hardware(name, None if gpus is None else int(gpus[:9]))
+
+
+def _nodes(text: str | None) -> int:
+    if text is None:
+        return 1
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MOST_NODES):
+        raise FleetError(f"wanted a number of nodes from 1 to {MOST_NODES} after the colon, found {text!r}")
+    return int(text[:9])

@@ -1,0 +1,83 @@
+"""Names to hardware: a known server, or any number of one accelerator on a plain machine.
+
+A plain machine has no measured topology, so all its GPUs sit under one PCIe root and NUMA node 0, as on cloud virtual
+machines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.profiles import Accelerator, Server, Slot, accelerators, servers
+
+#: More than any machine has; a module of two GPUs (MI250X) counts twice.
+MOST_GPUS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """One machine: a model of GPU and where each sits. ``order`` lists slot numbers as the driver publishes them."""
+
+    id: str
+    title: str
+    accelerator: Accelerator
+    slots: tuple[Slot, ...]
+    order: tuple[int, ...]
+    server: Server | None = None
+
+
+@cache
+def _accelerator_names() -> dict[str, Accelerator]:
+    names: dict[str, Accelerator] = {}
+    for record in accelerators().values():
+        for name in (record.id, *record.aliases):
+            names[name] = record
+    return names
+
+
+def known_names() -> tuple[str, ...]:
+    """Every name that ``hardware`` accepts: servers first, then accelerators and their aliases."""
+    return (*servers(), *_accelerator_names())
+
+
+def hardware(name: str, gpus: int | None = None) -> Hardware:
+    """The machine called ``name``, with only its first ``gpus`` GPUs when given; an accelerator alone has one.
+
+    >>> hardware("dgx-a100-40gb", gpus=2).slots[1].pci
+    '0000:0f:00.0'
+    >>> hardware("t4", gpus=4).id
+    '4xt4'
+    """
+    server = servers().get(name)
+    if server is not None:
+        order = server.order or tuple(range(len(server.gpus)))
+        whole = Hardware(server.id, server.title, accelerators()[server.accelerator], server.gpus, order, server)
+        return whole if gpus is None else _first(whole, gpus)
+    accelerator = _accelerator_names().get(name.lower())
+    if accelerator is None:
+        raise FleetError(
+            f"unknown hardware {name!r}: wanted a server or an accelerator",
+            nearest(name, known_names()) or "`allot fleet list` names all that are known",
+        )
+    return _plain(accelerator, name.lower(), 1 if gpus is None else gpus)
+
+
+def _first(whole: Hardware, gpus: int) -> Hardware:
+    if not 1 <= gpus <= len(whole.slots):
+        raise FleetError(f"{whole.id} has {len(whole.slots)} GPUs: wanted {gpus} of them")
+    order = tuple(slot for slot in whole.order if slot < gpus)
+    return replace(whole, slots=whole.slots[:gpus], order=order)
+
+
+def _plain(accelerator: Accelerator, name: str, gpus: int) -> Hardware:
+    if not 1 <= gpus <= MOST_GPUS:
+        raise FleetError(f"a machine with {gpus} × {name}: wanted 1 to {MOST_GPUS} GPUs")
+    slots = tuple(
+        # The DRM numbering leaves eight places per AMD GPU for its partitions.
+        Slot(f"0000:00:{4 + n:02x}.0", 0, "pci0000:00", 1 + 8 * n, 128 + 8 * n)
+        for n in range(gpus)
+    )
+    title = f"{gpus} × {accelerator.product}, topology unknown"
+    return Hardware(f"{gpus}x{name}", title, accelerator, slots, tuple(range(gpus)))

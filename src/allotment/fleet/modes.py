@@ -1,0 +1,140 @@
+"""How a machine publishes its GPUs: whole, cut in fixed pieces, or cut on demand.
+
+A mode is data; ``parse_mode`` reads the form that users write (``static-mig=1g.5gb:7``, ``cpx@v0``) and checks it
+against the accelerator, so that a bad mode is reported before anything is generated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.hardware import Hardware
+from allotment.fleet.mig import Piece, mig_of, parse_layout
+from allotment.fleet.profiles import Accelerator, Partition
+
+#: Attribute names of the AMD driver: ``v0`` as of 2025, ``v1`` as of 2026 (driver 1.0).
+Vocabulary: TypeAlias = Literal["v0", "v1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """NVIDIA: whole GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticMig:
+    """NVIDIA: fixed MIG devices. One tuple of pieces per GPU; a GPU with none stays whole."""
+
+    layouts: tuple[tuple[Piece, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicMig:
+    """NVIDIA: every MIG device that could be made, bounded by shared counters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """AMD: every GPU in one partition mode; ``None`` where the GPU has no partition modes."""
+
+    partition: Partition | None
+    vocabulary: Vocabulary
+
+
+Mode: TypeAlias = Full | StaticMig | DynamicMig | Partitioned
+
+FORMS = {
+    "nvidia": ("full", "dynamic-mig", "static-mig=LAYOUT[/LAYOUT...]"),
+    "amd": ("spx", "dpx", "qpx", "cpx", "each with -nps1 or so, and @v0 or @v1"),
+}
+
+
+def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
+    """The modes that an accelerator has, without layouts and vocabularies."""
+    if accelerator.vendor == "nvidia":
+        return ("full", "static-mig", "dynamic-mig") if accelerator.mig else ("full",)
+    return tuple(dict.fromkeys(p.compute for p in accelerator.partitions)) or ("spx",)
+
+
+def parse_mode(text: str, machine: Hardware) -> Mode:
+    """The mode written as ``text`` on that machine; an empty text is the vendor's default (whole GPUs)."""
+    if machine.accelerator.vendor == "nvidia":
+        return _nvidia(text, machine)
+    return _amd(text, machine.accelerator)
+
+
+def _nvidia(text: str, machine: Hardware) -> Mode:
+    accelerator = machine.accelerator
+    kind, _, argument = text.partition("=")
+    if kind in ("", "full") and not argument:
+        return Full()
+    if kind == "dynamic-mig" and not argument:
+        mig_of(accelerator)
+        return DynamicMig()
+    if kind == "static-mig":
+        mig_of(accelerator)
+        return StaticMig(_layouts(argument, machine))
+    raise _unknown(text, kind, accelerator)
+
+
+def _layouts(argument: str, machine: Hardware) -> tuple[tuple[Piece, ...], ...]:
+    """One layout is for every GPU; several are for GPU 0, 1, … and the remaining GPUs stay whole."""
+    profiles = mig_of(machine.accelerator).profiles
+    if not argument:
+        example = f"{profiles[0].name}:{profiles[0].max_instances}"
+        raise FleetError("mode static-mig: wanted a layout", f"for example static-mig={example}")
+    texts = argument.split("/")
+    if len(texts) > len(machine.slots):
+        raise FleetError(f"mode static-mig: {len(texts)} layouts for the {len(machine.slots)} GPUs of {machine.id}")
+    parsed = tuple(parse_layout(text, machine.accelerator) for text in texts)
+    return parsed * len(machine.slots) if len(parsed) == 1 else parsed + ((),) * (len(machine.slots) - len(parsed))
+
+
+def _amd(text: str, accelerator: Accelerator) -> Mode:
+    name, at, version = text.partition("@")
+    if at and version not in ("v0", "v1"):
+        raise FleetError(
+            f"mode {text!r}: wanted v0 or v1 after @, found {version!r}",
+            "v0 is the AMD driver of 2025, v1 that of 2026",
+        )
+    vocabulary: Vocabulary = "v0" if version == "v0" else "v1"
+    compute, _, memory = (name or "spx").replace("_", "-").partition("-")
+    compute = "spx" if compute == "full" else compute
+    if not accelerator.partitions:
+        if compute != "spx" or memory:
+            raise _unknown(text, compute, accelerator)
+        if vocabulary == "v0":
+            raise FleetError(f"mode {text!r}: the AMD driver of 2025 did not publish {accelerator.product}", "use @v1")
+        return Partitioned(None, vocabulary)
+    same = [p for p in accelerator.partitions if p.compute == compute]
+    if not same:
+        raise _unknown(text, compute, accelerator)
+    for partition in same:
+        if memory in ("", partition.memory):
+            return Partitioned(partition, vocabulary)
+    raise FleetError(
+        f"mode {text!r}: {accelerator.product} in {compute.upper()} has no memory mode {memory!r}",
+        f"it has {', '.join(f'{p.compute}-{p.memory}' for p in same)}",
+    )
+
+
+def _unknown(text: str, kind: str, accelerator: Accelerator) -> FleetError:
+    names = mode_names(accelerator)
+    return FleetError(
+        f"unknown mode {text!r} for {accelerator.product}", nearest(kind, names) or f"its modes are {', '.join(names)}"
+    )
+
+
+def label(mode: Mode) -> str:
+    """A short name for node names and lists; empty for the default."""
+    match mode:
+        case Full():
+            return ""
+        case StaticMig():
+            return "static-mig"
+        case DynamicMig():
+            return "dynamic-mig"
+        case Partitioned(partition, _):
+            return partition.compute if partition and partition.per_gpu > 1 else ""
