@@ -7,9 +7,8 @@ has the PCI bus id on both, and its ``deviceID`` is the model's PCI id, the same
 
 from __future__ import annotations
 
-from uuid import NAMESPACE_DNS, uuid5
-
 from allotment.fleet.hardware import Hardware
+from allotment.fleet.identity import name_number
 from allotment.fleet.modes import Partitioned
 from allotment.fleet.nvidia import semver
 from allotment.fleet.profiles import MIB, Slot
@@ -24,7 +23,7 @@ _DRIVER_SOURCE = "A27BF33B4586326D747C9FB"
 
 def unique_id(node: str, pci: str) -> str:
     """A made-up KFD unique id: 64 bits in decimal, derived from node and PCI address."""
-    return str(uuid5(NAMESPACE_DNS, node + pci).int & (1 << 64) - 1)
+    return str(name_number(node + pci))
 
 
 def devices_of(machine: Hardware, node: str, mode: Partitioned) -> tuple[tuple[Device, ...], ...]:

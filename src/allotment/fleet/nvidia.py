@@ -6,9 +6,8 @@ alphabetical order, as a server returns them. UUIDs are made up, but stable: der
 
 from __future__ import annotations
 
-from uuid import NAMESPACE_DNS, uuid5
-
 from allotment.fleet.hardware import Hardware
+from allotment.fleet.identity import name_uuid
 from allotment.fleet.mig import DIMENSIONS, Piece, mig_of, pieces, totals
 from allotment.fleet.modes import DynamicMig, Full, StaticMig
 from allotment.fleet.profiles import MIB
@@ -38,7 +37,7 @@ def semver(text: str) -> str:
 
 def gpu_uuid(node: str, pci: str) -> str:
     """The made-up UUID of the GPU at a PCI address of a node."""
-    return f"GPU-{uuid5(NAMESPACE_DNS, f'{node}/{pci}')}"
+    return f"GPU-{name_uuid(f'{node}/{pci}')}"
 
 
 def whole_gpus(machine: Hardware, node: str) -> tuple[Device, ...]:
@@ -165,7 +164,7 @@ def _piece_capacity(piece: Piece) -> dict[str, DeviceCapacity]:
 
 def _fixed_piece(machine: Hardware, node: str, gpu: int, piece: Piece) -> Device:
     name = _piece_name(gpu, piece)
-    own = _piece_attributes(machine, node, gpu, piece) | {"uuid": f"MIG-{uuid5(NAMESPACE_DNS, node + name)}"}
+    own = _piece_attributes(machine, node, gpu, piece) | {"uuid": f"MIG-{name_uuid(node + name)}"}
     slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in piece.slices}
     return Device(name=name, attributes=_attributes(machine, gpu, own), capacity=_piece_capacity(piece) | slices)
 
