@@ -1,0 +1,173 @@
+// Upstream's side of the benchmark: reads the clusters and pods that bench/shapes.py writes, places the pods with the
+// allocator of kube-scheduler, and prints one JSON line per case.
+//
+// It does per pod what the scheduler plugin does, on one goroutine: copy the state so far, make an allocator over all
+// slices, then try node after node from a rotating start until one fits.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+type benchCase struct {
+	Name string `json:"name"`
+	// Series: once a case did not finish, the later (larger) ones of its series are skipped.
+	Series string `json:"series"`
+	// Pods is how many pods arrive, one after the other, each with Claims.
+	Pods   int                          `json:"pods"`
+	Claims []*resourceapi.ResourceClaim `json:"claims"`
+	// InUse lists devices that are allocated before the first pod: driver, pool, device.
+	InUse [][3]string `json:"inUse"`
+	// LimitSeconds ends the case early; the pod under way is then counted as unfinished.
+	LimitSeconds float64 `json:"limitSeconds"`
+}
+
+type cluster struct {
+	Features structured.Features          `json:"features"`
+	Nodes    []*v1.Node                   `json:"nodes"`
+	Classes  classes                      `json:"classes"`
+	Slices   []*resourceapi.ResourceSlice `json:"slices"`
+	Cases    []benchCase                  `json:"cases"`
+}
+
+type outcome struct {
+	Name string `json:"name"`
+	// Seconds per finished pod.
+	Seconds []float64 `json:"seconds"`
+	// Placed, per finished pod: the node and then driver/pool/device of each result; empty when none fits.
+	Placed [][]string `json:"placed"`
+	// Unfinished is the time spent on the pod during which the limit struck, or 0.
+	Unfinished float64 `json:"unfinished"`
+}
+
+type classes []*resourceapi.DeviceClass
+
+func (c classes) List() ([]*resourceapi.DeviceClass, error) { return c, nil }
+
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	for _, class := range c {
+		if class.Name == name {
+			return class, nil
+		}
+	}
+	return nil, fmt.Errorf("no device class %s", name)
+}
+
+// snapshot copies the state, as the plugin's claim tracker does for each pod.
+func snapshot(s structured.AllocatedState) structured.AllocatedState {
+	return structured.AllocatedState{
+		AllocatedDevices:         s.AllocatedDevices.Clone(),
+		AllocatedSharedDeviceIDs: s.AllocatedSharedDeviceIDs.Clone(),
+		AggregatedCapacity:       s.AggregatedCapacity.Clone(),
+	}
+}
+
+func run(c *cluster, b benchCase) (outcome, error) {
+	limit := time.Duration(b.LimitSeconds * float64(time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	celCache := cel.NewCache(10, cel.Features{
+		EnableConsumableCapacity: c.Features.ConsumableCapacity,
+		EnableListTypeAttributes: c.Features.ListTypeAttributes,
+	})
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for _, device := range b.InUse {
+		state.AllocatedDevices.Insert(structured.MakeDeviceID(device[0], device[1], device[2]))
+	}
+	result := outcome{Name: b.Name, Seconds: []float64{}, Placed: [][]string{}}
+	next := 0
+	for range b.Pods {
+		begin := time.Now()
+		allocator, err := structured.NewAllocator(ctx, c.Features, snapshot(state), c.Classes, c.Slices, celCache)
+		if err != nil {
+			return result, err
+		}
+		placed := []string{}
+		start := next
+		for i := range c.Nodes {
+			index := (start + i) % len(c.Nodes)
+			next = (index + 1) % len(c.Nodes)
+			results, err := allocator.Allocate(ctx, c.Nodes[index], b.Claims)
+			if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+				result.Unfinished = time.Since(begin).Seconds()
+				return result, nil
+			}
+			if err != nil {
+				return result, fmt.Errorf("%s: node %s: %w", b.Name, c.Nodes[index].Name, err)
+			}
+			if len(results) != len(b.Claims) {
+				continue
+			}
+			placed = append(placed, c.Nodes[index].Name)
+			for _, allocation := range results {
+				for _, device := range allocation.Devices.Results {
+					placed = append(placed, device.Driver+"/"+device.Pool+"/"+device.Device)
+					state.AllocatedDevices.Insert(structured.MakeDeviceID(device.Driver, device.Pool, device.Device))
+				}
+			}
+			break
+		}
+		result.Seconds = append(result.Seconds, time.Since(begin).Seconds())
+		result.Placed = append(result.Placed, placed)
+	}
+	return result, nil
+}
+
+func runFile(path string, out *json.Encoder) error {
+	hopeless := sets.New[string]()
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	// One cluster after the other, so that only one is held in memory.
+	decoder := json.NewDecoder(bufio.NewReaderSize(file, 1<<20))
+	for decoder.More() {
+		var c cluster
+		if err := decoder.Decode(&c); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, b := range c.Cases {
+			if hopeless.Has(b.Series) {
+				continue
+			}
+			result, err := run(&c, b)
+			if err != nil {
+				return err
+			}
+			if b.Series != "" && result.Unfinished > 0 {
+				hopeless.Insert(b.Series)
+			}
+			if err := out.Encode(result); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func main() {
+	out := json.NewEncoder(os.Stdout)
+	for _, path := range os.Args[1:] {
+		if err := runFile(path, out); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+"""The vector runner's screen and exit statuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vectors import __main__ as runner
+from tests.vectors.result import Result
+
+
+def fake_score(path: Path) -> Iterator[Result]:
+    """Stands in for a set: a row passes when it says so."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield Result(row["name"], row["passes"], "" if row["passes"] else "wanted 1,\n got 2")
+
+
+@pytest.fixture(autouse=True)
+def _fake_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "scorer", lambda name: fake_score)
+
+
+def recording(path: Path, **cases: bool) -> str:
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"name": name, "passes": passes}) + "\n" for name, passes in cases.items())
+    return str(path)
+
+
+def test_all_passed_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert runner.main(["cel", recording(tmp_path / "a.jsonl.gz", one=True, two=True)]) == 0
+    assert capsys.readouterr().out == "passed 2 of 2\n"
+
+
+def test_failing_names_come_first_and_the_score_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [recording(tmp_path / "a.jsonl.gz", one=True, two=False), recording(tmp_path / "b.jsonl.gz", three=False)]
+    assert runner.main(["cel", *files]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "FAILED a.jsonl.gz: two: wanted 1, got 2",
+        "FAILED b.jsonl.gz: three: wanted 1, got 2",
+        "a.jsonl.gz: 1 of 2",
+        "b.jsonl.gz: 0 of 1",
+        "passed 1 of 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"not gzip", "cannot be read"),
+        (gzip.compress(b'{"name": "one", "passes": true}\n')[:-6], "cannot be read"),
+        (gzip.compress(b"{"), "not in the format of this set"),
+        (gzip.compress(b"{}\n"), "not in the format of this set"),
+        (gzip.compress(b"[]\n"), "not in the format of this set"),
+        (gzip.compress(b"\xff\n"), "cannot be read"),
+        (gzip.compress(b""), "holds no case"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_exit_2(
+    content: bytes, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(content)
+    assert runner.main(["cel", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith(f"error: {path}: {complaint}")
+    assert err.count("\n") == 1
+
+
+def test_a_missing_file_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert runner.main(["cel", str(tmp_path / "nope")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["cel"]])
+def test_usage_is_exit_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert runner.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("usage:")
+
+
+def test_unknown_set_names_the_known_ones(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.undo()
+    assert runner.main(["cell", "a.jsonl.gz"]) == 2
+    assert "allocator, cel, validation" in capsys.readouterr().err

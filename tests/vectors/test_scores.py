@@ -1,0 +1,43 @@
+"""Every recording is answered as Kubernetes answered it; the score of each file is in the closing summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.vectors.__main__ import score_file, scorer
+from tests.vectors.exceptions import EXCEPTIONS
+
+DATA = Path(__file__).parent / "data"
+
+#: set, file; a file under ``shared:`` is upstream's own and may be absent from a lone clone.
+RECORDINGS = [
+    ("allocator", "shared:vectors/allocator/table.jsonl.gz"),
+    ("allocator", "allocator-random.jsonl.gz"),
+    ("cel", "shared:vectors/cel/table.jsonl.gz"),
+    ("cel", "shared:vectors/cel/conformance.jsonl.gz"),
+    ("cel", "cel-generated.jsonl.gz"),
+    ("cel", "cel-versions.jsonl.gz"),
+    ("validation", "validation.jsonl.gz"),
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("which", "recording"), RECORDINGS, ids=lambda value: value.rpartition("/")[2])
+def test_every_case_is_answered_as_recorded(
+    which: str, recording: str, shared: Callable[[str], Path], record_score: Callable[[str], None]
+) -> None:
+    if recording.startswith("shared:"):
+        path = shared(recording.removeprefix("shared:"))
+    else:
+        path = DATA / recording
+    results = score_file(scorer(which), path)
+    failed = {result.name: result.detail for result in results if not result.passed}
+    excused = EXCEPTIONS.get(which, {}).get(path.name, {})
+    note = f", {len(excused)} differ on purpose (tests/vectors/exceptions.py)" if excused else ""
+    record_score(f"{which:10} {path.name:30} passed {len(results) - len(failed)} of {len(results)}{note}")
+    unexpected = {name: detail for name, detail in failed.items() if name not in excused}
+    assert not unexpected, "\n".join(f"{name}: {detail}" for name, detail in list(unexpected.items())[:10])
+    assert not excused.keys() - failed.keys(), "listed as an exception, yet answered as recorded"
