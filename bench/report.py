@@ -1,0 +1,122 @@
+"""What the measurements say: the tables, whether both sides gave the same answers, which promises are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bench.measured import Measured
+from bench.shapes import SEARCH_SIZES, SEARCHES, SHAPES, SIZES
+
+Measurements = Mapping[str, Measured]
+
+MISSING = "–"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    for unit, scale in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
+        if value * scale >= 1:
+            return f"{value * scale:.3g} {unit}"
+    return f"{value * 1e6:.2f} µs"
+
+
+def _quantile(measured: Measured | None, share: float) -> str:
+    return MISSING if measured is None else _seconds(measured.quantile(share))
+
+
+def _rate(measured: Measured | None) -> str:
+    if measured is None:
+        return MISSING
+    if measured.rate is None:
+        return f"< {1 / measured.unfinished:.2g}"
+    return f"{measured.rate:,.0f}" if measured.rate >= 10 else f"{measured.rate:.2f}"
+
+
+def ratio(ours: Measured | None, theirs: Measured | None) -> float | None:
+    """How many times as many pods a second; where upstream finished none, at least so many times."""
+    if ours is None or theirs is None or ours.rate is None:
+        return None
+    return ours.rate / theirs.rate if theirs.rate else ours.rate * theirs.unfinished
+
+
+def _ratio(ours: Measured | None, theirs: Measured | None) -> str:
+    value = ratio(ours, theirs)
+    if value is None or theirs is None:
+        return MISSING
+    at_least = "" if theirs.rate else "> "
+    return f"{at_least}{value:,.0f}×" if value >= 10 else f"{at_least}{value:.1f}×"
+
+
+def same_answers(ours: Measured, theirs: Measured) -> tuple[int, int]:
+    """Of the pods that both placed: how many went to the same node and the same devices, and how many there were."""
+    pairs = list(zip(ours.placed, theirs.placed, strict=False))
+    return sum(a == b for a, b in pairs), len(pairs)
+
+
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        first, *rest = (
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([first, *rest]).rstrip()
+
+
+def scheduling(ours: Measurements, theirs: Measurements) -> Iterator[str]:
+    """The five shapes at each size."""
+    head = ["SHAPE @ NODES", "PODS/S", "P50", "P99", "UPSTREAM", "P50", "P99", "RATIO", "SAME ANSWER"]
+    rows = [head]
+    for shape in SHAPES:
+        for size in SIZES:
+            name = f"{shape} @ {size}"
+            a, b = ours.get(name), theirs.get(name)
+            row = [name]
+            for side in (a, b):
+                row += [_rate(side), *(_quantile(side, q) for q in (0.5, 0.99))]
+            same = "{} of {}".format(*same_answers(a, b)) if a and b else MISSING
+            rows.append([*row, _ratio(a, b), same])
+    yield from _table(rows)
+
+
+def searches(ours: Measurements, theirs: Measurements) -> Iterator[str]:
+    """The searches that double upstream, by number of devices."""
+    rows = [["SEARCH", "N", "OURS", "UPSTREAM"]]
+    for search in SEARCHES:
+        for n in SEARCH_SIZES:
+            name = f"{search} @ {n}"
+            a, b = ours.get(name), theirs.get(name)
+            if a is None and b is None:
+                continue
+            upstream = MISSING
+            if b is not None:
+                upstream = f"> {b.unfinished:.3g} s" if b.unfinished else _quantile(b, 1)
+            rows.append([search, str(n), _quantile(a, 1), upstream])
+    yield from _table(rows)
+
+
+def promises(ours: Measurements, theirs: Measurements) -> Iterator[tuple[bool, str]]:
+    """Each promise of the project that these figures can show, and whether it is kept."""
+    largest = SIZES[-1]
+    for shape in SHAPES:
+        name = f"{shape} @ {largest}"
+        value = ratio(ours.get(name), theirs.get(name))
+        if value is not None:
+            yield value >= 20, f"{shape}: at least 20 times upstream's pods/s at {largest:,} nodes ({value:,.0f}×)"
+    for shape in SHAPES:
+        small, large = (ours.get(f"{shape} @ {size}") for size in (SIZES[0], largest))
+        if small and large and small.rate and large.rate:
+            growth = small.rate / large.rate
+            text = f"{shape}: a pod costs at most twice as much at {largest:,} nodes as at {SIZES[0]} ({growth:.1f}×)"
+            yield growth <= 2, text
+    for search in SEARCHES:
+        last = ours.get(f"{search} @ {SEARCH_SIZES[-1]}")
+        if last and last.seconds:
+            yield (
+                last.seconds[0] <= 5e-3,
+                f"{search}: at most 5 ms at n = {SEARCH_SIZES[-1]} ({_seconds(last.seconds[0])})",
+            )
+    compared = [same_answers(ours[name], theirs[name]) for name in ours if name in theirs]
+    if compared:
+        same, total = map(sum, zip(*compared, strict=True))
+        yield same == total, f"the same node and devices as upstream for every pod ({same:,} of {total:,})"
