@@ -57,7 +57,7 @@ def record_score(pytestconfig: pytest.Config) -> Callable[[str], None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if scores := config.stash[SCORES]:
-        terminalreporter.section("vectors: our answers against the real Kubernetes'")
+        terminalreporter.section("scores against the real Kubernetes, and other measures")
         for line in scores:
             terminalreporter.write_line(line)
     if missing := config.stash[MISSING]:

@@ -1,0 +1,75 @@
+"""The wheel holds everything and runs where nothing of the source tree is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr or done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    # Without isolation, so that no network is needed: the build backend is among the development requirements.
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("allotment-*.whl")
+    return built
+
+
+def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
+    source = ROOT / "src"
+    wanted = {
+        str(path.relative_to(source))
+        for path in (source / "allotment").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert "allotment/py.typed" in wanted
+    assert packed == wanted
+
+
+@pytest.fixture(scope="module")
+def allot(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, installed from the wheel into an environment of its own."""
+    home = tmp_path_factory.mktemp("home") / "venv"
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=home)
+    # The requirements come from the environment of the tests; a path in a .pth file does not bring that environment's
+    # own .pth files with it, hence not its editable allotment either.
+    (site,) = home.glob("lib/python*/site-packages")
+    (site / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    where = run(python, "-c", "import allotment; print(allotment.__file__)", cwd=home)
+    assert where.startswith(str(home.resolve()))
+    return home / "bin" / "allot"
+
+
+def test_help_answers(allot: Path, tmp_path: Path, record_score: Callable[[str], None]) -> None:
+    run(allot, "--help", cwd=tmp_path)
+    begin = time.perf_counter()
+    assert "explain" in run(allot, "--help", cwd=tmp_path)
+    record_score(f"allot --help answered in {(time.perf_counter() - begin) * 1000:.0f} ms")
+
+
+def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:
+    slices = run(allot, "fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node", "gpu-1", cwd=tmp_path)
+    assert "kind: ResourceSlice" in slices
+    assert "sharedCounters" in slices
