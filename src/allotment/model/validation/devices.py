@@ -1,0 +1,97 @@
+"""The devices of a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from allotment.model.resource import Device, DeviceCapacity, NodeAllocatableResourceMapping
+from allotment.model.validation import attributes, names
+from allotment.model.validation.binding import binding_conditions
+from allotment.model.validation.capacity_policy import exclusive_capacity, shareable_capacity
+from allotment.model.validation.counters import consumes_counters
+from allotment.model.validation.errors import Errors, invalid, not_found, required
+from allotment.model.validation.gotext import Named
+from allotment.model.validation.lists import check_list, check_map
+from allotment.model.validation.node_selectors import node_selector
+from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
+from allotment.model.validation.taints import TAINTS_MAX, taint
+
+ENTRIES_MAX = 32
+VALUES_MAX = 48
+
+_ONE_OF = (
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
+    "in the ResourceSlice spec"
+)
+_NONE_OF = (
+    "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
+    "ResourceSlice spec"
+)
+
+
+def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool) -> Errors:
+    """One device; ``old`` is the device of that name in the stored slice."""
+    yield from names.label(value.name, f"{path}.name")
+    entries = len(value.attributes) + len(value.capacity)
+    if entries > ENTRIES_MAX:
+        yield invalid(path, entries, f"the total number of attributes and capacities must not exceed {ENTRIES_MAX}")
+    values = attributes.value_count(value)
+    if values > VALUES_MAX:
+        yield invalid(path, values, f"the total number of attribute values must not exceed {VALUES_MAX}")
+    yield from check_map(value.attributes, None, NAME_MAX, qualified_name, attributes.attribute, f"{path}.attributes")
+    capacity = shareable_capacity if value.allow_multiple_allocations else exclusive_capacity
+    yield from check_map(value.capacity, None, NAME_MAX, qualified_name, capacity, f"{path}.capacity")
+    # Taints that have not changed may have effects that are newer than we are.
+    if old is None or old.taints != value.taints:
+        yield from check_list(value.taints, TAINTS_MAX, taint, f"{path}.taints")
+    yield from consumes_counters(value.consumes_counters, f"{path}.consumesCounters")
+    if selects_nodes:
+        yield from _nodes(value, path)
+    elif value.node_name is not None or value.node_selector is not None or value.all_nodes is not None:
+        yield invalid(path, None, _NONE_OF)
+    yield from binding_conditions(value.binding_conditions, value.binding_failure_conditions, path)
+    yield from _node_allocatable(
+        value.node_allocatable_resource_mappings, value.capacity, f"{path}.nodeAllocatableResourceMappings"
+    )
+
+
+def _nodes(value: Device, path: str) -> Errors:
+    """The nodes that reach a device, where each device says so itself."""
+    chosen = []
+    if value.node_name is not None:
+        if value.node_name:
+            chosen.append("`nodeName`")
+            yield from names.subdomain(value.node_name, f"{path}.nodeName")
+        else:
+            yield invalid(f"{path}.nodeName", "", "must not be empty")
+    if value.node_selector is not None:
+        chosen.append("`nodeSelector`")
+        yield from node_selector(value.node_selector, f"{path}.nodeSelector")
+    if value.all_nodes is not None:
+        if value.all_nodes:
+            chosen.append("`allNodes`")
+        else:
+            yield invalid(f"{path}.allNodes", False, "must be either unset or set to true")
+    if not chosen:
+        yield required(path, _ONE_OF)
+    elif len(chosen) > 1:
+        yield invalid(path, f"{{{', '.join(chosen)}}}", _ONE_OF)
+
+
+def _node_allocatable(
+    mappings: Mapping[str, NodeAllocatableResourceMapping], capacity: Mapping[str, DeviceCapacity], path: str
+) -> Errors:
+    """How a device stands for resources of its node (KEP-5517, alpha)."""
+    for name in sorted(mappings):
+        at, mapping = f"{path}[{name}]", mappings[name]
+        if not names.native_resource(name):
+            yield invalid(at, Named(name), "must be a node allocatable resource name")
+        multiplier, key = mapping.allocation_multiplier, mapping.capacity_key
+        if multiplier is None and key is None:
+            yield invalid(at, "", "at least one of allocationMultiplier or capacityKey must be set")
+        if multiplier is not None and multiplier.sign() <= 0:
+            yield invalid(f"{at}.allocationMultiplier", str(multiplier), "must be positive")
+        if key == "":
+            yield invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string")
+        elif key is not None and key not in capacity:
+            yield not_found(f"{at}.capacityKey", Named(key))

@@ -1,0 +1,282 @@
+"""Fields of features that are off are silently dropped on write, unless the stored object uses the feature already.
+
+One function per kind; each feature is one entry of a table: when its fields are in use, and how an object looks
+without them. Nothing here is ever an error by itself; what is left may be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from allotment.model.features import Features
+from allotment.model.resource import (
+    Device,
+    DeviceAttribute,
+    DeviceClass,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourceSliceSpec,
+)
+
+T = TypeVar("T")
+Asked = TypeVar("Asked", ExactDeviceRequest, DeviceSubRequest)
+
+_NO_LISTS: dict[str, None] = {"bools": None, "ints": None, "strings": None, "versions": None}
+
+
+class Gated(NamedTuple):
+    """Fields behind a gate: in use in a stored object? and: the object without them."""
+
+    gates: tuple[str, ...]
+    in_use: Callable[..., bool]
+    without: Callable[..., object]
+
+
+def _drop(new: T, old: T | None, table: tuple[Gated, ...], features: Features) -> T:
+    result: object = new
+    for gates, in_use, without in table:
+        if not all(map(features.enabled, gates)) and (old is None or not in_use(old)):
+            result = without(result)
+    return result  # type: ignore[return-value]  # every entry of a table keeps the kind
+
+
+# --- ResourceClaim and ResourceClaimTemplate: the spec ---------------------------------------------------------------
+
+
+def claim_spec(new: ResourceClaimSpec, old: ResourceClaimSpec | None, features: Features) -> ResourceClaimSpec:
+    """A claim's spec without the fields of disabled features."""
+    return _drop(new, old, _CLAIM_SPEC, features)
+
+
+def _with_requests(spec: ResourceClaimSpec, change: Callable[[DeviceRequest], DeviceRequest]) -> ResourceClaimSpec:
+    return replace(spec, devices=replace(spec.devices, requests=tuple(map(change, spec.devices.requests))))
+
+
+def _asked(spec: ResourceClaimSpec) -> list[ExactDeviceRequest | DeviceSubRequest]:
+    return [
+        asked
+        for request in spec.devices.requests
+        for asked in ((request.exactly,) if request.exactly is not None else ()) + request.first_available
+    ]
+
+
+def _with_asked(spec: ResourceClaimSpec, **changes: object) -> ResourceClaimSpec:
+    def change(request: DeviceRequest) -> DeviceRequest:
+        exactly = request.exactly
+        return replace(
+            request,
+            exactly=None if exactly is None else replace(exactly, **changes),
+            first_available=tuple(replace(sub, **changes) for sub in request.first_available),
+        )
+
+    return _with_requests(spec, change)
+
+
+def _without_admin_access(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    def change(request: DeviceRequest) -> DeviceRequest:
+        exactly = request.exactly
+        return request if exactly is None else replace(request, exactly=replace(exactly, admin_access=None))
+
+    return _with_requests(spec, change)
+
+
+def _admin_access_in_spec(spec: ResourceClaimSpec) -> bool:
+    return any(r.exactly is not None and r.exactly.admin_access is not None for r in spec.devices.requests)
+
+
+def _consumable_in_spec(spec: ResourceClaimSpec) -> bool:
+    return any(c.distinct_attribute is not None for c in spec.devices.constraints) or any(
+        asked.capacity is not None for asked in _asked(spec)
+    )
+
+
+def _without_consumable(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    spec = _with_asked(spec, capacity=None)
+    constraints = tuple(replace(constraint, distinct_attribute=None) for constraint in spec.devices.constraints)
+    return replace(spec, devices=replace(spec.devices, constraints=constraints))
+
+
+_CLAIM_SPEC = (
+    Gated(
+        ("DRAPrioritizedList",),
+        lambda spec: any(request.first_available for request in spec.devices.requests),
+        lambda spec: _with_requests(spec, lambda request: replace(request, first_available=())),
+    ),
+    Gated(
+        ("DRADeviceTaints",),
+        lambda spec: any(asked.tolerations for asked in _asked(spec)),
+        lambda spec: _with_asked(spec, tolerations=()),
+    ),
+    Gated(("DRAAdminAccess",), _admin_access_in_spec, _without_admin_access),
+    Gated(("DRAConsumableCapacity",), _consumable_in_spec, _without_consumable),
+)
+
+
+# --- ResourceClaim: the status ---------------------------------------------------------------------------------------
+
+
+def claim_status(new: ResourceClaim, old: ResourceClaim, features: Features) -> ResourceClaim:
+    """A claim whose status is without the fields of disabled features."""
+    return _drop(new, old, _CLAIM_STATUS, features)
+
+
+def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    return claim.status.allocation.devices.results if claim.status.allocation is not None else ()
+
+
+def _with_status(claim: ResourceClaim, **changes: object) -> ResourceClaim:
+    status: ResourceClaimStatus = replace(claim.status, **changes)
+    return replace(claim, status=status)
+
+
+def _with_results(claim: ResourceClaim, **changes: object) -> ResourceClaim:
+    allocation = claim.status.allocation
+    if allocation is None:
+        return claim
+    results = tuple(replace(result, **changes) for result in allocation.devices.results)
+    return _with_status(claim, allocation=replace(allocation, devices=replace(allocation.devices, results=results)))
+
+
+def _shares_in_use(claim: ResourceClaim) -> bool:
+    return (
+        _consumable_in_spec(claim.spec)
+        or any(result.share_id is not None or result.consumed_capacity for result in _results(claim))
+        or any(device.share_id is not None for device in claim.status.devices)
+    )
+
+
+def _without_shares(claim: ResourceClaim) -> ResourceClaim:
+    claim = _with_results(claim, share_id=None, consumed_capacity={})
+    return _with_status(claim, devices=tuple(replace(device, share_id=None) for device in claim.status.devices))
+
+
+_CLAIM_STATUS = (
+    Gated(
+        ("DRAResourceClaimDeviceStatus",),
+        lambda claim: bool(claim.status.devices),
+        lambda claim: _with_status(claim, devices=()),
+    ),
+    Gated(
+        ("DRAAdminAccess",),
+        lambda claim: _admin_access_in_spec(claim.spec) or any(r.admin_access is not None for r in _results(claim)),
+        lambda claim: _with_results(claim, admin_access=None),
+    ),
+    Gated(("DRAConsumableCapacity",), _shares_in_use, _without_shares),
+    Gated(  # for results this gate alone counts, for slices also that of device statuses
+        ("DRADeviceBindingConditions",),
+        lambda claim: any(r.binding_conditions or r.binding_failure_conditions for r in _results(claim)),
+        lambda claim: _with_results(claim, binding_conditions=(), binding_failure_conditions=()),
+    ),
+)
+
+
+# --- ResourceSlice ---------------------------------------------------------------------------------------------------
+
+
+def slice_spec(new: ResourceSliceSpec, old: ResourceSliceSpec | None, features: Features) -> ResourceSliceSpec:
+    """A slice's spec without the fields of disabled features."""
+    return _drop(new, old, _SLICE_SPEC, features)
+
+
+def _any_device(predicate: Callable[[Device], bool]) -> Callable[[ResourceSliceSpec], bool]:
+    return lambda spec: any(map(predicate, spec.devices or ()))
+
+
+def _each_device(change: Callable[[Device], Device]) -> Callable[[ResourceSliceSpec], ResourceSliceSpec]:
+    return lambda spec: replace(spec, devices=tuple(map(change, spec.devices))) if spec.devices else spec
+
+
+def _device_without(**changes: object) -> Callable[[ResourceSliceSpec], ResourceSliceSpec]:
+    return _each_device(lambda device: replace(device, **changes))
+
+
+def _partitions_in_use(spec: ResourceSliceSpec) -> bool:
+    return (
+        bool(spec.shared_counters)
+        or spec.per_device_node_selection is not None
+        or any(
+            d.consumes_counters or d.node_name is not None or d.node_selector is not None or d.all_nodes is not None
+            for d in spec.devices or ()
+        )
+    )
+
+
+def _without_partitions(spec: ResourceSliceSpec) -> ResourceSliceSpec:
+    drop = _device_without(consumes_counters=(), node_name=None, node_selector=None, all_nodes=None)
+    return drop(replace(spec, shared_counters=None, per_device_node_selection=None))
+
+
+def _without_policies(device: Device) -> Device:
+    capacity = {name: replace(value, request_policy=None) for name, value in device.capacity.items()}
+    return replace(device, allow_multiple_allocations=None, capacity=capacity)
+
+
+def _is_list(attribute: DeviceAttribute) -> bool:
+    return any(getattr(attribute, name) is not None for name in _NO_LISTS)
+
+
+def _without_lists(device: Device) -> Device:
+    attributes = {
+        name: replace(value, **_NO_LISTS) if _is_list(value) else value for name, value in device.attributes.items()
+    }
+    return replace(device, attributes=attributes)
+
+
+_SLICE_SPEC = (
+    Gated(("DRADeviceTaints",), _any_device(lambda device: bool(device.taints)), _device_without(taints=())),
+    Gated(("DRAPartitionableDevices",), _partitions_in_use, _without_partitions),
+    Gated(
+        ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
+        _any_device(
+            lambda device: (
+                bool(device.binding_conditions or device.binding_failure_conditions) or device.binds_to_node is not None
+            )
+        ),
+        _device_without(binding_conditions=(), binding_failure_conditions=(), binds_to_node=None),
+    ),
+    Gated(
+        ("DRAConsumableCapacity",),
+        _any_device(
+            lambda device: (
+                device.allow_multiple_allocations is not None
+                or any(capacity.request_policy is not None for capacity in device.capacity.values())
+            )
+        ),
+        _each_device(_without_policies),
+    ),
+    Gated(
+        ("DRANodeAllocatableResources",),
+        _any_device(lambda device: bool(device.node_allocatable_resource_mappings)),
+        _device_without(node_allocatable_resource_mappings={}),
+    ),
+    Gated(
+        ("DRAListTypeAttributes",),
+        _any_device(lambda device: any(map(_is_list, device.attributes.values()))),
+        _each_device(_without_lists),
+    ),
+)
+
+
+# --- DeviceClass -----------------------------------------------------------------------------------------------------
+
+
+def device_class(new: DeviceClass, old: DeviceClass | None, features: Features) -> DeviceClass:
+    """A class without the fields of disabled features."""
+    return _drop(new, old, _DEVICE_CLASS, features)
+
+
+_DEVICE_CLASS = (
+    Gated(
+        ("DRAExtendedResource",),
+        lambda value: value.spec.extended_resource_name is not None,
+        lambda value: replace(value, spec=replace(value.spec, extended_resource_name=None)),
+    ),
+)

@@ -1,0 +1,140 @@
+"""Values written as Go writes them, because Kubernetes' messages show its internal Go values.
+
+Two notations occur. A plain Go ``string`` is quoted by ``%q``; everything else that is not a number or a boolean goes
+through ``encoding/json`` with Go field names (internal types carry no JSON tags). The two differ: JSON escapes
+``<``, ``>`` and ``&``, ``%q`` escapes what cannot be printed. Named Go string types (an effect, an allocation mode)
+count as "everything else"; :class:`Named` marks them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from allotment.model import meta, resource
+from allotment.model.quantity import Quantity
+
+_HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"})
+
+
+class Named(str):
+    """A string of a Go type of its own; messages show it as JSON."""
+
+    __slots__ = ()
+
+
+def size(text: str) -> int:
+    """Length in bytes, which is what Kubernetes' limits count."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def json_text(value: object) -> str:
+    """``json.Marshal`` of the Go value that one of our values stands for.
+
+    >>> print(json_text(resource.DeviceToleration(key="a", operator="Exists")))
+    {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}
+    """
+    if isinstance(value, str):
+        return _json_string(value)
+    if isinstance(value, Quantity):
+        return _json_string(str(value))
+    if isinstance(value, msgspec.Struct):
+        return "{" + ",".join(_members(value)) + "}"
+    if isinstance(value, tuple | list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key])}" for key in sorted(value)) + "}"
+    return json.dumps(value)
+
+
+def _json_string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).translate(_HTML)
+
+
+def raw_json(value: object) -> str:
+    """A ``RawExtension`` as it travels: compact JSON, names in the order received."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# --- Go's names for the fields of our values -------------------------------------------------------------------------
+
+#: Where Go's name is not our JSON name with a capital, in Go's order where that differs from ours.
+_RENAMED: dict[type[msgspec.Struct], dict[str, str]] = {
+    resource.DeviceAttribute: {
+        "int_": "IntValue",
+        "bool_": "BoolValue",
+        "string": "StringValue",
+        "version": "VersionValue",
+        "ints": "IntValues",
+        "bools": "BoolValues",
+        "strings": "StringValues",
+        "versions": "VersionValues",
+    },
+    resource.DeviceSelector: {"cel": "CEL"},
+    resource.NetworkDeviceData: {"interface_name": "InterfaceName", "ips": "IPs"},
+    resource.ResourceClaimConsumerReference: {
+        "api_group": "APIGroup",
+        "resource": "Resource",
+        "name": "Name",
+        "uid": "UID",
+    },
+}
+#: Types of meta/v1: they have JSON tags in Go as well, and are written as on the wire.
+_TAGGED = (meta.ObjectMeta, meta.OwnerReference, meta.Condition)
+#: Always written although empty (no ``omitempty`` in Go).
+_ALWAYS = {
+    meta.OwnerReference: ("api_version", "kind", "name", "uid"),
+    meta.Condition: ("type", "status", "last_transition_time", "reason", "message"),
+}
+#: Raw JSON in Go, not a value.
+_RAW = {(resource.OpaqueDeviceConfiguration, "parameters"), (resource.AllocatedDeviceStatus, "data")}
+
+
+@cache
+def _plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
+    """Per field: our attribute, Go's name, and whether empty means nil."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    renamed = _RENAMED.get(kind, {})
+    order = [*renamed, *(name for name in fields if name not in renamed)]
+    plan = []
+    for name in order:
+        wire = fields[name].encode_name
+        plan.append((name, renamed.get(name, wire[:1].upper() + wire[1:]), fields[name].default is not None))
+    return tuple(plan)
+
+
+def _members(value: msgspec.Struct) -> list[str]:
+    kind = type(value)
+    if isinstance(value, _TAGGED):
+        return _tagged_members(value)
+    members = []
+    for name, go_name, empty_is_nil in _plan(kind):
+        item: Any = getattr(value, name)
+        if kind is resource.ResourceClaimTemplateSpec and name == "metadata":
+            members.extend(_tagged_members(item))  # embedded: its fields stand beside ours
+            continue
+        if (kind, name) in _RAW:
+            text = raw_json(item).translate(_HTML)
+        elif empty_is_nil and isinstance(item, tuple | dict) and not item:
+            text = "null"
+        else:
+            text = json_text(item)
+        members.append(f'"{go_name}":{text}')
+    return members
+
+
+def _tagged_members(value: msgspec.Struct) -> list[str]:
+    always = _ALWAYS.get(type(value), ())
+    return [
+        f'"{field.encode_name}":{json_text(item)}'
+        for field in msgspec.structs.fields(type(value))
+        if (item := getattr(value, field.name)) != _default(field) or field.name in always
+    ]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default_factory() if field.default is msgspec.NODEFAULT else field.default

@@ -1,0 +1,159 @@
+"""Object metadata: names, labels, annotations, owners and finalizers; and what an update may not change.
+
+Upstream: apimachinery ``pkg/api/validation/objectmeta.go``. Managed fields are not part of our values; who keeps them
+checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from allotment.model.meta import ObjectMeta, OwnerReference
+from allotment.model.quoting import quote
+from allotment.model.validation import names
+from allotment.model.validation.errors import Errors, forbidden, immutable, internal, invalid, required, too_long
+from allotment.model.validation.gotext import size
+
+ANNOTATIONS_MAX = 256 * 1024
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+
+#: Metadata fields in Go's order with their zero value, apart from labels and annotations.
+_NOT_IN_TEMPLATES = (
+    ("name", "name"), ("generate_name", "generateName"), ("namespace", "namespace"), ("uid", "uID"),
+    ("resource_version", "resourceVersion"), ("generation", "generation"), ("creation_timestamp", "creationTimestamp"),
+    ("deletion_timestamp", "deletionTimestamp"), ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
+    ("owner_references", "ownerReferences"), ("finalizers", "finalizers"),
+)  # fmt: skip
+
+
+def object_meta(meta: ObjectMeta, *, namespaced: bool, prefix: bool = True, path: str = "metadata") -> Errors:
+    """Metadata of an object, its name being generated already.
+
+    ``prefix``: whether ``generateName`` is checked too, and lengths are counted in "characters"; DeviceClass, checked
+    by the newer rules, has neither.
+    """
+    if prefix:
+        if meta.generate_name:
+            for problem in names.prefix_problems(meta.generate_name):
+                yield invalid(f"{path}.generateName", meta.generate_name, problem)
+    elif meta.generate_name and not meta.name:
+        yield internal(
+            f"{path}.name", f"generateName was specified ({quote(meta.generate_name)}), but no name was generated"
+        )
+    if not meta.name:
+        yield required(f"{path}.name", "name or generateName is required")
+    else:
+        for problem in names.subdomain_problems(meta.name, unit="characters" if prefix else "bytes"):
+            yield invalid(f"{path}.name", meta.name, problem)
+    yield from _beside_name(meta, namespaced=namespaced, path=path)
+
+
+def _beside_name(meta: ObjectMeta, *, namespaced: bool, path: str) -> Errors:
+    if namespaced:
+        if not meta.namespace:
+            yield required(f"{path}.namespace")
+        else:
+            yield from names.label(meta.namespace, f"{path}.namespace")
+    elif meta.namespace:
+        yield forbidden(f"{path}.namespace", "not allowed on this type")
+    if meta.generation < 0:
+        yield invalid(f"{path}.generation", meta.generation, "must be greater than or equal to 0")
+    yield from labels(meta.labels, f"{path}.labels")
+    yield from annotations(meta.annotations, f"{path}.annotations")
+    yield from owner_references(meta.owner_references, f"{path}.ownerReferences")
+    yield from finalizers(meta.finalizers, f"{path}.finalizers")
+
+
+def common_update(new: ObjectMeta, old: ObjectMeta, *, namespaced: bool) -> Errors:
+    """What the API machinery checks on every update before the kind's own rules, which check most of it again.
+
+    A mistake in metadata therefore shows several times among the causes.
+    """
+    yield from _beside_name(new, namespaced=namespaced, path="metadata")
+    yield from object_meta_update(new, old)
+
+
+def object_meta_update(new: ObjectMeta, old: ObjectMeta, path: str = "metadata") -> Errors:
+    """Metadata of an update against the stored one."""
+    if old.deletion_timestamp is not None:
+        added = sorted(set(new.finalizers) - set(old.finalizers))
+        if added:
+            listed = "[]string{" + ", ".join(map(quote, added)) + "}"
+            yield forbidden(
+                f"{path}.finalizers",
+                f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}",
+            )
+    if not new.resource_version:
+        yield invalid(f"{path}.resourceVersion", "", "must be specified for an update")
+    if new.generation < old.generation:
+        yield invalid(f"{path}.generation", new.generation, "must not be decremented")
+    for attribute, name in (
+        ("name", "name"), ("namespace", "namespace"), ("uid", "uid"), ("creation_timestamp", "creationTimestamp"),
+        ("deletion_timestamp", "deletionTimestamp"), ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
+    ):  # fmt: skip
+        value = getattr(new, attribute)
+        if value != getattr(old, attribute):
+            yield immutable(f"{path}.{name}", value)
+    yield from labels(new.labels, f"{path}.labels")
+    yield from annotations(new.annotations, f"{path}.annotations")
+    yield from owner_references(new.owner_references, f"{path}.ownerReferences")
+
+
+def template_meta(meta: ObjectMeta, path: str) -> Errors:
+    """Metadata that generated objects get: labels and annotations, nothing else."""
+    yield from annotations(meta.annotations, f"{path}.annotations")
+    yield from labels(meta.labels, f"{path}.labels")
+    for attribute, name in _NOT_IN_TEMPLATES:
+        if getattr(meta, attribute) not in ("", 0, None, ()):
+            yield forbidden(f"{path}.{name}", "cannot be set")
+
+
+def labels(values: Mapping[str, str], path: str) -> Errors:
+    """Label keys and values."""
+    for key in sorted(values):
+        yield from names.label_key(key, path)
+        yield from names.label_value(values[key], path)
+
+
+def annotations(values: Mapping[str, str], path: str) -> Errors:
+    """Annotation keys (as label keys, but case does not matter) and the size of all together."""
+    for key in sorted(values):
+        for problem in names.label_key_problems(key.lower()):
+            yield invalid(path, key, problem)
+    if sum(size(key) + size(value) for key, value in values.items()) > ANNOTATIONS_MAX:
+        yield too_long(path, ANNOTATIONS_MAX)
+
+
+def owner_references(references: Sequence[OwnerReference], path: str) -> Errors:
+    """Owners are complete, at most one is the controller, and no Event owns anything."""
+    controller = ""
+    for reference in references:
+        group, _, version = reference.api_version.rpartition("/")
+        if "/" in group:  # no such thing; upstream reads it as nothing at all
+            group = version = ""
+        if not version:
+            yield invalid(f"{path}.apiVersion", reference.api_version, "version must not be empty")
+        for value, name in ((reference.kind, "kind"), (reference.name, "name"), (reference.uid, "uid")):
+            if not value:
+                yield invalid(f"{path}.{name}", value, "must not be empty")
+        if (group, version, reference.kind) == ("", "v1", "Event"):
+            yield invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
+        if reference.controller:
+            current = f"{reference.kind}/{reference.name}"
+            if controller:
+                yield invalid(
+                    path,
+                    tuple(references),
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {current}",
+                )
+            else:
+                controller = current
+
+
+def finalizers(values: Sequence[str], path: str) -> Errors:
+    """Finalizers are qualified names; the two ways of deleting dependents exclude each other."""
+    for value in values:
+        yield from names.label_key(value, path)
+    if _ORPHAN in values and _FOREGROUND in values:
+        yield invalid(path, tuple(values), f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set")

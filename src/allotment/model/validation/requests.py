@@ -1,0 +1,91 @@
+"""Device requests: exactly one way of asking, and what each way may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from allotment.model.resource import DeviceRequest, DeviceSubRequest, ExactDeviceRequest
+from allotment.model.validation import names
+from allotment.model.validation.context import Context
+from allotment.model.validation.errors import Errors, invalid, not_supported, required
+from allotment.model.validation.gotext import Named
+from allotment.model.validation.lists import check_set
+from allotment.model.validation.selectors import selectors
+from allotment.model.validation.taints import toleration
+
+REQUESTS_MAX = 32
+ALTERNATIVES_MAX = 8
+ALL, EXACT_COUNT = "All", "ExactCount"
+
+_ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
+_REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+
+#: Request names and, for each, the names of its alternatives.
+RequestNames = Mapping[str, frozenset[str]]
+
+
+def requests(values: Sequence[DeviceRequest], path: str, context: Context) -> Errors:
+    """At most 32 requests, each valid, no name twice."""
+    return check_set(values, REQUESTS_MAX, lambda request, at: _request(request, at, context), lambda r: r.name, path)
+
+
+def _request(request: DeviceRequest, path: str, context: Context) -> Errors:
+    yield from names.label(request.name, f"{path}.name")
+    if request.exactly is None and not request.first_available:
+        yield required(path, _ONE_OF)
+    elif request.exactly is not None and request.first_available:
+        yield invalid(path, None, f"{_ONE_OF}, but multiple fields are set")
+    elif request.exactly is not None:
+        yield from _asked(request.exactly, f"{path}.exactly", context)
+    else:
+        yield from check_set(
+            request.first_available,
+            ALTERNATIVES_MAX,
+            lambda sub, at: _alternative(sub, at, context),
+            lambda sub: sub.name,
+            f"{path}.firstAvailable",
+        )
+
+
+def _alternative(sub: DeviceSubRequest, path: str, context: Context) -> Errors:
+    yield from names.label(sub.name, f"{path}.name")
+    yield from _asked(sub, path, context)
+
+
+def _asked(asked: ExactDeviceRequest | DeviceSubRequest, path: str, context: Context) -> Errors:
+    """What both forms share. Capacity requests are not validated at all in 1.36, names included."""
+    yield from names.class_name(asked.device_class_name, f"{path}.deviceClassName")
+    yield from selectors(asked.selectors, f"{path}.selectors", context)
+    if asked.allocation_mode == ALL:
+        if asked.count != 0:
+            yield invalid(f"{path}.count", asked.count, "must not be specified when allocationMode is 'All'")
+    elif asked.allocation_mode == EXACT_COUNT:
+        if asked.count <= 0:
+            yield invalid(f"{path}.count", asked.count, "must be greater than zero")
+    else:
+        yield not_supported(f"{path}.allocationMode", Named(asked.allocation_mode), (ALL, EXACT_COUNT))
+    # Not limited: the maximum of 16 tolerations is documentation only.
+    for index, item in enumerate(asked.tolerations):
+        yield from toleration(item, f"{path}.tolerations[{index}]")
+
+
+def request_names(values: Sequence[DeviceRequest]) -> RequestNames:
+    """The names that references may use; of equal names the last counts."""
+    return {request.name: frozenset(sub.name for sub in request.first_available) for request in values}
+
+
+def references(values: Sequence[str], path: str, known: RequestNames) -> Errors:
+    """A list of references to requests or alternatives: at most 32, none twice."""
+    return check_set(values, REQUESTS_MAX, lambda name, at: reference(name, at, known), lambda name: name, path)
+
+
+def reference(name: str, path: str, known: RequestNames) -> Errors:
+    """A reference ``request`` or ``request/alternative``."""
+    segments = name.split("/")
+    if len(segments) > 2:
+        yield invalid(path, name, _REFERENCE)
+        return
+    for segment in segments:
+        yield from names.label(segment, path)
+    if segments[0] not in known or (len(segments) == 2 and segments[1] not in known[segments[0]]):
+        yield invalid(path, name, _REFERENCE)

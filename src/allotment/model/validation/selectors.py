@@ -1,0 +1,38 @@
+"""CEL selectors of requests and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allotment.model.resource import DeviceSelector
+from allotment.model.validation.context import Context
+from allotment.model.validation.errors import Errors, forbidden, internal, invalid, required, too_long
+from allotment.model.validation.gotext import size
+from allotment.model.validation.lists import check_list
+
+SELECTORS_MAX = 32
+EXPRESSION_MAX = 10 * 1024
+
+
+def selectors(values: Sequence[DeviceSelector], path: str, context: Context, *, stored: bool = False) -> Errors:
+    """At most 32 selectors whose expressions compile and stay within the cost limit."""
+    return check_list(values, SELECTORS_MAX, lambda selector, at: _selector(selector, at, context, stored=stored), path)
+
+
+def _selector(selector: DeviceSelector, path: str, context: Context, *, stored: bool) -> Errors:
+    if selector.cel is None:
+        yield required(f"{path}.cel")
+        return
+    path, expression = f"{path}.cel.expression", selector.cel.expression
+    if size(expression) > EXPRESSION_MAX:
+        yield too_long(path, EXPRESSION_MAX)  # and is not compiled
+        return
+    for kind, text in context.check_expression(expression, stored=stored):
+        if kind == "cost":
+            yield forbidden(path, "too complex, exceeds cost limit")
+        elif kind == "required":
+            yield required(path, text)
+        elif kind == "internal":
+            yield internal(path, text)
+        else:
+            yield invalid(path, expression, text)

@@ -1,0 +1,107 @@
+"""ResourceSlice, created and updated: the same rules, and three fields that may not change."""
+
+from __future__ import annotations
+
+from allotment.model.quoting import quote
+from allotment.model.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
+from allotment.model.validation import attributes, names
+from allotment.model.validation.context import Context
+from allotment.model.validation.counters import shared_counters
+from allotment.model.validation.devices import device
+from allotment.model.validation.errors import Errors, immutable, invalid, required
+from allotment.model.validation.lists import check_set
+from allotment.model.validation.metadata import object_meta, object_meta_update
+from allotment.model.validation.node_selectors import node_selector
+
+DEVICES_MAX = 128
+#: As soon as one device has taints, consumes counters or has a list attribute.
+DEVICES_MAX_ADVANCED = 64
+
+_ONE_OF = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+_TRUE = "must be either unset or set to true"
+
+
+def resource_slice(value: ResourceSlice, _: Context) -> Errors:
+    """A new slice."""
+    yield from object_meta(value.metadata, namespaced=False)
+    yield from _spec(value.spec, None)
+
+
+def resource_slice_update(new: ResourceSlice, old: ResourceSlice, _: Context) -> Errors:
+    """A changed slice."""
+    yield from object_meta_update(new.metadata, old.metadata)
+    yield from _spec(new.spec, old.spec)
+
+
+def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
+    yield from names.driver_name(spec.driver, "spec.driver")
+    yield from _pool(spec.pool)
+    if old is not None:
+        for path, new_value, old_value in (
+            ("spec.pool.name", spec.pool.name, old.pool.name),
+            ("spec.driver", spec.driver, old.driver),
+            ("spec.nodeName", spec.node_name, old.node_name),
+        ):
+            if new_value != old_value:
+                yield immutable(path, new_value)
+    yield from _nodes(spec)
+    if spec.shared_counters is not None and spec.devices is not None:
+        yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
+    devices = spec.devices or ()
+    advanced = any(d.taints or d.consumes_counters or attributes.has_list(d) for d in devices)
+    # Of equal names the first is the stored device.
+    stored = {d.name: d for d in reversed(old.devices or ())} if old is not None else {}
+
+    def check(value: Device, path: str) -> Errors:
+        return device(value, stored.get(value.name), path, selects_nodes=spec.per_device_node_selection is True)
+
+    yield from check_set(
+        devices, DEVICES_MAX_ADVANCED if advanced else DEVICES_MAX, check, lambda value: value.name, "spec.devices"
+    )
+    yield from shared_counters(spec.shared_counters or (), "spec.sharedCounters")
+
+
+def _pool(pool: ResourcePool) -> Errors:
+    yield from names.pool_name(pool.name, "spec.pool.name")
+    if pool.resource_slice_count <= 0:
+        yield invalid("spec.pool.resourceSliceCount", pool.resource_slice_count, "must be greater than zero")
+    if pool.generation < 0:
+        yield invalid("spec.pool.generation", pool.generation, "must be greater than or equal to zero")
+
+
+def _nodes(spec: ResourceSliceSpec) -> Errors:
+    """The nodes that reach the slice's devices, in exactly one of four ways."""
+    chosen = []
+    if spec.node_name is not None:
+        if spec.node_name:
+            chosen.append("`nodeName`")
+            yield from names.subdomain(spec.node_name, "spec.nodeName")
+        else:
+            yield invalid("spec.nodeName", "", "must be either unset or set to a non-empty string")
+    if spec.node_selector is not None:
+        chosen.append("`nodeSelector`")
+        yield from node_selector(spec.node_selector, "spec.nodeSelector")
+        terms = spec.node_selector.node_selector_terms
+        if len(terms) != 1:  # selectors of several slices are merged, which needs a single term
+            yield invalid(
+                "spec.nodeSelector.nodeSelectorTerms", terms or None, "must have exactly one node selector term"
+            )
+    for name, value in (
+        ("allNodes", spec.all_nodes), ("perDeviceNodeSelection", spec.per_device_node_selection),
+    ):  # fmt: skip
+        if value:
+            chosen.append(f"`{name}`")
+        elif value is not None:
+            yield invalid(f"spec.{name}", False, _TRUE)
+    if not chosen:
+        yield required("spec", _ONE_OF)
+    elif len(chosen) > 1:
+        yield invalid("spec", f"{{{', '.join(chosen)}}}", f"{_ONE_OF}, but multiple fields are set")
+
+
+def warnings(value: ResourceSlice) -> list[str]:
+    """What is said beside an accepted slice: upper case in the driver's name."""
+    driver = value.spec.driver
+    if driver == driver.lower():
+        return []
+    return [f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"]

@@ -1,0 +1,171 @@
+"""The status of a ResourceClaim: written only through its subresource.
+
+An allocation is set or cleared, never changed; a stored one is not looked at again, for the rules have become
+stricter since.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Set as AbstractSet
+
+import msgspec
+
+from allotment.model.quoting import quote
+from allotment.model.resource import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    NetworkDeviceData,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from allotment.model.validation import names
+from allotment.model.validation.binding import binding_conditions
+from allotment.model.validation.conditions import check_conditions
+from allotment.model.validation.configuration import allocation_config, json_object
+from allotment.model.validation.context import Context
+from allotment.model.validation.errors import Errors, forbidden, immutable, invalid, required, too_long, too_many
+from allotment.model.validation.gotext import size
+from allotment.model.validation.lists import check_list, check_set
+from allotment.model.validation.metadata import object_meta_update
+from allotment.model.validation.node_selectors import node_selector
+from allotment.model.validation.requests import RequestNames, reference, request_names
+from allotment.model.validation.taints import toleration
+
+RESULTS_MAX = 32
+RESERVED_FOR_MAX = 256
+CONDITIONS_MAX = 8
+DATA_MAX = 10 * 1024
+IPS_MAX = 16
+INTERFACE_NAME_MAX = 256
+HARDWARE_ADDRESS_MAX = 128
+
+
+class SharedDevice(msgspec.Struct, frozen=True, rename="pascal"):
+    """A device and, where it is shared, the share: what results and device statuses are matched by."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str = msgspec.field(name="ShareID", default="")
+
+
+def shared_device(value: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> SharedDevice:
+    """The device, or share of one, that a result or a status speaks of."""
+    return SharedDevice(value.driver, value.pool, value.device, value.share_id or "")
+
+
+def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: Context) -> Errors:
+    """A changed status; spec and metadata have been reset to the stored ones."""
+    yield from object_meta_update(new.metadata, old.metadata)
+    status, stored = new.status, old.status
+    yield from check_set(
+        status.reserved_for, RESERVED_FOR_MAX, _consumer, lambda consumer: consumer.uid, "status.reservedFor"
+    )
+    allocation = status.allocation
+    allocated = {shared_device(result) for result in allocation.devices.results} if allocation else set()
+    yield from check_set(
+        status.devices, None, lambda value, at: _device_status(value, at, allocated), shared_device, "status.devices"
+    )
+    if status.reserved_for and allocation is None:
+        yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
+    elif new.metadata.deletion_timestamp is not None and set(status.reserved_for) - set(stored.reserved_for):
+        yield forbidden(
+            "status.reservedFor",
+            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
+        )
+    if allocation is None:
+        return
+    if stored.allocation is None:
+        yield from _allocation(allocation, request_names(new.spec.devices.requests))
+    elif allocation != stored.allocation:
+        yield immutable("status.allocation", allocation)
+
+
+def _consumer(consumer: ResourceClaimConsumerReference, path: str) -> Errors:
+    for name in ("resource", "name", "uid"):
+        if not getattr(consumer, name):
+            yield required(f"{path}.{name}")
+
+
+def _allocation(allocation: AllocationResult, known: RequestNames) -> Errors:
+    path = "status.allocation"
+    yield from check_list(
+        allocation.devices.results,
+        RESULTS_MAX,
+        lambda result, at: _result(result, at, known),
+        f"{path}.devices.results",
+    )
+    yield from allocation_config(allocation.devices.config, f"{path}.devices.config", known)
+    if allocation.node_selector is not None:
+        yield from node_selector(allocation.node_selector, f"{path}.nodeSelector")
+
+
+def _result(result: DeviceRequestAllocationResult, path: str, known: RequestNames) -> Errors:
+    yield from reference(result.request, f"{path}.request", known)
+    yield from _device_id(result, path)
+    yield from binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
+    for index, item in enumerate(result.tolerations):
+        yield from toleration(item, f"{path}.tolerations[{index}]")
+    if result.share_id is not None:
+        yield from names.share_id(result.share_id, f"{path}.shareID")
+
+
+def _device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatus, path: str) -> Errors:
+    yield from names.driver_name(value.driver, f"{path}.driver")
+    yield from names.pool_name(value.pool, f"{path}.pool")
+    yield from names.label(value.device, f"{path}.device")
+
+
+def _device_status(value: AllocatedDeviceStatus, path: str, allocated: AbstractSet[SharedDevice]) -> Errors:
+    yield from _device_id(value, path)
+    if value.share_id is not None:
+        yield from names.share_id(value.share_id, f"{path}.shareID")
+    if shared_device(value) not in allocated:
+        yield invalid(path, shared_device(value), "must be an allocated device in the claim")
+    if len(value.conditions) > CONDITIONS_MAX:
+        yield too_many(f"{path}.conditions", len(value.conditions), CONDITIONS_MAX)
+    yield from check_conditions(value.conditions, f"{path}.conditions")
+    if value.data is not None:
+        yield from json_object(value.data, f"{path}.data", DATA_MAX)
+    if value.network_data is not None:
+        yield from _network_data(value.network_data, f"{path}.networkData")
+
+
+def _network_data(data: NetworkDeviceData, path: str) -> Errors:
+    if size(data.interface_name) > INTERFACE_NAME_MAX:
+        yield too_long(f"{path}.interfaceName", INTERFACE_NAME_MAX)
+    if size(data.hardware_address) > HARDWARE_ADDRESS_MAX:
+        yield too_long(f"{path}.hardwareAddress", HARDWARE_ADDRESS_MAX)
+    yield from check_set(data.ips, IPS_MAX, interface_address, lambda address: address, f"{path}.ips")
+
+
+def interface_address(text: str, path: str) -> Errors:
+    """An address with the length of its network's prefix, written canonically."""
+    canonical = _canonical(text)
+    if canonical is None:
+        yield invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")
+    elif canonical != text:
+        yield invalid(path, text, f"must be in canonical form ({quote(canonical)})")
+
+
+def _canonical(text: str) -> str | None:
+    """The canonical form of an address with prefix length; leading zeros are tolerated, as Go's older parser did."""
+    address, slash, length = text.partition("/")
+    if not slash or not re.fullmatch("[0-9]+", length) or not address.isascii() or "%" in address:
+        return None
+    head, colon, last = address.rpartition(":")
+    if "." in last:
+        last = ".".join(re.sub("^0+(?=[0-9])", "", part) for part in last.split("."))
+    try:
+        parsed = ipaddress.ip_address(head + colon + last)
+    except ValueError:
+        return None
+    bits = int(length[:9])
+    if bits > parsed.max_prefixlen:
+        return None
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        return f"{parsed.ipv4_mapped}/{bits - 96 if bits > 32 else bits}"
+    return f"{parsed}/{bits}"
