@@ -36,7 +36,7 @@ clean:  ## remove everything that was made
 # Installed anew whenever the project's requirements change.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "allotment needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 2; }
+	  || { echo "allotment needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo not there). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing into $(VENV)" >&2
 	@$(PIP) --editable '.[dev]'
