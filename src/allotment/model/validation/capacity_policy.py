@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
@@ -46,7 +47,7 @@ def _policy(policy: CapacityRequestPolicy, total: Quantity, path: str) -> Errors
 
 
 def _valid_values(values: Sequence[Quantity], default: Quantity, total: Quantity, path: str) -> Errors:
-    for index, (lower, upper) in enumerate(zip(values, values[1:], strict=False), 1):
+    for index, (lower, upper) in enumerate(pairwise(values), 1):
         if lower > upper:
             yield invalid(f"{path}[{index}]", str(upper), "values must be sorted in ascending order")
 

@@ -58,8 +58,8 @@ def _beside_name(meta: ObjectMeta, *, namespaced: bool, path: str) -> Errors:
         yield forbidden(f"{path}.namespace", "not allowed on this type")
     if meta.generation < 0:
         yield invalid(f"{path}.generation", meta.generation, "must be greater than or equal to 0")
-    yield from labels(meta.labels, f"{path}.labels")
-    yield from annotations(meta.annotations, f"{path}.annotations")
+    yield from check_labels(meta.labels, f"{path}.labels")
+    yield from check_annotations(meta.annotations, f"{path}.annotations")
     yield from owner_references(meta.owner_references, f"{path}.ownerReferences")
     yield from finalizers(meta.finalizers, f"{path}.finalizers")
 
@@ -94,28 +94,28 @@ def object_meta_update(new: ObjectMeta, old: ObjectMeta, path: str = "metadata")
         value = getattr(new, attribute)
         if value != getattr(old, attribute):
             yield immutable(f"{path}.{name}", value)
-    yield from labels(new.labels, f"{path}.labels")
-    yield from annotations(new.annotations, f"{path}.annotations")
+    yield from check_labels(new.labels, f"{path}.labels")
+    yield from check_annotations(new.annotations, f"{path}.annotations")
     yield from owner_references(new.owner_references, f"{path}.ownerReferences")
 
 
 def template_meta(meta: ObjectMeta, path: str) -> Errors:
     """Metadata that generated objects get: labels and annotations, nothing else."""
-    yield from annotations(meta.annotations, f"{path}.annotations")
-    yield from labels(meta.labels, f"{path}.labels")
+    yield from check_annotations(meta.annotations, f"{path}.annotations")
+    yield from check_labels(meta.labels, f"{path}.labels")
     for attribute, name in _NOT_IN_TEMPLATES:
         if getattr(meta, attribute) not in ("", 0, None, ()):
             yield forbidden(f"{path}.{name}", "cannot be set")
 
 
-def labels(values: Mapping[str, str], path: str) -> Errors:
+def check_labels(values: Mapping[str, str], path: str) -> Errors:
     """Label keys and values."""
     for key in sorted(values):
         yield from names.label_key(key, path)
         yield from names.label_value(values[key], path)
 
 
-def annotations(values: Mapping[str, str], path: str) -> Errors:
+def check_annotations(values: Mapping[str, str], path: str) -> Errors:
     """Annotation keys (as label keys, but case does not matter) and the size of all together."""
     for key in sorted(values):
         for problem in names.label_key_problems(key.lower()):

@@ -74,10 +74,8 @@ def for_status_update(new: T, old: T, features: Features) -> T:
     if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
         claim = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))
         result = _without_deallocated(gating.claim_status(claim, old, features), old, features)
-    elif (isinstance(new, DeviceTaintRule) and isinstance(old, DeviceTaintRule)) or (
-        isinstance(new, ResourcePoolStatusRequest) and isinstance(old, ResourcePoolStatusRequest)
-    ):
-        result = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))
+    elif isinstance(new, DeviceTaintRule | ResourcePoolStatusRequest):
+        result = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))  # type: ignore[attr-defined]
     return result  # type: ignore[return-value]
 
 
