@@ -1,0 +1,135 @@
+"""One JSON text to a tree of plain values: the C parser for values, a small scanner for positions when asked.
+
+Kubernetes reads JSON as JSON, not as YAML: tabs may indent, ``yes`` is no value, and numbers keep 64 bits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+from allotment.model.loading.marks import MAX_DEPTH, MAX_FAULTS, Duplicate, Entry, Fault, Mark, join_path, too_deep
+from allotment.model.loading.scalars import json_float
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_TOKEN: Final = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+)', re.DOTALL)
+_LOOKS_LIKE_JSON: Final = re.compile(r"\s*[{\[]")
+
+
+class _Unfit(ValueError):
+    """Raised for what JSON or Python would accept and Kubernetes does not."""
+
+
+def looks_like_json(text: str) -> bool:
+    """Whether the text opens like JSON; YAML's flow style may open the same way."""
+    return bool(_LOOKS_LIKE_JSON.match(text))
+
+
+def read(text: str) -> Iterator[tuple[Any, int, list[Duplicate]]]:
+    """Every value of a stream of JSON values: value, offset, keys that stand twice. Raises ``Fault``."""
+    repeated: list[bool] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        mapping = dict(items)
+        if len(mapping) != len(items):
+            repeated.append(True)
+        return mapping
+
+    decoder = json.JSONDecoder(object_pairs_hook=pairs, parse_float=_float, parse_constant=_constant)
+    offset = _space(text, 0)
+    while offset < len(text):
+        try:
+            value, end = decoder.raw_decode(text, offset)
+        except json.JSONDecodeError as error:
+            raise Fault("bad-json", f"not JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1) from None
+        except RecursionError:
+            raise _fault(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels") from None
+        except _Unfit as error:
+            raise _fault(text, offset, "bad-json", f"not JSON for Kubernetes: {error}") from None
+        except ValueError:  # Python converts no longer ones
+            message = "not JSON for Kubernetes: an integer of thousands of digits"
+            raise _fault(text, offset, "bad-json", message) from None
+        if (type(value) is dict or type(value) is list) and too_deep(value):
+            raise _fault(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels")
+        yield value, offset, marks(text, offset)[1] if repeated else []
+        repeated.clear()
+        offset = _space(text, end)
+
+
+def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
+    """Positions of the JSON value at ``offset``, which ``read`` has accepted, and the keys that stand twice."""
+    line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(at: int) -> tuple[int, int]:
+        line = bisect_right(line_starts, at) - 1
+        return line, at - line_starts[line]
+
+    duplicates: list[Duplicate] = []
+    stack: list[Mark] = []
+    keys: list[str | int] = []  # the step being filled, one per open container
+    pending: tuple[int, int] | None = None  # where the key stands whose value comes next
+    while True:
+        match = _TOKEN.match(text, offset)
+        assert match is not None
+        offset = match.end()
+        token = match[1]
+        if token in ":,":
+            continue
+        if token in "}]":
+            mark = stack.pop()
+            keys.pop()
+            if not stack:
+                return mark, duplicates
+            continue
+        line, column = place(match.start(1))
+        if stack and stack[-1].entries is not None and pending is None:
+            pending = (line, column)
+            keys[-1] = json.loads(token)
+            continue
+        mark = Mark(line, column, False, {} if token == "{" else None, [] if token == "[" else None)
+        if stack:
+            parent = stack[-1]
+            if parent.entries is not None:
+                assert pending is not None
+                key = str(keys[-1])
+                earlier = parent.entries.get(key)
+                if earlier is None:
+                    parent.entries[key] = Entry(*pending, mark)
+                elif len(duplicates) < MAX_FAULTS:
+                    duplicates.append(Duplicate(join_path(tuple(keys)), *pending, earlier.line))
+                pending = None
+            elif parent.items is not None:
+                keys[-1] = len(parent.items)
+                parent.items.append(mark)
+        if token in "{[":
+            stack.append(mark)
+            keys.append("")
+        elif not stack:
+            return mark, duplicates
+
+
+def _float(text: str) -> int | float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise _Unfit(f"number {text[:40]} is out of range")
+    return json_float(number)
+
+
+def _constant(text: str) -> NoReturn:
+    raise _Unfit(f"{text} is no JSON value")
+
+
+def _space(text: str, offset: int) -> int:
+    match = _SPACE.match(text, offset)
+    return match.end() if match else offset
+
+
+def _fault(text: str, offset: int, code: str, message: str) -> Fault:
+    return Fault(code, message, text.count("\n", 0, offset), offset - (text.rfind("\n", 0, offset) + 1))
+
+
+def _lower_first(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,77 @@
+"""Where each value of a document stands: a tree beside the tree of values, made only when somebody asks."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+# One nesting limit for everything that walks documents; Kubernetes' own objects stay below thirty.
+MAX_DEPTH: Final = 200
+# As many problems of one kind in one document as anybody reads; upstream stops at a hundred too.
+MAX_FAULTS: Final = 100
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Mark(NamedTuple):
+    """Line and column (from 0) where a value starts, and its children: keyed entries or items."""
+
+    line: int
+    column: int
+    block: bool
+    entries: dict[str, Entry] | None
+    items: list[Mark] | None
+
+
+class Entry(NamedTuple):
+    """A key of a mapping: where the key stands, and its value."""
+
+    line: int
+    column: int
+    value: Mark
+
+
+class Fault(Exception):
+    """Raised inside the readers when a document cannot be read; line and column count from 0."""
+
+    def __init__(self, code: str, message: str, line: int, column: int, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.line = line
+        self.column = column
+        self.hint = hint
+
+
+class Duplicate(NamedTuple):
+    """A key given twice: its path, where it stands again and on which line it stood first (from 0)."""
+
+    path: str
+    line: int
+    column: int
+    first_line: int
+
+
+def join_path(steps: Path) -> str:
+    """The field path as the API server spells it when decoding: ``spec.devices.requests[0].name``."""
+    text = ""
+    for step in steps:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def too_deep(tree: Any) -> bool:
+    """Whether containers nest deeper than ``MAX_DEPTH``; walks by level, so depth itself costs nothing."""
+    level = [tree]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True

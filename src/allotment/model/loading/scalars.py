@@ -1,0 +1,116 @@
+"""Plain YAML scalars as kubectl sees them: YAML 1.1 as its Go library reads it, then JSON.
+
+So ``yes`` and ``on`` are true, ``010`` is eight, ``1_000`` is a thousand, dates stay strings, and a key ``y`` becomes
+the key ``"true"``. Numbers go through JSON: ``8.0`` arrives as the integer 8.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+_NAMED: Final[dict[str, Any]] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))", re.ASCII)
+_UNSIGNED_MAX: Final = 2**64 - 1
+_SIGNED_MIN: Final = -(2**63)
+_PREFIX: Final = "tag:yaml.org,2002:"
+_EXPECTED: Final[dict[str, tuple[type, ...]]] = {
+    "bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),), "timestamp": (str,),
+}  # fmt: skip
+
+
+class ScalarError(ValueError):
+    """Raised when a scalar contradicts its explicit tag or has no JSON form."""
+
+
+def plain(text: str) -> Any:
+    """The JSON value of an untagged, unquoted scalar."""
+    first = text[:1]
+    if first not in _HINTS:
+        return text
+    if text in _NAMED:
+        value = _NAMED[text]
+        if type(value) is float:
+            raise ScalarError(f"{text} has no JSON form")
+        return value
+    return _number(text) if first in _NUMERIC else text
+
+
+def tagged(tag: str, text: str) -> Any:
+    """The JSON value of a scalar with an explicit tag; tags that YAML does not define leave it a string."""
+    if not tag.startswith(_PREFIX):
+        return text
+    name = tag[len(_PREFIX) :]
+    if name == "binary":
+        try:
+            return base64.b64decode(re.sub(r"\s", "", text), validate=True).decode("utf-8", "replace")
+        except (binascii.Error, ValueError) as error:
+            raise ScalarError("!!binary value contains invalid base64 data") from error
+    expected = _EXPECTED.get(name)
+    if expected is None:
+        return text
+    value = plain(text)
+    if name == "timestamp":
+        return text
+    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+        raise ScalarError(f"cannot decode `{text}` as a !!{name}")
+    return value
+
+
+def key(value: Any) -> str:
+    """The JSON key of a mapping key that is not a string."""
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise ScalarError("a key must be a string, a number or a boolean" if value is not None else "a key is null")
+
+
+def json_float(number: float) -> int | float:
+    """A float as Go prints and reads it back: integral values below 1e21 become integers."""
+    if number.is_integer() and abs(number) < 1e21:
+        return int(Decimal(repr(number)))
+    return number
+
+
+def _number(text: str) -> Any:
+    digits = text.replace("_", "")
+    match = _INTEGER.fullmatch(digits)
+    if match:
+        sign, hexadecimal, binary, octal, decimal = match.groups()
+        if len(digits) <= 80:
+            value = (
+                int(hexadecimal, 16) if hexadecimal
+                else int(binary, 2) if binary
+                else int(octal, 8) if octal
+                else int(decimal)
+            )  # fmt: skip
+            # Go tries signed, then unsigned without a sign, then gives up to floats.
+            if sign == "-" and -value >= _SIGNED_MIN:
+                return -value
+            if value <= (_UNSIGNED_MAX if not sign else -_SIGNED_MIN - 1) and sign != "-":
+                return value
+    if _FLOAT.fullmatch(digits):
+        try:
+            number = float(digits)
+        except ValueError:
+            return text
+        # Go's ParseFloat fails where the value overflows; the scalar is then a string.
+        return text if math.isinf(number) else json_float(number)
+    return text
+
+
+_NUMERIC: Final = frozenset("+-.0123456789")
+_HINTS: Final = _NUMERIC | frozenset("yYnNtTfFoO~") | {""}

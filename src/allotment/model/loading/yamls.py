@@ -1,0 +1,240 @@
+"""One YAML text to trees of plain values, from libyaml's events.
+
+Events rather than nodes, and an explicit stack rather than recursion, so that hostile nesting ends in one message.
+Aliases share the value they name; what they would expand to is counted and bounded, and a value that contains itself
+is an error. A second pass over the same text gives the positions when somebody needs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from allotment.model.loading import scalars
+from allotment.model.loading.marks import MAX_DEPTH, MAX_FAULTS, Duplicate, Entry, Fault, Mark, Path, join_path
+
+# libyaml where the wheel has it (ten times faster), PyYAML's own parser elsewhere.
+_Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# What YAML does not let stand in a text, not even in quotes.
+_FORBIDDEN: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MAX_EXPANSION: Final = 1_000_000
+_MISSING: Final = object()
+
+
+class Read(NamedTuple):
+    """One document: its value, its marks when asked for, and keys that stand twice."""
+
+    tree: Any
+    mark: Mark | None
+    duplicates: list[Duplicate]
+
+
+class _Frame:
+    """A mapping or sequence that is still open."""
+
+    __slots__ = ("anchor", "container", "entries", "items", "key", "key_mark", "mark", "merges", "size", "lines")
+
+    def __init__(self, container: dict[str, Any] | list[Any], anchor: str | None, size: int) -> None:
+        self.container = container
+        self.anchor = anchor
+        self.size = size
+        self.key: Any = _MISSING
+        self.key_mark: Any = None
+        self.merges: list[Any] | None = None
+        self.lines: dict[str, int] = {}
+        self.mark: Any = None
+        self.entries: dict[str, Entry] = {}
+        self.items: list[Mark] = []
+
+
+def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[Read]:
+    """Every document of ``text``. Raises ``Fault`` at the first thing that cannot be read.
+
+    ``first_line`` is the line of the file on which ``text`` begins; hints name lines of the file.
+    """
+    control = _FORBIDDEN.search(text)
+    if control:
+        code = ord(control[0])
+        raise Fault("bad-text", f"control character U+{code:04X} in the text", *_line_and_column(text, control.start()))
+    parser = _Parser(text)
+    try:
+        parser.get_event()  # the stream starts
+        while not isinstance(parser.peek_event(), yaml.StreamEndEvent):
+            parser.get_event()  # the document starts
+            yield _Composer(parser, with_marks).compose()
+            parser.get_event()  # the document ends
+    except yaml.reader.ReaderError as error:
+        line, column = _line_and_column(text, error.position)
+        raise Fault("bad-yaml", f"not YAML: {error.reason}", line, column) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        words = ", ".join(part for part in (error.context, error.problem) if part)
+        hint = ""
+        if error.context_mark and error.problem_mark and error.context_mark.line < error.problem_mark.line:
+            hint = f"begun on line {first_line + error.context_mark.line}"
+        place = (mark.line, mark.column) if mark else (0, 0)
+        raise Fault("bad-yaml", f"not YAML: {words}", *place, hint) from None
+    finally:
+        parser.dispose()
+
+
+class _Composer:
+    def __init__(self, parser: Any, with_marks: bool) -> None:
+        self.parser = parser
+        self.with_marks = with_marks
+        self.stack: list[_Frame] = []
+        self.anchors: dict[str, tuple[Any, int, Mark | None]] = {}
+        self.count = 0
+        self.expanded = 0
+        self.duplicates: list[Duplicate] = []
+
+    def compose(self) -> Read:
+        get_event = self.parser.get_event
+        stack = self.stack
+        while True:
+            event = get_event()
+            kind = type(event)
+            mark: Mark | None = None
+            if kind is yaml.ScalarEvent:
+                self.count += 1
+                value = self.scalar(event)
+                if self.with_marks:
+                    mark = Mark(event.start_mark.line, event.start_mark.column, False, None, None)
+                if event.anchor is not None:
+                    self.anchors[event.anchor] = (value, 1, mark)
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                if len(stack) >= MAX_DEPTH:
+                    raise _fault(event, "too-deep", f"nested deeper than {MAX_DEPTH} levels")
+                self.count += 1
+                frame = _Frame({} if kind is yaml.MappingStartEvent else [], event.anchor, self.count)
+                frame.mark = event
+                if event.anchor is not None:
+                    self.anchors[event.anchor] = (_MISSING, 0, None)
+                stack.append(frame)
+                continue
+            elif kind is yaml.AliasEvent:
+                value, mark = self.alias(event)
+            else:
+                frame = stack.pop()
+                value = self.close(frame)
+                if self.with_marks:
+                    start = frame.mark.start_mark
+                    mapping = type(value) is dict
+                    mark = Mark(
+                        start.line, start.column, not frame.mark.flow_style,
+                        frame.entries if mapping else None, None if mapping else frame.items,
+                    )  # fmt: skip
+                if frame.anchor is not None:
+                    self.anchors[frame.anchor] = (value, self.count - frame.size + 1, mark)
+                event = frame.mark
+            if not stack:
+                return Read(value, mark, self.duplicates)
+            self.put(stack[-1], value, mark, event)
+
+    def put(self, frame: _Frame, value: Any, mark: Mark | None, event: Any) -> None:
+        container = frame.container
+        if type(container) is list:
+            container.append(value)
+            if mark is not None:
+                frame.items.append(mark)
+            return
+        key = frame.key
+        if key is _MISSING:
+            frame.key = self.key(value, event)
+            frame.key_mark = event.start_mark
+            return
+        frame.key = _MISSING
+        if key is None:  # a merge
+            self.merge(frame, value, event)
+            return
+        if key in container:
+            self.duplicate(frame, key)
+        else:
+            container[key] = value
+            frame.lines[key] = frame.key_mark.line
+        if mark is not None:
+            frame.entries[key] = Entry(frame.key_mark.line, frame.key_mark.column, mark)
+
+    def key(self, value: Any, event: Any) -> str | None:
+        if type(value) is str:
+            return None if value == "<<" and _is_plain(event) else value
+        if type(value) is dict or type(value) is list:
+            raise _fault(event, "bad-yaml", "not YAML for Kubernetes: a key must be a string, not a list or mapping")
+        try:
+            return scalars.key(value)
+        except scalars.ScalarError as error:
+            raise _fault(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
+
+    def scalar(self, event: Any) -> Any:
+        tag = event.tag
+        if tag is None:
+            return self.resolved(scalars.plain, event) if event.implicit[0] else event.value
+        if tag == "!":
+            return event.value
+        return self.resolved(lambda text: scalars.tagged(tag, text), event)
+
+    def resolved(self, resolve: Any, event: Any) -> Any:
+        try:
+            return resolve(event.value)
+        except scalars.ScalarError as error:
+            raise _fault(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
+
+    def alias(self, event: Any) -> tuple[Any, Mark | None]:
+        known = self.anchors.get(event.anchor)
+        if known is None:
+            raise _fault(event, "bad-yaml", f"alias *{event.anchor} names no anchor above it")
+        value, size, mark = known
+        if value is _MISSING:
+            raise _fault(event, "cyclic-anchor", f"anchor &{event.anchor} contains itself")
+        self.count += size
+        self.expanded += size
+        if self.expanded > _MAX_EXPANSION:
+            raise _fault(event, "alias-bomb", f"aliases expand to more than {_MAX_EXPANSION:,} values")
+        return value, mark
+
+    def merge(self, frame: _Frame, value: Any, event: Any) -> None:
+        sources = value if type(value) is list else [value]
+        if not all(type(source) is dict for source in sources):
+            raise _fault(event, "bad-yaml", "map merge requires map or sequence of maps as the value")
+        if frame.merges is None:
+            frame.merges = []
+        frame.merges.extend(sources)
+
+    def close(self, frame: _Frame) -> Any:
+        if frame.merges:
+            container = frame.container
+            assert type(container) is dict
+            for source in frame.merges:
+                self.expanded += len(source)
+                if self.expanded > _MAX_EXPANSION:
+                    raise _fault(frame.mark, "alias-bomb", f"merges expand to more than {_MAX_EXPANSION:,} values")
+                for key, value in source.items():
+                    container.setdefault(key, value)
+        return frame.container
+
+    def duplicate(self, frame: _Frame, key: str) -> None:
+        if len(self.duplicates) < MAX_FAULTS:
+            steps: Path = tuple(
+                len(outer.container) if type(outer.container) is list else outer.key or "<<"
+                for outer in self.stack[:-1]
+            )
+            mark = frame.key_mark
+            path = join_path((*steps, key))
+            self.duplicates.append(Duplicate(path, mark.line, mark.column, frame.lines[key]))
+
+
+def _is_plain(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and bool(event.implicit[0])
+
+
+def _fault(event: Any, code: str, message: str) -> Fault:
+    return Fault(code, message, event.start_mark.line, event.start_mark.column)
+
+
+def _line_and_column(text: str, offset: int) -> tuple[int, int]:
+    before = text[:offset]
+    return before.count("\n"), offset - (before.rfind("\n") + 1)
