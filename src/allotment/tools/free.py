@@ -1,0 +1,276 @@
+"""``free``: every device of a cluster, whether it can be had, who uses it, and what is left of what devices share.
+
+A report is a value; screens print it, JSON shows it as it is. Devices stand under the node whose slice publishes them;
+those that several nodes reach (network-attached ones) stand once, under no node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from allotment.engine.identity import DeviceID, PoolID
+from allotment.engine.inventory import Inventory
+from allotment.engine.layout import NodeView, available
+from allotment.engine.pools import PoolStatus
+from allotment.engine.taints import BLOCKING
+from allotment.model.meta import ObjectKey, Value
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Device, DeviceTaint, ResourceClaim
+
+#: State of a device, best first. ``shared``: held by shares, with room for more claims; ``full``: by shares, without.
+STATES = ("free", "shared", "full", "in-use", "blocked", "tainted")
+
+#: Attributes that say what a device is, in the order in which drivers prefer them.
+_KINDS = ("productName", "model", "type")
+_PARTITIONS = ("profile", "partitionProfile")
+
+
+class Amount(Value, frozen=True, omit_defaults=False):
+    """A capacity or counter: how much there is, and how much of it is left."""
+
+    name: str
+    total: Quantity
+    left: Quantity
+
+
+class Holder(Value, frozen=True):
+    """A claim that holds a device or a share of it, and the consumers (pods) that it is reserved for."""
+
+    claim: str
+    consumers: tuple[str, ...] = ()
+    share_id: str = ""
+    consumed: Mapping[str, Quantity] = {}
+
+
+class DeviceReport(Value, frozen=True):
+    """One device. ``blocked_by`` names the claims whose devices use up the counters that this one needs."""
+
+    driver: str
+    pool: str
+    device: str
+    kind: str
+    state: str
+    holders: tuple[Holder, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    taints: tuple[str, ...] = ()
+    capacity: tuple[Amount, ...] = ()
+
+
+class CounterSetReport(Value, frozen=True):
+    """What is left of the counters that partitions of one piece of hardware share."""
+
+    driver: str
+    pool: str
+    counter_set: str
+    counters: tuple[Amount, ...]
+
+
+class PoolProblem(Value, frozen=True):
+    """A pool that Kubernetes ignores, and why."""
+
+    driver: str
+    pool: str
+    why: str
+    text: str
+
+
+class NodeReport(Value, frozen=True):
+    """The devices of one node; an empty name stands for devices that several nodes reach."""
+
+    node: str
+    devices: tuple[DeviceReport, ...] = ()
+    counter_sets: tuple[CounterSetReport, ...] = ()
+    problems: tuple[PoolProblem, ...] = ()
+
+
+class Stray(Value, frozen=True):
+    """A device that a claim holds although no slice publishes it to any node."""
+
+    claim: str
+    driver: str
+    pool: str
+    device: str
+
+
+class FreeReport(Value, frozen=True):
+    """The devices of a cluster by node, and claims on devices that are not there."""
+
+    nodes: tuple[NodeReport, ...] = ()
+    strays: tuple[Stray, ...] = ()
+
+    def count(self, state: str = "") -> int:
+        """How many devices are in a state, or how many there are."""
+        return sum(state in ("", device.state) for node in self.nodes for device in node.devices)
+
+
+def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
+    """Look at every device of ``inventory``; ``claims`` tell who uses the allocated ones."""
+    holders = _Holders(inventory, claims)
+    local: list[NodeReport] = []
+    common_devices: dict[DeviceID, DeviceReport] = {}
+    common_sets: dict[tuple[PoolID, str], CounterSetReport] = {}
+    seen: set[DeviceID] = set()
+    for node in inventory.nodes:
+        view = inventory.view(node)
+        look = _Look(inventory, view, holders)
+        own, far = [], []
+        for slot, record in enumerate(view.records):
+            seen.add(record.id)
+            if record.slice.spec.node_name == node:
+                own.append(look.device(slot))
+            elif view.layout.reach >> slot & 1 and record.id not in common_devices:
+                far.append(look.device(slot))
+                common_devices[record.id] = far[-1]
+        own_pools = {PoolID(report.driver, report.pool) for report in own}
+        sets = []
+        for pool, report in look.counter_sets():
+            if pool in own_pools:
+                sets.append(report)
+            else:
+                common_sets.setdefault((pool, report.counter_set), report)
+        local.append(NodeReport(node, tuple(own), tuple(sets), _problems(inventory, view)))
+    if common_devices:
+        local.append(NodeReport("", tuple(common_devices.values()), tuple(common_sets.values())))
+    return FreeReport(tuple(local), holders.strays(seen))
+
+
+class _Holders:
+    """Who holds a device, from the claims' allocations."""
+
+    def __init__(self, inventory: Inventory, claims: Iterable[ResourceClaim]) -> None:
+        self._inventory = inventory
+        self._claims = {ObjectKey(c.metadata.namespace, c.metadata.name): c for c in claims}
+
+    def of(self, device: DeviceID) -> tuple[Holder, ...]:
+        return tuple(
+            holder
+            for key in dict.fromkeys(self._inventory.usage.holders(device))
+            for holder in self._holds(key, device)
+        )
+
+    def _holds(self, key: ObjectKey, device: DeviceID) -> Iterable[Holder]:
+        claim = self._claims[key]
+        consumers = tuple(
+            ref.name if ref.resource == "pods" else f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for
+        )
+        allocation = self._inventory.usage.allocations[key]
+        for result in allocation.devices.results:
+            if DeviceID(result.driver, result.pool, result.device) == device and not result.admin_access:
+                yield Holder(str(key), consumers, result.share_id or "", result.consumed_capacity)
+
+    def strays(self, seen: set[DeviceID]) -> tuple[Stray, ...]:
+        return tuple(
+            Stray(str(key), *device)
+            for key, allocation in self._inventory.usage.allocations.items()
+            for device in dict.fromkeys(DeviceID(r.driver, r.pool, r.device) for r in allocation.devices.results)
+            if device not in seen
+        )
+
+
+class _Look:
+    """One node's devices with what is left for them."""
+
+    def __init__(self, inventory: Inventory, view: NodeView, holders: _Holders) -> None:
+        self._inventory = inventory
+        self._view = view
+        self._holders = holders
+        self._left = available(view.layout, view.state(inventory.usage))
+
+    def device(self, slot: int) -> DeviceReport:
+        record = self._view.records[slot]
+        holders = self._holders.of(record.id)
+        capacity = _remaining(record.device, holders) if record.traits.shareable else ()
+        taints = tuple(_taint_text(taint) for taint in record.traits.taints)
+        held = self._inventory.usage.is_allocated(record.id)
+        blocked_by = () if held else self._blockers(slot)
+        if held:
+            state = ("shared" if _has_room(capacity) else "full") if record.traits.shareable else "in-use"
+        elif any(taint.effect in BLOCKING for taint in record.traits.taints):
+            state = "tainted"
+        else:
+            state = "blocked" if self._lacks_counters(slot) else "free"
+        return DeviceReport(
+            *record.id, kind_of(record.device), state, holders,
+            blocked_by if state == "blocked" else (), taints, capacity,
+        )  # fmt: skip
+
+    def _lacks_counters(self, slot: int) -> bool:
+        return any(self._left[counter] < amount for counter, amount in self._view.layout.uses[slot])
+
+    def _blockers(self, slot: int) -> tuple[str, ...]:
+        lacking = {counter for counter, amount in self._view.layout.uses[slot] if self._left[counter] < amount}
+        if not lacking:
+            return ()
+        names: dict[str, None] = {}
+        for other, uses in enumerate(self._view.layout.uses):
+            if any(counter in lacking for counter, _ in uses):
+                names.update(dict.fromkeys(map(str, self._inventory.usage.holders(self._view.records[other].id))))
+        return tuple(names)
+
+    def counter_sets(self) -> Iterable[tuple[PoolID, CounterSetReport]]:
+        """Every counter set in sight, with the amounts in the format that the driver chose."""
+        left = {place[:3]: amount for place, amount in zip(self._view.layout.counters, self._left, strict=True)}
+        for number, pool in enumerate(self._view.pools):
+            for name, counter_set in sorted(pool.counter_sets.items()):
+                counters = tuple(
+                    Amount(counter, total.value, _from_nano(left[number, name, counter], total.value))
+                    for counter, total in counter_set.counters.items()
+                )
+                yield pool.id, CounterSetReport(*pool.id, name, counters)
+
+
+def _from_nano(amount: int, like: Quantity) -> Quantity:
+    """An amount in nano as a quantity, in the suffix family of another."""
+    if amount % 10**9 == 0:
+        whole = amount // 10**9
+        return Quantity.binary(whole) if like.format == "BinarySI" else Quantity.of_int(whole)
+    return Quantity.parse(f"{amount}n")
+
+
+def _remaining(device: Device, holders: Sequence[Holder]) -> tuple[Amount, ...]:
+    amounts = []
+    for name, capacity in device.capacity.items():
+        left = capacity.value
+        for holder in holders:
+            left = left.sub(holder.consumed.get(name, Quantity.ZERO))
+        amounts.append(Amount(name, capacity.value, left))
+    return tuple(amounts)
+
+
+def _has_room(capacity: tuple[Amount, ...]) -> bool:
+    return all(amount.left.sign() > 0 or amount.total.sign() == 0 for amount in capacity)
+
+
+def _taint_text(taint: DeviceTaint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def kind_of(device: Device) -> str:
+    """What a device is, in the driver's words: product and partition profile as far as it publishes them.
+
+    >>> from allotment.model.resource import DeviceAttribute
+    >>> kind_of(Device(attributes={"productName": DeviceAttribute(string="Tesla T4")}))
+    'Tesla T4'
+    """
+    words = []
+    for names in (_KINDS, _PARTITIONS):
+        for name in names:
+            attribute = device.attributes.get(name)
+            if attribute is not None and attribute.string:
+                words.append(attribute.string.replace("_", " ") if names is _KINDS else attribute.string)
+                break
+    return " ".join(words)
+
+
+def _problems(inventory: Inventory, view: NodeView) -> tuple[PoolProblem, ...]:
+    problems = []
+    if view.failure:
+        problems.append(PoolProblem("", "", "unusable", view.failure))
+    for pool in view.pools:
+        if pool.status is PoolStatus.INCOMPLETE:
+            text = f"{pool.found} of {pool.announced} slices of generation {pool.generation} are published"
+            problems.append(PoolProblem(*pool.id, "incomplete", text))
+        elif pool.status is PoolStatus.INVALID:
+            problems.append(PoolProblem(*pool.id, "invalid", pool.reason))
+    return tuple(problems)

@@ -1,0 +1,177 @@
+"""What is free, who uses the rest, what is left to share: on generated nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allotment.engine.inventory import Inventory
+from allotment.fleet import hardware, parse_mode, slices_of
+from allotment.model.features import Features
+from allotment.model.meta import ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    AllocationResult,
+    Device,
+    DeviceAllocationResult,
+    DeviceCapacity,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from allotment.tools.free import FreeReport, NodeReport, free
+
+FEATURES = Features(kube="1.36", gates={"DRADeviceTaintRules": True})
+
+
+def claim(name: str, *devices: str, pool: str = "n", pods: Sequence[str] = (), **result: object) -> ResourceClaim:
+    results = tuple(
+        DeviceRequestAllocationResult(request="r", driver="gpu.nvidia.com", pool=pool, device=device, **result)  # type: ignore[arg-type]
+        for device in devices
+    )
+    return ResourceClaim(
+        metadata=ObjectMeta(namespace="ml", name=name),
+        status=ResourceClaimStatus(
+            allocation=AllocationResult(devices=DeviceAllocationResult(results=results)),
+            reserved_for=tuple(ResourceClaimConsumerReference(resource="pods", name=pod) for pod in pods),
+        ),
+    )
+
+
+def report(
+    slices: Sequence[ResourceSlice],
+    claims: Sequence[ResourceClaim] = (),
+    rules: Sequence[DeviceTaintRule] = (),
+    nodes: Sequence[str] = ("n",),
+) -> FreeReport:
+    inventory = Inventory.of(
+        FEATURES, nodes=[(node, {}) for node in nodes], slices=slices, claims=claims, taint_rules=rules
+    )
+    return free(inventory, claims)
+
+
+def generated(name: str, mode: str = "", gpus: int | None = None, node: str = "n") -> tuple[ResourceSlice, ...]:
+    machine = hardware(name, gpus)
+    return slices_of(machine, parse_mode(mode, machine), node)
+
+
+def states(node: NodeReport) -> dict[str, str]:
+    return {device.device: device.state for device in node.devices}
+
+
+def test_a_device_in_use_names_claim_and_pods() -> None:
+    found = report(generated("t4", gpus=3), [claim("gpu", "gpu-1", pods=["trainer-0", "trainer-1"])])
+    (node,) = found.nodes
+    assert states(node) == {"gpu-0": "free", "gpu-1": "in-use", "gpu-2": "free"}
+    (holder,) = node.devices[1].holders
+    assert (holder.claim, holder.consumers) == ("ml/gpu", ("trainer-0", "trainer-1"))
+    assert (found.count("free"), found.count("in-use"), found.count()) == (2, 1, 3)
+    assert node.devices[0].kind == "Tesla T4"
+
+
+def test_partitions_block_each_other_and_the_counters_say_what_is_left() -> None:
+    found = report(generated("a100-40gb", "dynamic-mig"), [claim("half", "gpu-0-mig-3g20gb-9-4")])
+    (node,) = found.nodes
+    state = states(node)
+    assert state["gpu-0-mig-3g20gb-9-4"] == "in-use"
+    assert state["gpu-0-mig-7g40gb-0-0"] == "blocked"
+    assert state["gpu-0-mig-1g5gb-19-5"] == "blocked"
+    assert state["gpu-0-mig-1g5gb-19-3"] == "free"
+    blocked = next(d for d in node.devices if d.device == "gpu-0-mig-7g40gb-0-0")
+    assert blocked.blocked_by == ("ml/half",)
+    (counters,) = node.counter_sets
+    left = {amount.name: (str(amount.left), str(amount.total)) for amount in counters.counters}
+    assert left["memory"] == ("20224Mi", "40192Mi")
+    assert left["multiprocessors"] == ("56", "98")
+    assert (left["memory-slice-3"], left["memory-slice-4"]) == (("1", "1"), ("0", "1"))
+
+
+def test_nothing_allocated_leaves_every_counter_whole() -> None:
+    (node,) = report(generated("h100", "dynamic-mig")).nodes
+    assert set(states(node).values()) == {"free"}
+    assert all(amount.left == amount.total for amount in node.counter_sets[0].counters)
+
+
+def test_taints_of_drivers_and_rules_show() -> None:
+    rule = DeviceTaintRule(
+        metadata=ObjectMeta(name="maintenance"),
+        spec=DeviceTaintRuleSpec(
+            device_selector=DeviceTaintSelector(device="gpu-1"),
+            taint=DeviceTaint(key="example.com/maintenance", value="fan", effect="NoSchedule"),
+        ),
+    )
+    (node,) = report(generated("t4", gpus=2), rules=[rule]).nodes
+    assert states(node) == {"gpu-0": "free", "gpu-1": "tainted"}
+    assert node.devices[1].taints == ("example.com/maintenance=fan:NoSchedule",)
+
+
+def shareable(memory: str) -> ResourceSlice:
+    device = Device(
+        name="gpu-0", capacity={"memory": DeviceCapacity(value=Quantity.parse(memory))}, allow_multiple_allocations=True
+    )
+    return ResourceSlice(
+        metadata=ObjectMeta(name="s"),
+        spec=ResourceSliceSpec(
+            driver="gpu.nvidia.com",
+            node_name="n",
+            pool=ResourcePool(name="n", generation=1, resource_slice_count=1),
+            devices=(device,),
+        ),
+    )
+
+
+def share(name: str, memory: str) -> ResourceClaim:
+    return claim(name, "gpu-0", share_id=f"id-{name}", consumed_capacity={"memory": Quantity.parse(memory)})
+
+
+def test_shares_show_what_is_left_of_the_capacity() -> None:
+    (node,) = report([shareable("40Gi")], [share("a", "10Gi"), share("b", "6Gi")]).nodes
+    (device,) = node.devices
+    assert device.state == "shared"
+    assert [(holder.claim, holder.share_id) for holder in device.holders] == [("ml/a", "id-a"), ("ml/b", "id-b")]
+    assert [(a.name, str(a.total), str(a.left)) for a in device.capacity] == [("memory", "40Gi", "24Gi")]
+
+
+def test_a_device_whose_shares_take_all_is_full() -> None:
+    (node,) = report([shareable("40Gi")], [share("a", "40Gi")]).nodes
+    assert states(node) == {"gpu-0": "full"}
+
+
+def test_a_claim_on_a_device_that_is_gone_is_told() -> None:
+    found = report(generated("t4"), [claim("old", "gpu-7")])
+    assert [(stray.claim, stray.device) for stray in found.strays] == [("ml/old", "gpu-7")]
+    assert found.count("in-use") == 0
+
+
+def test_a_pool_that_kubernetes_ignores_is_told() -> None:
+    incomplete = generated("a100-40gb", "dynamic-mig")[1:]
+    (node,) = report(incomplete).nodes
+    assert node.devices == ()
+    (problem,) = node.problems
+    assert (problem.why, problem.text) == ("incomplete", "1 of 2 slices of generation 1 are published")
+
+
+def test_devices_that_every_node_reaches_stand_once() -> None:
+    attached = ResourceSlice(
+        metadata=ObjectMeta(name="net"),
+        spec=ResourceSliceSpec(
+            driver="nic.example.com",
+            all_nodes=True,
+            pool=ResourcePool(name="rack", generation=1, resource_slice_count=1),
+            devices=(Device(name="nic-0"), Device(name="nic-1")),
+        ),
+    )
+    found = report([*generated("t4", node="a"), attached], nodes=["a", "b"])
+    assert [(node.node, [d.device for d in node.devices]) for node in found.nodes] == [
+        ("a", ["gpu-0"]),
+        ("b", []),
+        ("", ["nic-0", "nic-1"]),
+    ]
+    assert found.strays == ()
