@@ -14,19 +14,78 @@ from typing import Literal, TypeAlias
 
 from allotment.cel import types
 from allotment.cel.declarations import Function, Overload, core, extensions, functions, kubernetes, parse_table
-from allotment.cel.types import Type
+from allotment.cel.macros import MACROS, MACROS_WITHOUT_SORT_BY, Macro
+from allotment.cel.types import Kind, Type
 from allotment.model.features import Features
 
 EnvName: TypeAlias = Literal["stored", "new"]
 
-#: Type names that are values, with the type that each denotes.
+#: Protobuf's well-known messages: the type that each name denotes.
+_WELL_KNOWN: Mapping[str, Type] = {
+    "google.protobuf.Any": types.ANY, "google.protobuf.Value": types.DYN,
+    "google.protobuf.Struct": types.map_of(types.STRING, types.DYN),
+    "google.protobuf.ListValue": types.list_of(types.DYN),
+    "google.protobuf.Empty": types.struct("google.protobuf.Empty"),
+    **{
+        f"google.protobuf.{name}Value": types.wrapper(t)
+        for name, t in (
+            ("Bool", types.BOOL), ("Bytes", types.BYTES), ("Double", types.DOUBLE), ("Float", types.DOUBLE),
+            ("Int64", types.INT), ("Int32", types.INT), ("UInt64", types.UINT), ("UInt32", types.UINT),
+            ("String", types.STRING),
+        )
+    },
+}
+
+_SECONDS_AND_NANOS = {"seconds": types.INT, "nanos": types.INT}
+
+#: Their fields, for message literals.
+_MESSAGES: Mapping[str, Mapping[str, Type]] = {
+    "google.protobuf.Any": {"type_url": types.STRING, "value": types.BYTES},
+    "google.protobuf.Duration": _SECONDS_AND_NANOS,
+    "google.protobuf.Timestamp": _SECONDS_AND_NANOS,
+    "google.protobuf.Struct": {"fields": types.map_of(types.STRING, types.DYN)},
+    "google.protobuf.ListValue": {"values": types.list_of(types.DYN)},
+    "google.protobuf.Value": {
+        "null_value": types.INT, "number_value": types.DOUBLE, "string_value": types.STRING,
+        "bool_value": types.BOOL, "struct_value": types.map_of(types.STRING, types.DYN),
+        "list_value": types.list_of(types.DYN),
+    },
+    "google.protobuf.Empty": {},
+    **{
+        f"google.protobuf.{name}Value": {"value": t}
+        for name, t in (
+            ("Bool", types.BOOL), ("Bytes", types.BYTES), ("Double", types.DOUBLE), ("Int64", types.INT),
+            ("UInt64", types.UINT), ("String", types.STRING),
+        )
+    },
+}
+
+#: Type names that are values at run time, with the type that each denotes.
 TYPE_NAMES: Mapping[str, Type] = {
     "bool": types.BOOL, "bytes": types.BYTES, "double": types.DOUBLE, "int": types.INT, "uint": types.UINT,
     "string": types.STRING, "null_type": types.NULL, "type": types.TYPE,
     "list": types.list_of(types.param("A")), "map": types.map_of(types.param("A"), types.param("B")),
     "optional_type": types.optional_of(types.param("V")),
     "google.protobuf.Duration": types.DURATION, "google.protobuf.Timestamp": types.TIMESTAMP,
-    "net.IP": types.IP, "net.CIDR": types.CIDR,
+    "net.IP": types.IP, "net.CIDR": types.CIDR, "google.protobuf.Empty": _WELL_KNOWN["google.protobuf.Empty"],
+}
+
+#: Type names that the checker knows but the run time does not: planning them fails.
+UNDEFINED_TYPE_NAMES: Mapping[str, Type] = {
+    "duration": types.DURATION, "timestamp": types.TIMESTAMP, "kubernetes.DRADevice": types.DEVICE,
+    **{name: t for name, t in _WELL_KNOWN.items() if name not in TYPE_NAMES},
+}
+
+_ALL_TYPE_NAMES: Mapping[str, Type] = {**UNDEFINED_TYPE_NAMES, **TYPE_NAMES}
+
+#: The message that a literal of a well-known type builds, by kind.
+_MESSAGE_OF_KIND: Mapping[Kind, str] = {
+    Kind.ANY: "google.protobuf.Any", Kind.DYN: "google.protobuf.Value", Kind.NULL: "google.protobuf.NullValue",
+    Kind.DURATION: "google.protobuf.Duration", Kind.TIMESTAMP: "google.protobuf.Timestamp",
+    Kind.BOOL: "google.protobuf.BoolValue", Kind.BYTES: "google.protobuf.BytesValue",
+    Kind.DOUBLE: "google.protobuf.DoubleValue", Kind.INT: "google.protobuf.Int64Value",
+    Kind.UINT: "google.protobuf.UInt64Value", Kind.STRING: "google.protobuf.StringValue",
+    Kind.LIST: "google.protobuf.ListValue", Kind.MAP: "google.protobuf.Struct",
 }
 
 
@@ -51,6 +110,8 @@ class Environment:
     list_attributes: bool
     missing_key_hint: bool
     lists_v3: bool
+    #: First parts of dotted names that denote something.
+    dotted_roots: frozenset[str]
     _rows: tuple[tuple[str, Overload], ...] = field(repr=False, default=())
 
     def extended(
@@ -58,7 +119,24 @@ class Environment:
     ) -> Environment:
         """This environment with more variables and functions, for tests of the language itself."""
         rows = (*self._rows, *declared)
-        return replace(self, variables={**self.variables, **variables}, functions=functions(rows), _rows=rows)
+        return replace(
+            self, variables={**self.variables, **variables}, functions=functions(rows), _rows=rows,
+            dotted_roots=self.dotted_roots | {name.partition(".")[0] for name in variables if "." in name},
+        )
+
+    @property
+    def macros(self) -> Mapping[tuple[str, int, bool], Macro]:
+        """The macros of this environment."""
+        return MACROS if self.lists_v3 else MACROS_WITHOUT_SORT_BY
+
+    def message_name(self, t: Type) -> str | None:
+        """The message whose fields a literal of this type may set; None when the type is no message."""
+        if t.kind is Kind.STRUCT:
+            return t.name
+        known = t.nullable or t in (types.ANY, types.DYN, types.NULL, types.DURATION, types.TIMESTAMP) or t in (
+            _WELL_KNOWN["google.protobuf.Struct"], types.LIST_DYN
+        )
+        return _MESSAGE_OF_KIND[t.kind] if known else None
 
 
 @lru_cache(maxsize=None)
@@ -92,8 +170,9 @@ def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes
     if stored or consumable_capacity:
         fields["allowMultipleAllocations"] = types.BOOL
     return Environment(
-        kube=kube, name=name, functions=functions(rows), variables={"device": types.DEVICE}, type_names=TYPE_NAMES,
-        structs={types.DEVICE.name: fields}, attribute_type=attribute,
+        kube=kube, name=name, functions=functions(rows), variables={"device": types.DEVICE},
+        type_names=_ALL_TYPE_NAMES, structs={types.DEVICE.name: fields, **_MESSAGES},
+        dotted_roots=frozenset(n.partition(".")[0] for n in _ALL_TYPE_NAMES if "." in n), attribute_type=attribute,
         list_attributes=lists_known or minor >= 37, missing_key_hint=minor >= 37, lists_v3=lists_v3, _rows=rows,
     )
 

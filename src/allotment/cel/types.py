@@ -9,6 +9,14 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+#: Bindings can double a map type with each use, so written types could grow without bound.
+_LARGEST = 2_000
+
+
+class TypeTooLargeError(Exception):
+    """Raised when a type would have more than 2,000 names in it; no useful expression has one of 50."""
+
+
 class Kind(IntEnum):
     """Categories that unification tells apart."""
 
@@ -35,11 +43,12 @@ class Kind(IntEnum):
 class Type:
     """A static type. Build it with the functions below, never directly: identity is equality.
 
-    ``closed`` is true when no type parameter occurs in it, so substitution can leave it alone. ``nullable`` marks the
-    protobuf wrapper types, to which null may be assigned.
+    ``closed`` is true when no type parameter occurs in it, so substitution can leave it alone. ``dynamic`` is true for
+    dyn and Any. ``nullable`` marks the protobuf wrapper types, to which null may be assigned. ``size`` counts the names
+    in the written type.
     """
 
-    __slots__ = ("kind", "name", "params", "closed", "nullable", "key")
+    __slots__ = ("kind", "name", "params", "closed", "dynamic", "nullable", "size", "key")
 
     def __init__(self, kind: Kind, name: str, params: tuple[Type, ...], nullable: bool = False) -> None:
         self.kind = kind
@@ -47,6 +56,10 @@ class Type:
         self.params = params
         self.nullable = nullable
         self.closed = kind is not Kind.PARAM and all(p.closed for p in params)
+        self.dynamic = kind is Kind.DYN or kind is Kind.ANY
+        self.size = 1 + sum(p.size for p in params)
+        if self.size > _LARGEST:
+            raise TypeTooLargeError
         #: How the type is spelled in overload errors; type parameters are bound under this spelling.
         self.key = _display(self)
 

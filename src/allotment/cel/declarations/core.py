@@ -8,7 +8,6 @@ _&&_                    logical_and             (bool, bool) bool
 _||_                    logical_or              (bool, bool) bool
 !_                      logical_not             (bool) bool
 @not_strictly_false     not_strictly_false      (bool) bool
-__not_strictly_false__  __not_strictly_false__  (bool) bool
 _==_                    equals                  (A, A) bool
 _!=_                    not_equals              (A, A) bool
 """
@@ -46,10 +45,6 @@ _[_]  index_list                (list(A), int) A
 _[_]  index_map                 (map(A, B), A) B
 @in   in_list                   (A, list(A)) bool
 @in   in_map                    (A, map(A, B)) bool
-_in_  in_list                   (A, list(A)) bool
-_in_  in_map                    (A, map(A, B)) bool
-in    in_list                   (A, list(A)) bool
-in    in_map                    (A, map(A, B)) bool
 size  size_bytes                (bytes) int
 size  bytes_size                bytes.() int
 size  size_list                 (list(A)) int

@@ -1,0 +1,128 @@
+"""Values of literal tokens: numbers with their ranges, quoted strings and bytes with their escapes."""
+
+from __future__ import annotations
+
+import re
+
+_INT_MIN = -(2**63)
+_INT_MAX = 2**63 - 1
+_UINT_MAX = 2**64 - 1
+
+_SIMPLE = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"',
+    "`": "`", "?": "?",
+}
+
+_ESCAPE = re.compile(r"\\(?:([xX])(..)|u(.{4})|U(.{8})|([0-3]..)|(.))", re.DOTALL)
+
+
+class LiteralError(ValueError):
+    """Raised when a token has the shape of a literal but no value; the text is upstream's."""
+
+
+def int_value(text: str) -> int:
+    """An ``INT`` token, with its sign if it has one.
+
+    >>> int_value("-0x10")
+    -16
+    """
+    digits = text.removeprefix("-")
+    # Longer digit strings cannot fit, and Python refuses to convert very long ones.
+    value = _digits(digits, 20)
+    if value is not None and text.startswith("-"):
+        value = -value
+    if value is None or not _INT_MIN <= value <= _INT_MAX:
+        raise LiteralError("invalid int literal")
+    return value
+
+
+def uint_value(text: str) -> int:
+    """A ``UINT`` token, suffix included."""
+    value = _digits(text[:-1], 21)
+    if value is None or value > _UINT_MAX:
+        raise LiteralError("invalid uint literal")
+    return value
+
+
+def _digits(text: str, longest: int) -> int | None:
+    base = 10
+    if text.startswith("0x"):
+        base, text = 16, text[2:]
+    text = text.lstrip("0")
+    if len(text) > longest:
+        return None
+    return int(text, base) if text else 0
+
+
+def double_value(text: str) -> float:
+    """A ``FLOAT`` token, with its sign if it has one; too large is an error, too small is zero."""
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise LiteralError("invalid double literal")
+    return value
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """What stands between the quotes, line ends normalised, and whether the literal is raw."""
+    raw = text[0] in "rR"
+    if raw:
+        text = text[1:]
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    width = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
+    return text[width:-width], raw
+
+
+def string_value(text: str) -> str:
+    r"""A ``STRING`` token.
+
+    >>> string_value(r"'caf\u00e9'")
+    'café'
+    """
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body
+    return _ESCAPE.sub(_unescape_char, body)
+
+
+def _unescape_char(found: re.Match[str]) -> str:
+    _, hex2, hex4, hex8, octal, simple = found.groups()
+    if simple is not None:
+        return _SIMPLE[simple]
+    code = int(octal, 8) if octal else int(hex2 or hex4 or hex8, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise LiteralError("invalid unicode code point")
+    return chr(code)
+
+
+def bytes_value(text: str) -> bytes:
+    r"""A ``BYTES`` token, prefix included: characters as UTF-8, ``\x`` and octal escapes as single bytes.
+
+    >>> bytes_value(r"b'\xffé'")
+    b'\xff\xc3\xa9'
+    """
+    body, raw = _body(text[1:])
+    if raw or "\\" not in body:
+        return _utf8(body)
+    parts: list[bytes] = []
+    at = 0
+    for found in _ESCAPE.finditer(body):
+        parts.append(_utf8(body[at : found.start()]))
+        parts.append(_unescape_byte(found))
+        at = found.end()
+    parts.append(_utf8(body[at:]))
+    return b"".join(parts)
+
+
+def _unescape_byte(found: re.Match[str]) -> bytes:
+    _, hex2, hex4, hex8, octal, simple = found.groups()
+    if simple is not None:
+        return _SIMPLE[simple].encode()
+    if hex4 or hex8:
+        raise LiteralError("unable to unescape string")
+    return bytes([int(octal, 8) if octal else int(hex2, 16)])
+
+
+def _utf8(text: str) -> bytes:
+    # Text that came from outside may hold lone surrogates, which no encoding has.
+    return text.encode("utf-8", "replace")
