@@ -1,0 +1,44 @@
+"""Short ways to say an object and to see what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from allotment.model.features import GATES, Features
+from allotment.model.quantity import Quantity
+from allotment.model.validation.context import Context, ExpressionProblem
+from allotment.model.validation.errors import FieldError
+
+T = TypeVar("T")
+
+ALL_ON = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
+NOW = "2026-01-02T03:04:05Z"
+
+
+def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
+    """A stand-in for the compiler: the expression says itself what is wrong with it."""
+    if expression == "dear":
+        return (ExpressionProblem("cost"),)
+    if expression == "broken" or (expression == "new only" and not stored):
+        return (ExpressionProblem("invalid", "compilation failed"),)
+    return ()
+
+
+CONTEXT = Context(ALL_ON, check)
+
+
+def value(kind: type[T], tree: Any) -> T:
+    """An object from the JSON shape of v1."""
+
+    def quantity(_: type, text: Any) -> Quantity:
+        return Quantity.parse(str(text))
+
+    return msgspec.convert(tree, kind, dec_hook=quantity)
+
+
+def texts(errors: Iterable[FieldError]) -> list[str]:
+    """The lines of errors, the explanations of name syntax shortened."""
+    return [str(error).partition(" (e.g. ")[0] for error in errors]
