@@ -1,0 +1,91 @@
+"""``allot examples``: the packaged manifests, and what their headers say of them.
+
+The first comment line of an example is its title, ``# Expect:`` the code that explaining it gives, and the comment
+lines between tell why.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from allotment.cli.formats import to_json, to_yaml
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import open_screen
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One packaged manifest."""
+
+    name: str
+    title: str
+    story: tuple[str, ...]
+    expect: str
+    text: str
+    path: str
+
+
+@cache
+def examples() -> tuple[Example, ...]:
+    """Every packaged example, in order."""
+    folder = resources.files("allotment").joinpath("examples")
+    files = sorted((item for item in folder.iterdir() if item.name.endswith(".yaml")), key=lambda item: item.name)
+    return tuple(_parse(file.name.removesuffix(".yaml"), file.read_text("utf-8"), str(file)) for file in files)
+
+
+def _parse(name: str, text: str, path: str) -> Example:
+    comments = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        comments.append(line[1:].strip())
+    expect = next(line.partition(":")[2].strip() for line in comments if line.startswith("Expect:"))
+    story = tuple(line for line in comments[1:] if line and not line.startswith("Expect:"))
+    return Example(name, comments[0], story, expect, text, path)
+
+
+def find(word: str) -> Example:
+    """The example of a number (``4``) or a name (``04-seven-mig-slices``, ``seven-mig-slices``)."""
+    for example in examples():
+        number, _, rest = example.name.partition("-")
+        if word in (example.name, f"{example.name}.yaml", rest) or (word.isdigit() and word.zfill(2) == number):
+            return example
+    from allotment.fleet.errors import nearest
+
+    names = [example.name.partition("-")[2] for example in examples()]
+    raise Mistake(f"no example {word!r}", nearest(word, names) or "`allot examples list` names them")
+
+
+def run_list(arguments: Namespace) -> int:
+    """Print name, outcome and title of every example."""
+    screen = open_screen()
+    if arguments.output:
+        data = [{"name": e.name, "title": e.title, "expect": e.expect, "path": e.path} for e in examples()]
+        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        return 0
+    rows = [[e.name, "yes" if e.expect == "fits" else "no", e.title] for e in examples()]
+    screen.table(["NAME", "FITS", "SHOWS"], rows)
+    screen.line()
+    screen.line("allot examples print 4      shows one")
+    screen.line("allot demo 4                explains it")
+    screen.line('allot explain -f "$(allot examples where 4)" --fleet dgx-a100-40gb')
+    return 0
+
+
+def run_print(arguments: Namespace) -> int:
+    """Print examples as they are packaged."""
+    chosen = [find(word) for word in arguments.example]
+    open_screen().out.write("---\n".join(example.text for example in chosen))
+    return 0
+
+
+def run_where(arguments: Namespace) -> int:
+    """Print the path of one example, or of the folder of all."""
+    from pathlib import PurePath
+
+    path = find(arguments.example).path if arguments.example else str(PurePath(examples()[0].path).parent)
+    open_screen().line(path)
+    return 0

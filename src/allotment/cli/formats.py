@@ -1,0 +1,116 @@
+"""Plain data as JSON or YAML, laid out as kubectl lays it out.
+
+YAML is written here without a library: the data is a tree of dicts, lists and scalars, and starting PyYAML takes
+longer than most answers. Whatever could be read as anything but a string is quoted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+# Letters first, and no colon or hash where YAML gives them a meaning.
+_WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_./@+=-]*(?:[: ][A-Za-z0-9_./@+=-]+)*")
+# 40Gi, 500m, 8.0.0: neither numbers nor dates to any YAML reader.
+_AMOUNTS = re.compile(r"(?!0[box])[0-9]+(?:\.[0-9]+)?[A-Zac-z][A-Za-z]*|[0-9]+(?:\.[0-9]+){2,}")
+_RESERVED = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
+
+
+def to_json(data: Any) -> str:
+    """JSON, indented by four as kubectl does, without a trailing newline."""
+    return json.dumps(data, indent=4, ensure_ascii=False)
+
+
+def to_yaml(documents: Iterable[Any]) -> str:
+    """YAML documents, separated by ``---``."""
+    return "---\n".join("".join(f"{line}\n" for line in _block(document, 0)) for document in documents)
+
+
+def _block(value: Any, indent: int) -> Iterator[str]:
+    pad = " " * indent
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _entry(f"{pad}{_scalar(str(key))}:", item, indent)
+    elif isinstance(value, list | tuple) and value:
+        for item in value:
+            first, *rest = _block(item, indent + 2)
+            yield f"{pad}- {first[indent + 2 :]}"
+            yield from rest
+    elif isinstance(value, str) and _is_text(value):
+        yield from _literal(value, pad, indent)
+    else:
+        yield pad + _scalar(value)
+
+
+def _entry(head: str, item: Any, indent: int) -> Iterator[str]:
+    if isinstance(item, str) and _is_text(item):
+        first, *rest = _literal(item, "", indent + 2)
+        yield f"{head} {first}"
+        yield from rest
+    elif isinstance(item, list | tuple) and item:
+        yield head
+        yield from _block(item, indent)  # kubectl does not indent lists
+    elif isinstance(item, dict) and item:
+        yield head
+        yield from _block(item, indent + 2)
+    else:
+        yield f"{head} {_scalar(item)}"
+
+
+def _is_text(text: str) -> bool:
+    """Several lines that a literal block shows unchanged."""
+    lines = text.split("\n")
+    return (
+        len(lines) > 1
+        and bool(lines[0])
+        and not lines[0].startswith(" ")
+        and all(line.isprintable() and line == line.rstrip() for line in lines)
+        and bool(text.strip("\n"))
+    )
+
+
+def _literal(text: str, pad: str, indent: int) -> Iterator[str]:
+    body = text.rstrip("\n")
+    end = len(text) - len(body)
+    yield pad + "|" + ("-" if end == 0 else "" if end == 1 else "+")
+    for line in body.split("\n") + [""] * (end - 1 if end > 1 else 0):
+        yield " " * indent + line if line else ""
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        number = json.dumps(value)
+        # YAML 1.1 readers take 1e-05 for a string.
+        return number.replace("e", ".0e") if "e" in number and "." not in number else number
+    if isinstance(value, dict):
+        return "{}"
+    if isinstance(value, list | tuple):
+        return "[]"
+    text = str(value)
+    plain = _WORDS.fullmatch(text) is not None and text.lower() not in _RESERVED
+    return text if plain or _AMOUNTS.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    if text.isprintable():
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + "".join(_escaped(char) for char in text) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if char == "\n":
+        return "\\n"
+    if char == "\t":
+        return "\\t"
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

@@ -1,0 +1,214 @@
+"""The command ``allot``: reads the arguments, runs one screen, turns mistakes into one clear error.
+
+Nothing but argparse is imported until a screen is chosen, so that ``allot --help`` answers at once. Exit codes: 0 it
+fits (or the question was answered), 1 it does not fit, 2 bad input, 3 an error of ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from typing import NoReturn
+
+EXIT_BAD_INPUT = 2
+EXIT_OUR_ERROR = 3
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+Run = Callable[[argparse.Namespace], int]
+
+_DESCRIPTION = """\
+Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it gets none.
+
+  allot demo                                          what Allotment does, on packaged examples
+  allot explain -f app.yaml --fleet dgx-a100-40gb:2   would it fit on this hardware?
+  allot explain -f app.yaml --cluster snapshot.yaml   and on this cluster?
+  allot free --cluster snapshot.yaml                  what is free, and who uses the rest?
+"""
+
+_EPILOG = """\
+A snapshot of a cluster is what kubectl prints:
+  kubectl get -o yaml nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates -A
+
+Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (--debug shows where).
+"""
+
+_FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with suggestions for misspelt words."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line, and what to do in the next."""
+        hint = f"see {self.prog} --help"
+        if "invalid choice: '" in message:
+            wrong = message.partition("invalid choice: '")[2].partition("'")[0]
+            choices = message.rpartition("(choose from ")[2].rstrip(")").replace("'", "").split(", ")
+            from allotment.fleet.errors import nearest
+
+            hint = nearest(wrong, choices) or hint
+            message = f"unknown command or value {wrong!r}: wanted one of {', '.join(choices)}"
+        sys.stderr.write(f"allot: error: {message}\n  {hint}\n")
+        raise SystemExit(EXIT_BAD_INPUT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows ?, and no traceback
+            stream.reconfigure(errors="replace")
+    parsed = _parser().parse_args(arguments)
+    run: Run | None = getattr(parsed, "run", None)
+    if run is None:
+        parsed.help_of.print_help()
+        return EXIT_BAD_INPUT if parsed.incomplete else 0
+    try:
+        code = run(parsed)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone; without this Python complains once more when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a user must never see a bare traceback
+        return _report(error, parsed.debug)
+
+
+def _report(error: Exception, debug: bool) -> int:
+    from allotment.cli.mistakes import describe
+
+    lines = describe(error)
+    if lines is not None:
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        return EXIT_BAD_INPUT
+    if debug:
+        raise error
+    sys.stderr.write(
+        f"allot: internal error: {type(error).__name__}: {error}\n"
+        "  this is a defect of Allotment; run again with --debug for the traceback, and please report it\n"
+    )
+    return EXIT_OUR_ERROR
+
+
+def _lazy(module: str, function: str = "run") -> Run:
+    def run(arguments: argparse.Namespace) -> int:
+        from importlib import import_module
+
+        screen: Run = getattr(import_module(f"allotment.cli.{module}"), function)
+        return screen(arguments)
+
+    return run
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="allot", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
+    parser.add_argument("--version", action="version", version=_version())
+    parser.set_defaults(help_of=parser, incomplete=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+
+    explain = commands.add_parser("explain", help="which devices a pod or claim gets, or why it gets none")
+    explain.add_argument("object", nargs="?", metavar="POD|CLAIM", help="only this one: name, pod/name or claim/name")
+    _add_inputs(explain)
+    _add_output(explain, ("wide", "json", "yaml"))
+    explain.set_defaults(run=_lazy("explain"))
+
+    free = commands.add_parser("free", help="devices by node: free, used by whom, tainted, what is left to share")
+    _add_inputs(free)
+    _add_output(free, ("wide", "json", "yaml"))
+    free.set_defaults(run=_lazy("free"))
+
+    _add_fleet(commands)
+    _add_examples(commands)
+
+    demo = commands.add_parser("demo", help="explain the packaged examples on a mixed cluster")
+    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="only these (number or name)")
+    demo.set_defaults(run=_lazy("demo"))
+
+    version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases that it models")
+    _add_output(version, ("json", "yaml"))
+    version.set_defaults(run=_lazy("version"))
+    return parser
+
+
+def _add_fleet(commands: argparse._SubParsersAction[Parser]) -> None:
+    fleet = commands.add_parser("fleet", help="known hardware, and the ResourceSlices that it publishes")
+    fleet.set_defaults(help_of=fleet, incomplete=True)
+    inner = fleet.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+
+    known = inner.add_parser("list", help="servers and accelerators")
+    _add_output(known, ("wide", "json", "yaml"))
+    known.set_defaults(run=_lazy("fleet", "run_list"))
+
+    show = inner.add_parser("show", help="the facts of one server or accelerator")
+    show.add_argument("hardware", metavar="HARDWARE")
+    _add_output(show, ("json", "yaml"))
+    show.set_defaults(run=_lazy("fleet", "run_show"))
+
+    slices = inner.add_parser("slices", help="the ResourceSlices of some hardware, as YAML")
+    slices.add_argument("hardware", metavar="HARDWARE", help="a server or an accelerator, or the words of --fleet")
+    slices.add_argument("--mode", help="full, dynamic-mig, static-mig=1g.5gb:7, spx, cpx@v0, …")
+    slices.add_argument("--node", metavar="NAME", help="name of the node (default: the hardware's)")
+    slices.add_argument("--gpus", type=int, metavar="N", help="only the first N GPUs, or N of an accelerator")
+    slices.add_argument("--all", action="store_true", help="the nodes and the vendors' DeviceClasses too: a cluster")
+    _add_release(slices)
+    _add_output(slices, ("yaml", "json"))
+    slices.set_defaults(run=_lazy("fleet", "run_slices"))
+
+
+def _add_examples(commands: argparse._SubParsersAction[Parser]) -> None:
+    examples = commands.add_parser("examples", help="packaged example manifests")
+    examples.set_defaults(help_of=examples, incomplete=True)
+    inner = examples.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    known = inner.add_parser("list", help="name and purpose of each")
+    _add_output(known, ("json", "yaml"))
+    known.set_defaults(run=_lazy("examples", "run_list"))
+    show = inner.add_parser("print", help="print one or several")
+    show.add_argument("example", nargs="+", metavar="EXAMPLE", help="number or name")
+    show.set_defaults(run=_lazy("examples", "run_print"))
+    where = inner.add_parser("where", help="the folder that they are in, for -f")
+    where.add_argument("example", nargs="?", metavar="EXAMPLE", help="number or name")
+    where.set_defaults(run=_lazy("examples", "run_where"))
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-f", "--filename", action="append", nargs="+", default=[], metavar="FILE", dest="files",
+        help="manifests to ask about: files, folders, - for standard input",
+    )  # fmt: skip
+    cluster = parser.add_mutually_exclusive_group()
+    cluster.add_argument(
+        "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"
+    )
+    cluster.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET_HELP)
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
+    _add_release(parser)
+    parser.add_argument(
+        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+    )
+
+
+def _add_release(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kube-version", default="1.36", metavar="1.36", help="the cluster's Kubernetes (%(default)s)")
+
+
+def _add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
+    parser.add_argument("-o", "--output", choices=forms, metavar="FORMAT", help=f"output as {' or '.join(forms)}")
+
+
+def _version() -> str:
+    from allotment import __version__
+
+    return f"allot {__version__}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

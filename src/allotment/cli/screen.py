@@ -1,0 +1,75 @@
+"""Where a screen writes: how wide it is, whether it has colours, and tables that fit it.
+
+On a terminal tables are cut to its width; into a pipe or file they are whole, and without colour, so that the same
+input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+_GAP = "   "
+_NARROWEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Standard output as the user sees it; ``width`` is ``None`` when nobody looks at it."""
+
+    out: TextIO
+    width: int | None
+    colour: bool
+
+    def line(self, text: str = "") -> None:
+        """Write one line."""
+        self.out.write(text + "\n")
+
+    def paint(self, text: str, colour: str) -> str:
+        """The text in a colour of ``_COLOURS``, where the screen has any."""
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
+
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Aligned columns under upper-case headers; an empty cell reads ``<none>``, as in kubectl."""
+        for line in table(headers, rows, self.width):
+            self.line(line)
+
+
+def open_screen() -> Screen:
+    """Standard output; ``NO_COLOR`` and ``COLUMNS`` are respected."""
+    out = sys.stdout
+    terminal = out.isatty()
+    width = shutil.get_terminal_size((80, 24)).columns if terminal or os.environ.get("COLUMNS") else None
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(out, width, colour)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    """The lines of a table, cut to ``width`` columns by shortening the widest cells.
+
+    >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))
+    NAME     GPUS
+    dgx      8
+    <none>   4
+    """
+    cells = [list(headers), *([cell or "<none>" for cell in row] for row in rows)]
+    widths = [max(len(row[n]) for row in cells) for n in range(len(headers))]
+    if width is not None:
+        spare = width - len(_GAP) * (len(widths) - 1)
+        while sum(widths) > spare and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    lines = []
+    for row in cells:
+        parts = [shorten(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)]
+        lines.append(_GAP.join(parts).rstrip())
+    return lines
+
+
+def shorten(text: str, width: int) -> str:
+    """The text, or as much of its beginning as fits before an ellipsis."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -1,0 +1,22 @@
+"""``allot version``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from allotment import __version__
+from allotment.cli.formats import to_json, to_yaml
+from allotment.cli.screen import open_screen
+from allotment.model.features import RELEASES
+
+
+def run(arguments: Namespace) -> int:
+    """Print the version and the releases of Kubernetes that are modelled."""
+    screen = open_screen()
+    if arguments.output:
+        data = {"allotment": __version__, "kubernetes": list(RELEASES)}
+        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        return 0
+    screen.line(f"allot {__version__}")
+    screen.line(f"models Kubernetes {', '.join(RELEASES)}")
+    return 0

@@ -1,0 +1,29 @@
+"""The packaged examples: complete headers, and found by number or name."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from allotment.cli.examples import examples, find
+from allotment.cli.mistakes import Mistake
+from allotment.engine.refusal import CODES
+
+
+def test_every_example_says_what_it_shows_and_what_to_expect() -> None:
+    assert len(examples()) >= 10
+    for example in examples():
+        assert example.expect == "fits" or example.expect in CODES, example.name
+        assert 10 <= len(example.title) <= 45, example.name
+        assert example.story, example.name
+        assert all(document["kind"] for document in yaml.safe_load_all(example.text))
+
+
+def test_examples_are_found_by_number_and_by_name() -> None:
+    assert find("3").name == find("03").name == find("mps").name == find("03-mps").name == "03-mps"
+
+
+def test_an_unknown_example_gets_a_suggestion() -> None:
+    with pytest.raises(Mistake, match="no example 'mpss'") as caught:
+        find("mpss")
+    assert caught.value.hint == "did you mean mps?"

@@ -1,0 +1,43 @@
+"""Tables: aligned, cut to a terminal, whole in a pipe."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cli.screen import Screen, shorten, table
+
+CELLS = st.text(st.characters(categories=["Lu", "Ll", "Nd"]), max_size=30)
+
+
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=5), st.integers(40, 120))
+def test_no_line_is_wider_than_the_terminal(rows: list[list[str]], width: int) -> None:
+    assert all(len(line) <= width for line in table(["A", "B", "C"], rows, width))
+
+
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=5))
+def test_without_a_terminal_nothing_is_cut(rows: list[list[str]]) -> None:
+    lines = table(["A", "B"], rows, None)
+    assert all(cell in line for row, line in zip(rows, lines[1:], strict=True) for cell in row)
+
+
+def test_columns_align_and_empty_cells_say_none() -> None:
+    assert table(["NODE", "POD"], [["a-long-name", ""], ["b", "p"]], None) == [
+        "NODE          POD",
+        "a-long-name   <none>",
+        "b             p",
+    ]
+
+
+def test_the_widest_cells_are_shortened_first() -> None:
+    lines = table(["ID", "TITLE"], [["12345678", "x" * 100]], 30)
+    assert lines[1] == "12345678   " + "x" * 18 + "…"
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcd", 3) == "ab…"
+
+
+def test_colour_only_where_the_screen_has_it() -> None:
+    assert Screen(io.StringIO(), None, False).paint("fits", "green") == "fits"
+    assert Screen(io.StringIO(), 80, True).paint("fits", "green") == "\x1b[32mfits\x1b[0m"
