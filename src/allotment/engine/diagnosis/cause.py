@@ -1,0 +1,105 @@
+"""Which cause it is that claims do not fit one node.
+
+First the question is put to the idle node. If even that refuses, the cause lies in what is asked or published, and who
+happens to hold devices now does not change the answer. Only if the idle node accepts does the cause lie in what is in
+use. Within either world the refusal is narrowed down by asking the engine for less: one claim of the pod, one request
+of the claim, the claim without its constraints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from allotment.engine.diagnosis.edits import fewer_devices
+from allotment.engine.diagnosis.holders import Holdings, holdings
+from allotment.engine.diagnosis.request import class_missing, exact
+from allotment.engine.diagnosis.scene import Cause, Inquiry, Scene, fewest
+from allotment.engine.diagnosis.together import competition, constraint_unmet
+from allotment.engine.diagnosis.view import look
+from allotment.engine.diagnosis.world import Place, World, claim_name, only_alternative, only_request, with_devices
+from allotment.engine.outcome import Aborted, Allocated, Outcome
+from allotment.engine.outcome import Cause as Abort
+from allotment.model.resource import DeviceRequest, ResourceClaim
+
+
+def cause(world: World, inquiry: Inquiry) -> Cause:
+    """Why ``world.claims`` do not fit; to be asked only when the engine refused them."""
+    if world.allocated and isinstance(inquiry.attempts(world.idle()), Allocated):
+        return _in_world(world, inquiry)
+    return _in_world(world.idle(), inquiry)
+
+
+def _in_world(world: World, inquiry: Inquiry) -> Cause:
+    view = look(inquiry.attempts.inventory(world), world.node)
+    scene = Scene(world, inquiry, view, holdings(world.allocated))
+    for claim in world.claims:
+        outcome = inquiry.attempts(world.asking(claim))
+        if not isinstance(outcome, Allocated):
+            return _claim(scene, claim, outcome)
+    return competition(scene, world.claims)
+
+
+def _claim(scene: Scene, claim: ResourceClaim, outcome: Outcome) -> Cause:
+    name = claim_name(claim)
+    if isinstance(outcome, Aborted):
+        told = _abort(scene, claim, outcome)
+        if told is not None:
+            return told
+    for request in claim.spec.devices.requests:
+        alone = scene.inquiry.attempts(scene.world.asking(only_request(claim, request)))
+        if isinstance(alone, Allocated):
+            continue
+        return _request(scene, claim, request, alone)
+    if claim.spec.devices.constraints and scene.fits(with_devices(claim, constraints=())):
+        return constraint_unmet(scene, claim)
+    return replace(competition(scene, (claim,)), claim=name)
+
+
+def _abort(scene: Scene, claim: ResourceClaim, outcome: Aborted) -> Cause | None:
+    """Errors that need no funnel."""
+    name = claim_name(claim)
+    request = outcome.request or ""
+    if outcome.cause is Abort.TOO_MANY_DEVICES:
+        least = sum(fewest(r) for r in claim.spec.devices.requests)
+        summary = f"{least} devices are asked for in one claim, which may have 32" if least > 32 else outcome.text
+        fewer = fewer_devices(scene, claim, 32)
+        return Cause("too-many-devices", summary, name, candidates=fewer, kubernetes=outcome.text)
+    if outcome.cause is Abort.FEATURE_OFF:
+        return Cause("feature-off", outcome.text, name, request, kubernetes=outcome.text)
+    if outcome.cause is Abort.CLASS_MISSING:
+        return class_missing(scene.world, claim, request, outcome.text)
+    if outcome.cause is Abort.BAD_REQUEST:
+        return Cause("invalid-manifest", outcome.text, name, request, kubernetes=outcome.text)
+    return None
+
+
+def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome: Outcome) -> Cause:
+    if isinstance(outcome, Aborted):
+        told = _abort(scene, only_request(claim, request), outcome)
+        if told is not None:
+            return told
+    name = claim_name(claim)
+    if request.exactly is not None:
+        return exact(scene, Place(name, request.name), request.exactly, outcome)
+    alternatives = []
+    for sub in request.first_available:
+        single = only_request(claim, only_alternative(request, sub.name))
+        world = scene.world.asking(single)
+        alone = scene.inquiry.attempts(world.idle())
+        of = scene if isinstance(alone, Allocated) else _idle(scene)
+        if isinstance(alone, Allocated):
+            alone = scene.inquiry.attempts(world)
+        alternatives.append(exact(of, Place(name, request.name, sub.name), sub, alone))
+    told = "; ".join(f"{a.request.partition('/')[2]}: {a.summary} ({a.code})" for a in alternatives)
+    return Cause(
+        "no-alternative-fits",
+        f"none of the {len(alternatives)} alternatives fits: {told}",
+        name,
+        request.name,
+        alternatives=tuple(alternatives),
+        candidates=tuple(c for a in alternatives for c in a.candidates),
+    )
+
+
+def _idle(scene: Scene) -> Scene:
+    return Scene(scene.world.idle(), scene.inquiry, scene.view, Holdings())

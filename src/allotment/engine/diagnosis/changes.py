@@ -1,0 +1,61 @@
+"""The smallest change that makes refused claims fit, found by making changes and asking the engine.
+
+Candidates come from the cause. One that does not suffice may still be needed: then the cause of what remains is found,
+and a second and third change are tried on top. Nothing is told that the engine has not confirmed.
+"""
+
+from __future__ import annotations
+
+from allotment.engine.diagnosis.cause import cause
+from allotment.engine.diagnosis.scene import Cause, Inquiry
+from allotment.engine.diagnosis.world import Candidate, World
+from allotment.engine.outcome import Allocated
+from allotment.engine.refusal import Change
+
+#: Changes that are told together at most.
+DEPTH = 3
+#: Candidates that are pursued when none suffices alone; worlds that are tried in all.
+_PURSUED = 3
+_TRIES = 120
+
+
+def smallest_change(world: World, found: Cause, inquiry: Inquiry) -> tuple[Change, ...]:
+    """The changes to make, verified together; empty if none of those tried makes the claims fit."""
+    tries = [_TRIES]
+    for depth in range(1, DEPTH + 1):
+        path = _search(world, found, inquiry, depth, tries)
+        if path is not None:
+            return tuple(
+                Change(text=c.text, at=c.at, becomes=c.becomes, node=world.node if i == len(path) - 1 else "")
+                for i, c in enumerate(path)
+            )
+        if tries[0] <= 0:
+            break
+    return ()
+
+
+def _search(world: World, found: Cause, inquiry: Inquiry, depth: int, tries: list[int]) -> list[Candidate] | None:
+    ordered = sorted(found.candidates, key=lambda c: c.size)
+    pursued = 0
+    for candidate in ordered:
+        if tries[0] <= 0:
+            return None
+        changed = candidate.edit(world)
+        if depth == 1:
+            tries[0] -= 1
+            if isinstance(inquiry.attempts(changed), Allocated):
+                return [candidate]
+            continue
+        pursued += 1
+        if pursued > _PURSUED:
+            return None
+        tries[0] -= 1
+        if isinstance(inquiry.attempts(changed), Allocated):
+            return [candidate]
+        rest = cause(changed, inquiry)
+        if (rest.code, rest.summary) == (found.code, found.summary):
+            continue
+        more = _search(changed, rest, inquiry, depth - 1, tries)
+        if more is not None:
+            return [candidate, *more]
+    return None

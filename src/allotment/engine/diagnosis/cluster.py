@@ -1,0 +1,206 @@
+"""The reasons of a whole cluster: one examination for all nodes that are alike, one headline for all of them.
+
+Nodes are alike if they have the same layout, the same state, and the same values in the attributes that the claims read
+(through selectors or constraints); uuids and bus addresses that nobody asks for do not tell nodes apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace as altered
+
+from allotment.engine.diagnosis.attempts import Attempts
+from allotment.engine.diagnosis.cause import cause
+from allotment.engine.diagnosis.changes import smallest_change
+from allotment.engine.diagnosis.funnel import compiled
+from allotment.engine.diagnosis.names import Published, find_attribute, published
+from allotment.engine.diagnosis.scene import Inquiry, places
+from allotment.engine.diagnosis.world import World, claim_name
+from allotment.engine.identity import DeviceID, PoolID
+from allotment.engine.inventory import Inventory
+from allotment.engine.outcome import Allocated
+from allotment.engine.refusal import CODES, Diagnosis, NodeReason, Refused
+from allotment.model.resource import Device, ResourceClaim, ResourceSlice
+
+#: Groups of like nodes for which a change is sought; a cluster of hundreds of kinds gets it for the nearest ones.
+_WITH_CHANGE = 8
+
+
+def diagnose(
+    inventory: Inventory,
+    claims: Sequence[ResourceClaim],
+    allocated: Iterable[ResourceClaim] = (),
+    nodes: Sequence[str] | None = None,
+) -> Diagnosis:
+    """Why ``claims``, together, fit none of ``nodes`` (all of the inventory's by default).
+
+    ``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods; what the inventory
+    knows of and they do not is named by its claim alone.
+    """
+    names = published(inventory.slices.values())
+    candidates = list(inventory.nodes) if nodes is None else list(nodes)
+    if not candidates:
+        return Diagnosis(headline=_no_nodes(claims, names))
+    holding = _holding(inventory, allocated)
+    index = _SliceIndex(inventory)
+    groups: dict[Hashable, list[str]] = {}
+    read = _reads(inventory, claims)
+    for node in candidates:
+        groups.setdefault(_likeness(inventory, node, read, index), []).append(node)
+    found: list[tuple[Refused, tuple[str, ...], World, Inquiry]] = []
+    fitting: list[str] = []
+    for members in groups.values():
+        node = members[0]
+        slices = index.slices(node)
+        world = World(
+            features=inventory.features,
+            node=node,
+            labels=inventory.nodes[node].labels,
+            slices=slices,
+            classes=inventory.classes,
+            allocated=_concerned(holding, slices),
+            claims=tuple(claims),
+            taint_rules=tuple(inventory.taint_rules.values()),
+        )
+        inquiry = Inquiry(names, Attempts())
+        if isinstance(inquiry.attempts(world), Allocated):
+            fitting.extend(members)
+            continue
+        found.append((cause(world, inquiry).refused(node), tuple(members), world, inquiry))
+    found.sort(key=lambda entry: (entry[0].rank(), -len(entry[1])))
+    rows = []
+    for number, (refused, members, world, inquiry) in enumerate(found):
+        if number < _WITH_CHANGE:
+            refused = altered(refused, changes=smallest_change(world, cause(world, inquiry), inquiry))
+        rows.append(NodeReason(nodes=members, refused=refused))
+    rows.sort(key=_nearness)
+    if not rows:
+        return Diagnosis(headline=_no_reason(claims), fitting=tuple(fitting))
+    headline = rows[0].refused
+    return Diagnosis(headline=headline, nodes=tuple(rows), fitting=tuple(fitting))
+
+
+def _nearness(row: NodeReason) -> tuple[int, int, int]:
+    """Order of reasons: by cause, then those that a change mends, then the more nodes."""
+    return (row.refused.rank(), 0 if row.refused.changes else 1, -len(row.nodes))
+
+
+def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:
+    summary = "no node is given" if names.slices else "no node and no ResourceSlice is given, so no device is known"
+    notes = () if names.slices else ("Without slices nothing can be said of the names that the selectors use.",)
+    return Refused(
+        code="driver-missing",
+        summary=summary,
+        claim=claim_name(claims[0]) if claims else "",
+        notes=notes,
+        kubernetes="0/0 nodes are available",
+    )
+
+
+def _no_reason(claims: Sequence[ResourceClaim]) -> Refused:
+    return Refused(
+        code="not-explained",
+        summary="the engine accepts the claims on every node when asked again",
+        claim=claim_name(claims[0]) if claims else "",
+        kubernetes=CODES["not-explained"].kubernetes,
+    )
+
+
+class _SliceIndex:
+    """Which slices decide what a node sees: all slices of every pool that it sees anything of."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
+        self._by_node: dict[str, dict[PoolID, None]] = {}
+        self._everywhere: dict[PoolID, None] = {}
+        for slice_ in inventory.slices.values():
+            spec = slice_.spec
+            pool = PoolID(spec.driver, spec.pool.name)
+            self._by_pool.setdefault(pool, []).append(slice_)
+            if spec.shared_counters:
+                continue
+            if spec.node_name:
+                self._by_node.setdefault(spec.node_name, {})[pool] = None
+            else:
+                self._everywhere[pool] = None
+
+    def pools(self, node: str) -> list[PoolID]:
+        """Pools that decide what the node sees."""
+        seen = (pool.id for pool in self._inventory.view(node).pools)
+        return list(dict.fromkeys([*self._by_node.get(node, ()), *self._everywhere, *seen]))
+
+    def slices(self, node: str) -> tuple[ResourceSlice, ...]:
+        """All slices of those pools."""
+        return tuple(s for pool in self.pools(node) for s in self._by_pool[pool])
+
+
+def _holding(inventory: Inventory, allocated: Iterable[ResourceClaim]) -> dict[DeviceID, list[ResourceClaim]]:
+    """Allocated claims by the devices that they hold."""
+    holding: dict[DeviceID, list[ResourceClaim]] = {}
+    for claim in allocated:
+        if claim.status.allocation is None:
+            continue
+        for result in claim.status.allocation.devices.results:
+            entry = holding.setdefault(DeviceID(result.driver, result.pool, result.device), [])
+            if claim not in entry[-1:]:
+                entry.append(claim)
+    return holding
+
+
+def _concerned(
+    holding: Mapping[DeviceID, list[ResourceClaim]], slices: Sequence[ResourceSlice]
+) -> tuple[ResourceClaim, ...]:
+    """The claims that hold a device of these slices."""
+    found: dict[int, ResourceClaim] = {}
+    for slice_ in slices:
+        for device in slice_.spec.devices or ():
+            for claim in holding.get(DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name), ()):
+                found[id(claim)] = claim
+    return tuple(found.values())
+
+
+#: Attributes as domain and name; None means that whole devices are read.
+_Reads = frozenset[tuple[str, str]] | None
+
+
+def _reads(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
+    """The attributes that selectors and constraints of the claims look at."""
+    found: set[tuple[str, str]] = set()
+    for claim in claims:
+        for constraint in claim.spec.devices.constraints:
+            for attribute in (constraint.match_attribute, constraint.distinct_attribute):
+                if attribute:
+                    domain, _, name = attribute.rpartition("/")
+                    found.add((domain, name))
+        for _, asked in places(claim):
+            class_ = inventory.classes.get(asked.device_class_name)
+            for selector in (*(class_.spec.selectors if class_ else ()), *asked.selectors):
+                program = compiled(selector.cel.expression if selector.cel else "", inventory.features)
+                if program is None:
+                    continue
+                if program.reads is None:
+                    return None
+                for path in program.reads:
+                    if path[0] == "attributes":
+                        if len(path) < 3:
+                            return None
+                        found.add((path[1], path[2]))
+    return frozenset(found)
+
+
+def _likeness(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex) -> Hashable:
+    """What must be equal for two nodes to have the same reasons."""
+    view = inventory.view(node)
+    values = tuple(_values(record.device, record.id.driver, read) for record in view.records)
+    counted = {pool.id for pool in view.pools}
+    ignored = sum(1 for pool in index.pools(node) if pool not in counted)
+    return (view.layout.number, view.state(inventory.usage), values, ignored, view.failure)
+
+
+def _values(device: Device, driver: str, read: _Reads) -> Hashable:
+    if read is None:
+        return tuple(sorted((key, repr(value)) for key, value in device.attributes.items()))
+    found = ((domain, name, find_attribute(device, driver, domain, name)) for domain, name in read)
+    return (driver, frozenset((d, n, repr(a)) for d, n, a in found if a is not None))

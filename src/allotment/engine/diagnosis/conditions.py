@@ -1,0 +1,342 @@
+"""Why a condition of a selector keeps no device: what is wrong with it, how near it came, and how to mend its text.
+
+A condition is one operand of the selector's outermost ``&&``. Of a plain comparison (``path operator literal``) the
+actual values can be told; of anything else only the names it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from allotment.cel import Comparison, Conjunct
+from allotment.engine.diagnosis.names import (
+    Published,
+    attribute_kind,
+    attribute_value,
+    did_you_mean,
+    find_attribute,
+    near,
+)
+from allotment.engine.diagnosis.view import Seen
+from allotment.engine.refusal import Miss
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
+
+_MIRROR = {"==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_WORDS = {"==": "", "!=": "anything but ", "<": "less than ", "<=": "at most ", ">": "more than ", ">=": "at least "}
+_KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a version"}
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A text that could replace the condition; ``""`` drops it. Smaller ``size`` is a smaller change."""
+
+    size: int
+    words: str
+    becomes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The cause that a condition gives, and the repairs worth trying. Unset ``code``: nothing special about it."""
+
+    code: str
+    summary: str
+    nearest: Miss | None = None
+    repairs: tuple[Repair, ...] = ()
+
+
+def literal(value: object) -> str:
+    """A value as CEL writes it.
+
+    >>> literal("a100"), literal(True), literal(Quantity.parse("24Gi")), literal(Semver.parse("1.2.3"))
+    ('"a100"', 'true', 'quantity("24Gi")', 'semver("1.2.3")')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Quantity):
+        return f'quantity("{value}")'
+    if isinstance(value, Semver):
+        return f'semver("{value}")'
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    return str(value)
+
+
+def shown(value: object) -> str:
+    """A value as a sentence shows it: strings quoted, amounts plain."""
+    return f'"{value}"' if isinstance(value, str) else literal(value) if isinstance(value, bool) else str(value)
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """A path as CEL writes it.
+
+    >>> path_text(("capacity", "gpu.nvidia.com", "memory"))
+    'device.capacity["gpu.nvidia.com"].memory'
+    """
+    return f"device.{path[0]}" if len(path) == 1 else f'device.{path[0]}["{path[1]}"].{path[2]}'
+
+
+def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
+    """A comparison in CEL; amounts and versions have no order operators and use ``compareTo``.
+
+    >>> comparison_text(("capacity", "d", "memory"), ">=", Quantity.parse("23034Mi"))
+    'device.capacity["d"].memory.compareTo(quantity("23034Mi")) >= 0'
+    """
+    if isinstance(value, Quantity | Semver) and operator not in ("==", "!="):
+        return f"{path_text(path)}.compareTo({literal(value)}) {operator} 0"
+    return f"{path_text(path)} {operator} {literal(value)}"
+
+
+def value_of(seen: Seen, path: tuple[str, ...]) -> object | None:
+    """What a device has at a path: a str, int, bool, tuple, Quantity or Semver; None if it has nothing there."""
+    if path[0] == "driver":
+        return seen.driver
+    if path[0] == "allowMultipleAllocations":
+        return bool(seen.device.allow_multiple_allocations)
+    if len(path) < 3:
+        return None
+    domain, name = path[1], path[2]
+    if path[0] == "capacity":
+        found = seen.device.capacity.get(f"{domain}/{name}")
+        if found is None and domain == seen.driver:
+            found = seen.device.capacity.get(name)
+        return None if found is None else found.value
+    attribute = find_attribute(seen.device, seen.driver, domain, name)
+    if attribute is None:
+        return None
+    value = attribute_value(attribute)
+    if attribute.version is not None:
+        try:
+            return Semver.parse(attribute.version)
+        except ValueError:
+            return None
+    return value
+
+
+def examine(conjunct: Conjunct, arriving: Sequence[Seen], published: Published, *, of_class: bool) -> Finding:
+    """Say why ``conjunct`` keeps none of the devices that arrive at it.
+
+    The order matters: a name that nobody publishes explains a false comparison, never the reverse.
+    """
+    comparison = conjunct.comparison
+    repairs = [Repair(6, f"drop the condition {one_line(conjunct.text)}", "")]
+    for path in sorted(conjunct.reads or (), key=str):
+        if len(path) >= 3 and published.slices:
+            finding = _unknown_name(conjunct.text, path, arriving, published)
+            if finding is not None:
+                return _with(finding, repairs)
+    if comparison is None:
+        return _plain(conjunct, of_class, None, repairs)
+    if comparison.path == ("driver",):
+        wanted = comparison.literal
+        if comparison.operator == "==" and isinstance(wanted, str) and wanted not in published.drivers:
+            names = near(wanted, published.drivers)
+            summary = f'no ResourceSlice is of driver "{wanted}".' + (
+                did_you_mean(wanted, published.drivers) or f" Drivers here: {', '.join(sorted(published.drivers))}"
+            )
+            renames = [_rename(conjunct.text, wanted, n, f'write the driver as "{n}"') for n in names]
+            return Finding("unknown-driver", summary, None, (*renames, *repairs))
+        return _plain(conjunct, of_class, None, repairs)
+    mismatch = _type_mismatch(comparison, arriving)
+    if mismatch is not None:
+        return _with(mismatch, repairs)
+    return _too_little_or_other(conjunct, comparison, arriving, of_class, repairs)
+
+
+def _with(finding: Finding, repairs: Sequence[Repair]) -> Finding:
+    return Finding(finding.code, finding.summary, finding.nearest, (*finding.repairs, *repairs))
+
+
+def _plain(conjunct: Conjunct, of_class: bool, nearest: Miss | None, repairs: Sequence[Repair]) -> Finding:
+    code = "class-matches-nothing" if of_class else "selector-matches-nothing"
+    return Finding(code, f"no device satisfies {one_line(conjunct.text)}", nearest, tuple(repairs))
+
+
+def one_line(text: str) -> str:
+    """A condition on one line, as reasons print it."""
+    return " ".join(text.split())
+
+
+def _rename(text: str, old: str, new: str, words: str) -> Repair:
+    pattern = rf"(?<![\w.\-]){re.escape(old)}(?![\w\-])"
+    return Repair(1, words, re.sub(pattern, lambda _: new, text))
+
+
+def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding | None:
+    """A name that nobody publishes, or that is published on the other side."""
+    side, domain, name = path[0], path[1], path[2]
+    attributes, capacities = published.attributes.get(domain, {}), published.capacities.get(domain, frozenset())
+    here, there = (capacities, attributes) if side == "capacity" else (attributes, capacities)
+    if name in here:
+        return None
+    if name in there:
+        if side == "capacity":
+            code, words = "attribute-read-as-capacity", f"{name} is an attribute of {domain}, not a capacity"
+            other = "attributes"
+        else:
+            code, words = "capacity-read-as-attribute", f"{name} is a capacity of {domain}, not an attribute"
+            other = "capacity"
+        right = path_text((other, domain, name))
+        becomes = re.sub(
+            rf"device\.{side}\s*\[\s*(['\"]){re.escape(domain)}\1\s*\]\s*\.\s*{re.escape(name)}\b",
+            lambda _: right,
+            text,
+        )
+        return Finding(code, f"{words}: {right}", None, (Repair(1, f"read {right}", becomes),))
+    if not attributes and not capacities and domain not in published.drivers:
+        return _unknown_domain(text, path, arriving, published)
+    what = "capacity" if side == "capacity" else "attribute"
+    names = near(name, here)
+    listed = ", ".join(sorted(here)) or "none"
+    summary = f'no device publishes {what} "{name}" of {domain}.' + (
+        did_you_mean(name, here) or f" Published: {listed}"
+    )
+    repairs = [_rename(text, name, n, f"write the {what} as {n}") for n in names]
+    if not names:
+        crossed = near(name, there)
+        other = "attributes" if side == "capacity" else "capacity"
+        repairs = [Repair(2, f"read {path_text((other, domain, n))}", path_text((other, domain, n))) for n in crossed]
+        if crossed:
+            summary += f"; {other}: {', '.join(crossed)}"
+    return Finding("unknown-attribute", summary, None, tuple(repairs))
+
+
+def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding:
+    domain, name = path[1], path[2]
+    domains = published.domains()
+    names = near(domain, domains)
+    summary = f'nothing is published in the domain "{domain}", which reads as an empty map.'
+    if not names and "." not in domain:
+        # attributes["model"]: the author took the domain for the attribute.
+        drivers = sorted({seen.driver for seen in arriving}) or sorted(published.drivers)
+        example = f'device.{path[0]}["{drivers[0]}"].…' if drivers else f'device.{path[0]}["domain"].name'
+        return Finding("unknown-driver", f"{summary} The index is the domain, the name comes after it: {example}")
+    summary += did_you_mean(domain, domains) or f" Domains here: {', '.join(domains)}"
+    repairs = [_rename(text, domain, n, f'look {name} up in "{n}"') for n in names]
+    return Finding("unknown-driver", summary, None, tuple(repairs))
+
+
+def _type_mismatch(comparison: Comparison, arriving: Sequence[Seen]) -> Finding | None:
+    """A literal whose type no arriving device's attribute has."""
+    path, wanted = comparison.path, comparison.literal
+    if path[0] != "attributes" or comparison.operator == "!=":
+        return None
+    for seen in arriving:
+        attribute = find_attribute(seen.device, seen.driver, path[1], path[2])
+        if attribute is None:
+            continue
+        kind = attribute_kind(attribute)
+        if kind not in _KIND or kind == _kind_of(wanted):
+            return None
+        first, actual = seen, value_of(seen, path)
+        break
+    else:
+        return None
+    summary = (
+        f"{path[2]} is {_KIND[kind]} and is compared with {_KIND.get(_kind_of(wanted), 'a')} {shown(wanted)}".replace(
+            "a string ", "the string "
+        )
+    )
+    repairs = []
+    typed = _as_kind(wanted, kind)
+    if typed is not None:
+        becomes = comparison_text(path, comparison.operator, typed)
+        repairs.append(Repair(1, f"compare with {literal(typed)}", becomes))
+    if actual is not None and typed != actual:
+        repairs.append(Repair(4, f"ask for {literal(actual)}", comparison_text(path, "==", actual)))
+    nearest = Miss(
+        device=first.name, what=path[2], actual=f"{actual} ({kind})", wanted=f"{shown(wanted)} ({_kind_of(wanted)})"
+    )
+    return Finding("type-mismatch", summary, nearest, tuple(repairs))
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "int"
+    if isinstance(value, Semver):
+        return "version"
+    if isinstance(value, Quantity):
+        return "quantity"
+    return "string"
+
+
+def _as_kind(value: object, kind: str) -> object | None:
+    """The value in another type, if its text reads as one."""
+    text = literal(value) if isinstance(value, bool) else str(value)
+    if kind == "int" and re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    if kind == "bool" and text in ("true", "false"):
+        return text == "true"
+    if kind == "string":
+        return text
+    if kind == "version":
+        try:
+            return Semver.parse(text, normalize=True)
+        except ValueError:
+            return None
+    return None
+
+
+def _too_little_or_other(
+    conjunct: Conjunct, comparison: Comparison, arriving: Sequence[Seen], of_class: bool, repairs: list[Repair]
+) -> Finding:
+    """The values are there and are others: too small, too large, or different."""
+    path, operator, wanted = comparison.path, _MIRROR.get(comparison.operator, ""), comparison.literal
+    valued = [(seen, value) for seen in arriving if (value := value_of(seen, path)) is not None]
+    if not operator:
+        return _plain(conjunct, of_class, None, repairs)
+    if not valued:
+        finding = _plain(conjunct, of_class, None, repairs)
+        side = "capacity" if path[0] == "capacity" else "attribute"
+        return Finding(
+            finding.code, f"the devices here do not publish {side} {path[2]} of {path[1]}", None, finding.repairs
+        )
+    best, actual = _nearest(valued, operator, wanted)
+    # Upstream's own names for amounts carry the unit; the name of the capacity is the noun.
+    nearest = Miss(device=best.name, what=path[-1], actual=shown(actual), wanted=_WORDS[operator] + shown(wanted))
+    relaxed = operator.rstrip("=") + "=" if operator in ("<", ">") else operator
+    if isinstance(actual, Quantity) and operator == "==":
+        relaxed = ">="  # drivers publish exact bytes; asking for equality again would be the same trap
+    relaxation = Repair(3, _ask(path[-1], relaxed, actual), comparison_text(path, relaxed, actual))
+    repairs = [*([relaxation] if operator != "!=" else []), *repairs]
+    if path[0] == "capacity" and operator in (">", ">="):
+        summary = (
+            f"{nearest.wanted} {path[-1]} asked, the most that a device here has is {actual}"
+            if operator == ">"
+            else f"{wanted} of {path[-1]} asked, the most that a device here has is {actual}"
+        )
+        code = "not-enough-capacity"
+        return Finding(code, summary, nearest, tuple(repairs))
+    finding = _plain(conjunct, of_class, nearest, repairs)
+    different = sorted({shown(value) for _, value in valued})
+    listed = ", ".join(different[:4]) + (f" and {len(different) - 4} more" if len(different) > 4 else "")
+    summary = f"no device has {path[-1]} {_WORDS[operator]}{shown(wanted)}; here it is {listed}"
+    return Finding(finding.code, summary, nearest, finding.repairs)
+
+
+def _ask(name: str, operator: str, value: object) -> str:
+    return f"ask for {name} {_WORDS[operator]}{shown(value)}"
+
+
+def _nearest(valued: Sequence[tuple[Seen, object]], operator: str, wanted: object) -> tuple[Seen, object]:
+    """The device whose value misses by least; the first of equals."""
+
+    def distance(pair: tuple[Seen, object]) -> float:
+        value = pair[1]
+        if isinstance(value, Quantity) and isinstance(wanted, Quantity):
+            return float(abs(value.nano - wanted.nano))
+        if isinstance(value, int) and isinstance(wanted, int | float):
+            return abs(float(value) - float(wanted))
+        if isinstance(value, str) and isinstance(wanted, str):
+            from difflib import SequenceMatcher
+
+            return -SequenceMatcher(None, value.lower(), wanted.lower(), autojunk=False).ratio()
+        return 0.0
+
+    return min(valued, key=distance)

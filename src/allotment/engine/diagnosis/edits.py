@@ -1,0 +1,149 @@
+"""Changes worth trying, apart from those of conditions: counts, capacities, classes, constraints, other claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec.structs import replace as altered
+
+from allotment.engine.diagnosis.holders import Holder
+from allotment.engine.diagnosis.names import likeness
+from allotment.engine.diagnosis.scene import Scene, places
+from allotment.engine.diagnosis.wording import plural
+from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name, edit_constraint, edit_request
+from allotment.model.quantity import Quantity
+from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
+
+
+def ask_for(place: Place, asked: int, count: int) -> Candidate:
+    """Another count of devices."""
+    return Candidate(
+        3,
+        f"ask for {plural(count, 'device')} instead of {asked}",
+        edit_request(place, lambda old: altered(old, count=count)),
+        f"claim {place.claim}, request {place.name}: count",
+        str(count),
+    )
+
+
+def fewer_devices(scene: Scene, claim: ResourceClaim, most: int) -> tuple[Candidate, ...]:
+    """Smaller counts for a claim that asks for too many."""
+    found: list[Candidate] = []
+    for place, asked in places(claim):
+        if asked.count > 1:
+            view = len(scene.view.devices)
+            found.extend(
+                ask_for(place, asked.count, count)
+                for count in sorted(
+                    {min(most, asked.count - 1, view), min(asked.count - 1, view // 2), 1}, reverse=True
+                )
+                if count > 0
+            )
+    return tuple(found)
+
+
+def complete_pool(driver: str, pool: str) -> Candidate:
+    """What becomes possible once the driver has published the rest; tried with what is there now."""
+
+    def edit(world: World) -> World:
+        mine = [s for s in world.slices if (s.spec.driver, s.spec.pool.name) == (driver, pool)]
+        newest = max((s.spec.pool.generation for s in mine), default=0)
+        count = sum(1 for s in mine if s.spec.pool.generation == newest)
+        slices = tuple(
+            altered(s, spec=altered(s.spec, pool=altered(s.spec.pool, resource_slice_count=count))) if s in mine else s
+            for s in world.slices
+        )
+        return replace(world, slices=slices)
+
+    return Candidate(2, f"let the driver finish pool {driver}/{pool}; the devices that are there already suffice", edit)
+
+
+def other_classes(scene: Scene, place: Place, asked: Asked) -> list[Candidate]:
+    """The other classes, those of like names first."""
+    others = sorted(
+        (c for c in scene.world.classes if c != asked.device_class_name),
+        key=lambda c: (-likeness(asked.device_class_name, c), c),
+    )
+    return [
+        Candidate(
+            5,
+            f"use class {other}",
+            edit_request(place, lambda old, other=other: altered(old, device_class_name=other)),  # type: ignore[misc]
+            f"claim {place.claim}, request {place.name}: deviceClassName",
+            other,
+        )
+        for other in others[:4]
+    ]
+
+
+def capacity_edit(place: Place, requests: dict[str, Quantity], size: int, words: str) -> Candidate:
+    """Other amounts in ``capacity.requests``."""
+    shown_requests = ", ".join(f"{k}: {v}" for k, v in requests.items())
+    return Candidate(
+        size,
+        words,
+        edit_request(place, lambda old: altered(old, capacity=CapacityRequirements(requests=requests))),
+        f"claim {place.claim}, request {place.name}: capacity.requests",
+        f"{{{shown_requests}}}",
+    )
+
+
+def free_claims(holders: list[Holder], scene: Scene) -> list[Candidate]:
+    """Ending the allocation of one claim, or of the first few."""
+    names = [h.claim for h in holders][:8]
+    found = [
+        Candidate(
+            10,
+            f"free claim {name}",
+            lambda world, name=name: world.without_claim(frozenset({name})),  # type: ignore[misc]
+        )
+        for name in names[:4]
+    ]
+    for count in range(2, len(names) + 1):
+        some = names[:count]
+        found.append(
+            Candidate(
+                10 + count,
+                f"free claims {', '.join(some)}",
+                lambda world, some=tuple(some): world.without_claim(frozenset(some)),  # type: ignore[misc]
+            )
+        )
+    return found
+
+
+def exact_count(place: Place, count: int) -> Candidate:
+    """So many devices instead of all."""
+    return Candidate(
+        4,
+        f"ask for {plural(count, 'device')} instead of all",
+        edit_request(place, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
+        f"claim {place.claim}, request {place.name}: allocationMode",
+        f"ExactCount, count: {count}",
+    )
+
+
+def drop_one(claims: tuple[ResourceClaim, ...]) -> list[Candidate]:
+    """Leave out a claim of the pod, or a request of the claim."""
+    if len(claims) > 1:
+        return [
+            Candidate(
+                8,
+                f"leave claim {claim_name(claim)} out",
+                lambda world, left=claim: replace(  # type: ignore[misc]
+                    world, claims=tuple(c for c in world.claims if claim_name(c) != claim_name(left))
+                ),
+            )
+            for claim in reversed(claims)
+        ]
+    return []
+
+
+def drop_constraint(claim: str, index: int, constraint: DeviceConstraint, attribute: str) -> Candidate:
+    """The claim without one of its constraints."""
+    kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+    return Candidate(
+        5,
+        f"drop the constraint {kind} {attribute}",
+        edit_constraint(claim, index, None),
+        f"claim {claim}: constraints[{index}]",
+    )

@@ -1,0 +1,70 @@
+"""Who holds what: devices, shares and counters taken by allocated claims, with the names of claims and pods.
+
+The engine's own state knows only that a device is taken; a reason must say by whom.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from allotment.engine.identity import DeviceID
+from allotment.model.resource import ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A claim that holds devices, and the pods it is reserved for."""
+
+    claim: str
+    pods: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.pods:
+            return f"claim {self.claim}"
+        named = ", ".join(self.pods[:3]) + (f" and {len(self.pods) - 3} more" if len(self.pods) > 3 else "")
+        return f"claim {self.claim} (pod {named})" if len(self.pods) == 1 else f"claim {self.claim} (pods {named})"
+
+
+@dataclass(slots=True)
+class Holdings:
+    """Devices taken whole, and capacity taken of shareable ones (in nano units, by capacity name)."""
+
+    whole: dict[DeviceID, Holder] = field(default_factory=dict)
+    shares: dict[DeviceID, list[tuple[Holder, dict[str, int]]]] = field(default_factory=lambda: defaultdict(list))
+
+    def taken(self, device: DeviceID) -> bool:
+        """Whether the device counts as allocated for its counters."""
+        return device in self.whole or device in self.shares
+
+    def of(self, device: DeviceID) -> list[Holder]:
+        """Everyone who holds the device or a share of it."""
+        whole = [self.whole[device]] if device in self.whole else []
+        return whole + [holder for holder, _ in self.shares.get(device, ())]
+
+
+def holder(claim: ResourceClaim) -> Holder:
+    """The claim's name with the pods that reserve it."""
+    pods = tuple(ref.name for ref in claim.status.reserved_for if ref.resource in ("pods", ""))
+    meta = claim.metadata
+    return Holder(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, pods)
+
+
+def holdings(claims: Iterable[ResourceClaim]) -> Holdings:
+    """Everything that allocated claims hold; admin access holds nothing (KEP-5018)."""
+    held = Holdings()
+    for claim in claims:
+        if claim.status.allocation is None:
+            continue
+        who = holder(claim)
+        for result in claim.status.allocation.devices.results:
+            if result.admin_access:
+                continue
+            device = DeviceID(result.driver, result.pool, result.device)
+            if result.share_id is None:
+                held.whole[device] = who
+            else:
+                consumed = {name: quantity.nano for name, quantity in result.consumed_capacity.items()}
+                held.shares[device].append((who, consumed))
+    return held

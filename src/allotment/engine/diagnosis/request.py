@@ -1,0 +1,141 @@
+"""Why one request, or one alternative of a request, finds nothing: the step of its funnel that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace as altered
+
+from allotment.engine.diagnosis.edits import ask_for
+from allotment.engine.diagnosis.funnel import Loss, Trace
+from allotment.engine.diagnosis.names import did_you_mean, likeness, near
+from allotment.engine.diagnosis.offered import all_of_unknown, by_capacity, by_taints, nothing_visible, withheld_pool
+from allotment.engine.diagnosis.scene import Cause, Scene, places, wanted_of
+from allotment.engine.diagnosis.selection import by_selector, too_few
+from allotment.engine.diagnosis.taken import by_counters, by_use
+from allotment.engine.diagnosis.wording import plural
+from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name, edit_request
+from allotment.engine.outcome import Aborted, Outcome
+from allotment.engine.outcome import Cause as Abort
+from allotment.model.resource import ResourceClaim
+
+
+def exact(scene: Scene, place: Place, asked: Asked, outcome: Outcome) -> Cause:
+    """Why this request, alone on the node, is refused. ``outcome`` is what the engine said to it."""
+    wanted = wanted_of(place, asked)
+    if asked.device_class_name not in scene.world.classes:
+        return missing_class(scene.world, place, asked.device_class_name)
+    invalid = _invalid_selector(scene, place, asked)
+    if invalid is not None:
+        return invalid
+    traced = scene.trace(wanted)
+    if (
+        isinstance(outcome, Aborted)
+        and outcome.cause in (Abort.POOL_INCOMPLETE, Abort.POOL_INVALID)
+        and not wanted.count
+    ):
+        return all_of_unknown(scene, place, traced, outcome)
+    withheld = withheld_pool(scene, place, wanted, traced)
+    if withheld is not None:
+        return withheld
+    if not traced.visible:
+        return nothing_visible(scene, place, traced)
+    failing = next((loss for loss in traced.losses if loss.errors), None) if isinstance(outcome, Aborted) else None
+    blamed = failing or _blamed(traced)
+    if blamed is None:
+        return _not_enough_together(scene, place, asked, traced)
+    return _BY_STEP[blamed.step](scene, place, asked, traced, blamed, outcome)
+
+
+def class_missing(world: World, claim: ResourceClaim, request: str, text: str) -> Cause:
+    """The first request of the claim whose class does not exist."""
+    name = claim_name(claim)
+    for place, asked in places(claim):
+        if asked.device_class_name in world.classes:
+            continue
+        return missing_class(world, place, asked.device_class_name, text)
+    return Cause("class-missing", text, name, request, kubernetes=text)
+
+
+def missing_class(world: World, place: Place, class_name: str, text: str = "") -> Cause:
+    """A request that names a class that is not there."""
+    known = sorted(world.classes)
+    summary = f'DeviceClass "{class_name}" does not exist.' + (
+        did_you_mean(class_name, known) or (f" Classes here: {', '.join(known)}" if known else " No class was given.")
+    )
+    others = sorted(known, key=lambda c: (-likeness(class_name, c), c))[:4]
+    candidates = [
+        Candidate(
+            1 if other in near(class_name, known) else 5,
+            f"use class {other}",
+            edit_request(place, lambda asked, other=other: altered(asked, device_class_name=other)),  # type: ignore[misc]
+            f"claim {place.claim}, request {place.name}: deviceClassName",
+            other,
+        )
+        for other in others
+    ]
+    kubernetes = text or f"request {place.name}: device class {class_name} does not exist"
+    return Cause("class-missing", summary, place.claim, place.name, candidates=tuple(candidates), kubernetes=kubernetes)
+
+
+def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:
+    """A selector that no API server accepts; the engine stops at it with an error of its own."""
+    from allotment.cel import CompileError, compile_selector
+
+    class_ = scene.world.classes[asked.device_class_name]
+    for where, selectors in (
+        (f"DeviceClass {class_.metadata.name}: spec.selectors", class_.spec.selectors),
+        (f"claim {place.claim}, request {place.name}: selectors", asked.selectors),
+    ):
+        for index, selector in enumerate(selectors):
+            try:
+                compile_selector(selector.cel.expression if selector.cel else "", scene.world.features)
+            except CompileError as error:
+                first = str(error).splitlines()[0]
+                return Cause(
+                    "selector-invalid",
+                    f"{where}[{index}].cel.expression: {first}",
+                    place.claim,
+                    place.name,
+                    notes=tuple(str(error).splitlines()[1:]),
+                    kubernetes=f"Invalid value: {first}",
+                )
+    return None
+
+
+def _blamed(traced: Trace) -> Loss | None:
+    """The step that decides: the first selector that keeps nothing, else the first step that keeps too little."""
+    need = traced.wanted.count or 1
+    for loss in traced.losses:
+        if loss.step in ("class", "selector") and not loss.left:
+            return loss
+    for loss in traced.losses:
+        if len(loss.left) < need:
+            return loss
+        if not traced.wanted.count and loss.lost and loss.step in ("counters", "taints", "in-use"):
+            return loss
+    return None
+
+
+_BY_STEP: dict[str, Callable[[Scene, Place, Asked, Trace, Loss, Outcome], Cause]] = {
+    "class": by_selector,
+    "selector": by_selector,
+    "capacity": by_capacity,
+    "counters": by_counters,
+    "taints": by_taints,
+    "in-use": by_use,
+}
+
+
+def _not_enough_together(scene: Scene, place: Place, asked: Asked, traced: Trace) -> Cause:
+    """Each device is possible, so many of them together are not: they draw on the same counters, or are too few."""
+    left = traced.left
+    need = asked.count or 1
+    if len(left) < need:
+        return too_few(scene, place, asked, traced, len(left))
+    if any(s.device.consumes_counters for s in left):
+        summary = f"{plural(need, 'device')} asked; {len(left)} match, but they draw on the same counters"
+        counts = sorted({need - 1, need // 2, 1} - {0, need}, reverse=True)
+        candidates = tuple(ask_for(place, need, c) for c in counts)
+        return Cause("counters-exhausted", summary, place.claim, place.name, (traced,), candidates=candidates)
+    return Cause("not-explained", f"{len(left)} devices match", place.claim, place.name, (traced,))

@@ -1,0 +1,132 @@
+"""A class or selector condition keeps nothing, too little, or stops with an error."""
+
+from __future__ import annotations
+
+from allotment.engine.diagnosis.conditions import Finding, Repair, examine, one_line
+from allotment.engine.diagnosis.edits import ask_for, other_classes
+from allotment.engine.diagnosis.funnel import Loss, Trace, compiled
+from allotment.engine.diagnosis.scene import Cause, Scene
+from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.wording import plural
+from allotment.engine.diagnosis.world import Asked, Candidate, Edit, Place, edit_class, edit_selector
+from allotment.engine.outcome import Aborted, Outcome
+
+
+def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
+    """A class or selector condition keeps nothing, too little, or stops with an error."""
+    assert loss.conjunct is not None
+    if loss.left and not loss.errors:
+        return too_few(scene, place, asked, traced, len(loss.left))
+    arriving = [s for s in loss.arriving if s.name in loss.errors] if loss.errors else list(loss.arriving)
+    finding = examine(loss.conjunct, arriving, scene.inquiry.published, of_class=loss.of_class)
+    kubernetes = outcome.text if isinstance(outcome, Aborted) else ""
+    if loss.errors and finding.code in ("selector-matches-nothing", "class-matches-nothing", "not-enough-capacity"):
+        device, text = next(iter(loss.errors.items()))
+        finding = Finding(
+            "selector-fails",
+            f"{one_line(loss.conjunct.text)} stops with an error on device {device}: {text}",
+            None,
+            (*_guards(arriving, loss), *finding.repairs),
+        )
+    elif not loss.errors:
+        finding = _excluding(scene, traced, loss, finding)
+    where = _where(place, traced, loss)
+    candidates = [*_repairs(scene, place, asked, traced, loss, finding.repairs, where)]
+    if loss.of_class:
+        candidates.extend(other_classes(scene, place, asked))
+    return Cause(
+        finding.code,
+        finding.summary,
+        place.claim,
+        place.name,
+        (traced,),
+        finding.nearest,
+        tuple(candidates),
+        kubernetes=kubernetes,
+    )
+
+
+def _excluding(scene: Scene, traced: Trace, loss: Loss, finding: Finding) -> Finding:
+    """Devices of the class that satisfy this condition, but not the ones before it."""
+    if loss.of_class or finding.code not in ("selector-matches-nothing", "not-enough-capacity"):
+        return finding
+    of_class = next((x.arriving for x in traced.losses if x.step == "selector"), ())
+    earlier = [x for x in traced.losses if x.step == "selector" and x.lost and x is not loss]
+    assert loss.conjunct is not None
+    others = [s for s in of_class if s not in loss.arriving and _holds(loss, s)]
+    if not others or not earlier:
+        return finding
+    summary = f"{finding.summary}; {others[0].name} would do, but not for {earlier[-1].text}"
+    return Finding("selector-matches-nothing", summary, finding.nearest, finding.repairs)
+
+
+def _holds(loss: Loss, seen: Seen) -> bool:
+    from allotment.cel import DeviceInput, EvaluationError
+
+    assert loss.conjunct is not None
+    try:
+        return loss.conjunct.matches(DeviceInput(seen.driver, seen.device))
+    except EvaluationError:
+        return False
+
+
+def _guards(arriving: list[Seen], loss: Loss) -> tuple[Repair, ...]:
+    """Put a test of the driver in front, so that devices of other drivers never reach the lookup."""
+    assert loss.conjunct is not None
+    good = sorted({s.driver for s in loss.arriving if s.name not in loss.errors} - {s.driver for s in arriving})
+    return tuple(
+        Repair(1, f'test device.driver == "{d}" first', f'device.driver == "{d}" && {one_line(loss.conjunct.text)}')
+        for d in good
+    )
+
+
+def _where(place: Place, traced: Trace, loss: Loss) -> str:
+    if loss.of_class:
+        return f"DeviceClass {traced.wanted.device_class}: spec.selectors[{loss.selector}].cel.expression"
+    return f"claim {place.claim}, request {place.name}: selectors[{loss.selector}].cel.expression"
+
+
+def _repairs(
+    scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, repairs: tuple[Repair, ...], where: str
+) -> list[Candidate]:
+    """Repairs of one condition as edits of the whole selector."""
+    selectors = scene.world.classes[asked.device_class_name].spec.selectors if loss.of_class else asked.selectors
+    cel = selectors[loss.selector].cel
+    program = compiled(cel.expression, scene.world.features) if cel else None
+    if program is None:
+        return []
+    texts = [one_line(c.text) for c in program.conjuncts]
+    found = []
+    for repair in repairs:
+        changed = [repair.becomes if i == loss.position else _grouped(t) for i, t in enumerate(texts)]
+        expression = " && ".join(t for t in changed if t)
+        edit: Edit = (
+            edit_class(asked.device_class_name, loss.selector, expression)
+            if loss.of_class
+            else edit_selector(place, loss.selector, expression)
+        )
+        size = repair.size + (2 if loss.of_class else 0)
+        words = f"{repair.words} in DeviceClass {asked.device_class_name}" if loss.of_class else repair.words
+        found.append(Candidate(size, words, edit, where, expression))
+    return found
+
+
+def _grouped(text: str) -> str:
+    return f"({text})" if ("||" in text or "?" in text) and not text.startswith("(") else text
+
+
+def too_few(scene: Scene, place: Place, asked: Asked, traced: Trace, left: int) -> Cause:
+    """Devices match, but not as many as are asked for."""
+    visible = len(traced.visible)
+    have = f"{left} of {plural(visible, 'device')} match" if left != visible else f"the node has {visible}"
+    if left == 1 and left != visible:
+        have = f"1 of {plural(visible, 'device')} matches"
+    candidates = [ask_for(place, asked.count, left)] if left else []
+    return Cause(
+        "too-few-devices",
+        f"{plural(asked.count, 'device')} asked, {have}",
+        place.claim,
+        place.name,
+        (traced,),
+        candidates=tuple(candidates),
+    )
