@@ -16,6 +16,7 @@ from allotment.fleet import (
     Hardware,
     Machine,
     accelerators,
+    cluster_of,
     hardware,
     mode_names,
     parse_fleet,
@@ -51,6 +52,7 @@ def run_list(arguments: Namespace) -> int:
             [a.aliases[0], f"{a.memory_mib}Mi", _product(a), _modes(a), *([a.id] if wide else [])]
             for a in accelerators().values()
         ],
+        cut=["PRODUCT"],
     )
     return 0
 
@@ -77,8 +79,6 @@ def run_slices(arguments: Namespace) -> int:
     machines = _machines(arguments)
     objects: list[Any]
     if arguments.all:
-        from allotment.fleet.cluster import cluster_of
-
         cluster = cluster_of(machines, kube)
         objects = [*cluster.nodes, *cluster.classes, *cluster.slices]
     else:

@@ -34,9 +34,9 @@ class Screen:
         """The text in a colour of ``_COLOURS``, where the screen has any."""
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
-    def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]], cut: Sequence[str] = ()) -> None:
         """Aligned columns under upper-case headers; an empty cell reads ``<none>``, as in kubectl."""
-        for line in table(headers, rows, self.width):
+        for line in table(headers, rows, self.width, cut):
             self.line(line)
 
 
@@ -49,8 +49,10 @@ def open_screen() -> Screen:
     return Screen(out, width, colour)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
-    """The lines of a table, cut to ``width`` columns by shortening the widest cells.
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, cut: Sequence[str] = ()
+) -> list[str]:
+    """The lines of a table, fitted to ``width`` by shortening cells: of the columns in ``cut`` first, widest first.
 
     >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))
     NAME     GPUS
@@ -61,8 +63,10 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | No
     widths = [max(len(row[n]) for row in cells) for n in range(len(headers))]
     if width is not None:
         spare = width - len(_GAP) * (len(widths) - 1)
-        while sum(widths) > spare and max(widths) > _NARROWEST:
-            widths[widths.index(max(widths))] -= 1
+        first = [n for n, header in enumerate(headers) if header in cut]
+        for columns in (first, list(range(len(headers)))):
+            while columns and sum(widths) > spare and max(widths[n] for n in columns) > _NARROWEST:
+                widths[max(columns, key=widths.__getitem__)] -= 1
     lines = []
     for row in cells:
         parts = [shorten(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)]

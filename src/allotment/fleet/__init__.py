@@ -1,6 +1,7 @@
 """What hardware publishes: profiles of accelerators and servers, and the ResourceSlices of the drivers on them."""
 
 from allotment.fleet.classes import CLASSES
+from allotment.fleet.cluster import Cluster, cluster_of
 from allotment.fleet.description import FORM, Machine, parse_fleet
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware, known_names
@@ -12,12 +13,14 @@ __all__ = [
     "CLASSES",
     "FORM",
     "Accelerator",
+    "Cluster",
     "FleetError",
     "Hardware",
     "Machine",
     "Mode",
     "Server",
     "accelerators",
+    "cluster_of",
     "hardware",
     "known_names",
     "mode_names",

@@ -80,4 +80,4 @@ def _plain(accelerator: Accelerator, name: str, gpus: int) -> Hardware:
         for n in range(gpus)
     )
     title = f"{gpus} × {accelerator.product}, topology unknown"
-    return Hardware(f"{gpus}x{name}", title, accelerator, slots, tuple(range(gpus)))
+    return Hardware(name if gpus == 1 else f"{gpus}x{name}", title, accelerator, slots, tuple(range(gpus)))

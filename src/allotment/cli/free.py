@@ -1,0 +1,187 @@
+"""``allot free``: the report of `allotment.tools.free` as tables.
+
+The first line answers the question; a table per node and kind follows, then whatever needs attention. ``-o wide``
+lists every device.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from allotment.cli.formats import to_json, to_yaml
+from allotment.cli.inputs import read_cluster
+from allotment.cli.manifest import fields
+from allotment.cli.screen import Screen, open_screen
+from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, NodeReport, free
+
+_ANY_NODE = "<any>"
+_NUMBERED = re.compile(r"(.+)-[0-9]+")
+
+
+def run(arguments: Namespace) -> int:
+    """Print the devices of a cluster."""
+    screen = open_screen()
+    cluster = read_cluster(arguments)
+    report = free(cluster.inventory(), cluster.claims)
+    if arguments.output in ("json", "yaml"):
+        data = fields(report)
+        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        return 0
+    screen.line(headline(report))
+    if not report.count():
+        _problems(screen, report)
+        return 0
+    screen.line()
+    if arguments.output == "wide":
+        _every_device(screen, report)
+    else:
+        _by_kind(screen, report)
+        _in_use(screen, report)
+        _tainted(screen, report)
+        _shares(screen, report)
+    _counters(screen, report)
+    _problems(screen, report)
+    return 0
+
+
+def headline(report: FreeReport) -> str:
+    """The answer in one sentence.
+
+    >>> headline(FreeReport())
+    'No node publishes a device.'
+    """
+    total, nodes = report.count(), sum(bool(node.devices) for node in report.nodes)
+    if not total:
+        return "No node publishes a device."
+    free_now = report.count("free")
+    where = "one node" if nodes == 1 else f"{nodes} nodes"
+    verb = "is" if free_now == 1 else "are"
+    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}."
+
+
+def _name(node: NodeReport) -> str:
+    return node.node or _ANY_NODE
+
+
+def _section(screen: Screen, title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], cut: str = "") -> None:
+    listed = list(rows)
+    if listed:
+        screen.line()
+        screen.line(screen.paint(title, "bold"))
+        screen.table(headers, listed, cut=[cut])
+
+
+def _by_kind(screen: Screen, report: FreeReport) -> None:
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for node in report.nodes:
+        for device in node.devices:
+            counts.setdefault((_name(node), device.kind), Counter())[device.state] += 1
+    shown = [state for state in STATES if state in ("free", "in-use") or report.count(state)]
+    screen.table(
+        ["NODE", "DEVICES", "TOTAL", *(state.upper() for state in shown)],
+        [
+            [node, kind, str(count.total()), *(str(count[state]) for state in shown)]
+            for (node, kind), count in counts.items()
+        ],
+        cut=["DEVICES"],
+    )
+
+
+def _holder_rows(node: NodeReport, device: DeviceReport) -> Iterable[Sequence[str]]:
+    for holder in device.holders:
+        yield [_name(node), device.device, holder.claim, ",".join(holder.consumers)]
+
+
+def _in_use(screen: Screen, report: FreeReport) -> None:
+    rows = [row for node in report.nodes for device in node.devices for row in _holder_rows(node, device)]
+    _section(screen, "In use", ["NODE", "DEVICE", "CLAIM", "PODS"], rows, "PODS")
+
+
+def _tainted(screen: Screen, report: FreeReport) -> None:
+    rows = [[_name(n), d.device, ",".join(d.taints)] for n in report.nodes for d in n.devices if d.taints]
+    _section(screen, "Tainted", ["NODE", "DEVICE", "TAINTS"], rows, "TAINTS")
+
+
+def _shares(screen: Screen, report: FreeReport) -> None:
+    rows = [
+        [_name(node), device.device, str(len(device.holders)), amounts(device.capacity)]
+        for node in report.nodes
+        for device in node.devices
+        if device.state in ("shared", "full")
+    ]
+    _section(screen, "Shared", ["NODE", "DEVICE", "SHARES", "CAPACITY LEFT"], rows, "CAPACITY LEFT")
+
+
+def _every_device(screen: Screen, report: FreeReport) -> None:
+    screen.table(
+        ["NODE", "DEVICE", "DEVICES", "STATE", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
+        [
+            [
+                _name(node),
+                device.device,
+                device.kind,
+                device.state,
+                ",".join(holder.claim for holder in device.holders) or _blockers(device),
+                ",".join(name for holder in device.holders for name in holder.consumers),
+                ",".join(device.taints),
+                amounts(device.capacity),
+            ]
+            for node in report.nodes
+            for device in node.devices
+        ],
+    )
+
+
+def _blockers(device: DeviceReport) -> str:
+    return f"({','.join(device.blocked_by)})" if device.blocked_by else ""
+
+
+def _counters(screen: Screen, report: FreeReport) -> None:
+    """Counter sets that something draws from; the untouched ones are only counted."""
+    rows, whole = [], 0
+    for node in report.nodes:
+        for counter_set in node.counter_sets:
+            if all(amount.left == amount.total for amount in counter_set.counters):
+                whole += 1
+            else:
+                rows.append([_name(node), counter_set.counter_set, counters_left(counter_set)])
+    _section(screen, "Partition counters left", ["NODE", "COUNTER SET", "LEFT"], rows, "LEFT")
+    if whole:
+        screen.line()
+        untouched = "1 counter set is" if whole == 1 else f"{whole} counter sets are"
+        screen.line(f"{untouched} untouched: whatever fits on the hardware can be cut from it.")
+
+
+def amounts(capacity: Iterable[Amount]) -> str:
+    """``memory 24Gi of 40Gi``, comma separated."""
+    return ", ".join(f"{amount.name} {amount.left} of {amount.total}" for amount in capacity)
+
+
+def counters_left(counter_set: CounterSetReport) -> str:
+    """What is left of a set; numbered counters (memory-slice-0, -1, …) are counted together.
+
+    >>> from allotment.model.quantity import Quantity
+    >>> one, none = Quantity.of_int(1), Quantity.of_int(0)
+    >>> counters_left(CounterSetReport("d", "p", "s", (Amount("slice-0", one, none), Amount("slice-1", one, one))))
+    'slice 1 of 2'
+    """
+    plain: list[Amount] = []
+    numbered: dict[str, list[Amount]] = {}
+    for amount in counter_set.counters:
+        match = _NUMBERED.fullmatch(amount.name)
+        if match:
+            numbered.setdefault(match[1], []).append(amount)
+        elif amount.total.sign() > 0:
+            plain.append(amount)
+    parts = [f"{name} {sum(a.left == a.total for a in group)} of {len(group)}" for name, group in numbered.items()]
+    return ", ".join([*parts, *([amounts(plain)] if plain else [])])
+
+
+def _problems(screen: Screen, report: FreeReport) -> None:
+    rows = [[_name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
+    _section(screen, "Pools that Kubernetes ignores", ["NODE", "POOL", "DRIVER", "WHY"], rows, "WHY")
+    strays = [[stray.claim, f"{stray.driver}/{stray.pool}/{stray.device}"] for stray in report.strays]
+    _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], strays)

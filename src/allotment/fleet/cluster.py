@@ -1,0 +1,54 @@
+"""A generated cluster: the nodes, slices and DeviceClasses that the machines of a fleet would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from allotment.fleet.classes import CLASSES
+from allotment.fleet.description import Machine
+from allotment.fleet.slices import slices_of
+from allotment.model.core import Node
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import DeviceClass, ResourceSlice
+
+#: PCI vendor ids, as node feature discovery labels them.
+_PCI_VENDOR = {"nvidia": "10de", "amd": "1002"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a snapshot of such a cluster would hold. Nothing is allocated."""
+
+    nodes: tuple[Node, ...]
+    slices: tuple[ResourceSlice, ...]
+    classes: tuple[DeviceClass, ...]
+
+
+def cluster_of(machines: Iterable[Machine], kube: str = "1.36") -> Cluster:
+    """The cluster of these machines, with the classes of the vendors that it has.
+
+    >>> from allotment.fleet.description import parse_fleet
+    >>> [c.metadata.name for c in cluster_of(parse_fleet(["mi300x-8x-oam"])).classes]
+    ['gpu.amd.com']
+    """
+    listed = tuple(machines)
+    vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in listed)
+    return Cluster(
+        nodes=tuple(node_of(machine) for machine in listed),
+        slices=tuple(one for m in listed for one in slices_of(m.hardware, m.mode, m.node, kube)),
+        classes=tuple(one for vendor in vendors for one in CLASSES[vendor]),
+    )
+
+
+def node_of(machine: Machine) -> Node:
+    """The node of one machine, with the labels that kubelet and feature discovery would set."""
+    vendor = _PCI_VENDOR[machine.hardware.accelerator.vendor]
+    labels = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": machine.node,
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": machine.hardware.id,
+        f"feature.node.kubernetes.io/pci-{vendor}.present": "true",
+    }
+    return Node(metadata=ObjectMeta(name=machine.node, labels=labels))
