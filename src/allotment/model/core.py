@@ -1,0 +1,185 @@
+"""The parts of core/v1 objects that device allocation touches: pods, nodes, namespaces.
+
+Subsets by design: strict decoding has judged the whole object before, and what is not listed here no part of the
+product reads.
+"""
+
+from __future__ import annotations
+
+from allotment.model.meta import ObjectMeta, Value
+from allotment.model.quantity import Quantity
+from allotment.model.selection import NodeSelector, NodeSelectorTerm
+
+# --- Pod ---------------------------------------------------------------------------------------------------------
+
+
+class ContainerResourceClaim(Value, frozen=True):
+    """A container's use of a pod's claim, or of one top-level ``request`` of it."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ResourceRequirements(Value, frozen=True):
+    """Amounts by resource name; extended resources may be backed by devices."""
+
+    limits: dict[str, Quantity] = {}
+    requests: dict[str, Quantity] = {}
+    claims: tuple[ContainerResourceClaim, ...] = ()
+
+
+class Container(Value, frozen=True):
+    """A container; an init container that restarts always is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str | None = None
+
+
+class PodResourceClaim(Value, frozen=True):
+    """A claim by name, or one generated from a template: exactly one is set."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class Toleration(Value, frozen=True):
+    """Tolerates node taints; operators Exists and Equal (default)."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class PreferredSchedulingTerm(Value, frozen=True):
+    """A term that makes a node better, not possible."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Value, frozen=True):
+    """Which nodes a pod may and would rather use."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class Affinity(Value, frozen=True):
+    """Of the affinities only the one to nodes."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSchedulingGroup(Value, frozen=True):
+    """The PodGroup that a pod belongs to (alpha)."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Value, frozen=True):
+    """What a pod runs and where it may."""
+
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    restart_policy: str = ""
+    node_selector: dict[str, str] = {}
+    node_name: str = ""
+    affinity: Affinity | None = None
+    scheduler_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+    priority: int | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    resources: ResourceRequirements | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+
+
+class PodResourceClaimStatus(Value, frozen=True):
+    """The claim generated for an entry of ``spec.resourceClaims``; no name means that none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(Value, frozen=True):
+    """Which request of the extended-resource claim serves which container's resource."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Value, frozen=True):
+    """The claim that the scheduler made for a pod's extended resources."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
+class PodStatus(Value, frozen=True):
+    """Phases: Pending, Running, Succeeded, Failed, Unknown."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+
+
+class Pod(Value, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class PodTemplateSpec(Value, frozen=True):
+    """What each pod of a workload gets."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+# --- Node and Namespace ------------------------------------------------------------------------------------------
+
+
+class Taint(Value, frozen=True):
+    """A node taint; effects NoSchedule, PreferNoSchedule, NoExecute."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeSpec(Value, frozen=True):
+    """Whether pods may come to a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(Value, frozen=True):
+    """What a node has, and what it has for pods."""
+
+    capacity: dict[str, Quantity] = {}
+    allocatable: dict[str, Quantity] = {}
+
+
+class Node(Value, frozen=True):
+    """A node; its labels are in its metadata."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(Value, frozen=True):
+    """A namespace; DRA reads its labels."""
+
+    metadata: ObjectMeta = ObjectMeta()

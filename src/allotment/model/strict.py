@@ -1,0 +1,365 @@
+"""Strict decoding: what an object may hold, judged as the API server judges it, with every fault's place.
+
+The server reads JSON into Go types and stops at the first value of a wrong type; under ``fieldValidation=Strict``,
+kubectl's default, it then names every unknown field. Both texts are kept to the letter. What comes out is the same tree
+with nulls dropped, numbers in place of integral floats and quantities as strings, ready to become an object value.
+"""
+
+from __future__ import annotations
+
+import binascii
+import difflib
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, Literal, NamedTuple
+
+from allotment.model.fields import GROUP, Shape, shape_of, versions_of
+from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.quoting import quote
+
+Path = tuple[str | int, ...]
+
+_MOST_UNKNOWN: Final = 100  # upstream stops collecting there
+_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+_QUICK: Final[dict[str, type]] = {"string": str, "bool": bool}
+
+# Fields that manifests of earlier years still carry, by the struct they stood in.
+_GONE: Final = {
+    ("PodResourceClaim", "source"): (
+        "removed in Kubernetes 1.31: write resourceClaimName or resourceClaimTemplateName directly"
+    ),
+    ("DeviceSelector", "key"): "a selector is a CEL expression: `cel: {expression: …}`",
+    ("DeviceSelector", "operator"): "a selector is a CEL expression: `cel: {expression: …}`",
+    ("DeviceSelector", "values"): "a selector is a CEL expression: `cel: {expression: …}`",
+    ("DeviceClassSpec", "suitableNodes"): "removed in Kubernetes 1.32",
+    ("ResourceClaimSpec", "controller"): "removed in Kubernetes 1.32",
+    ("ResourceClaimSpec", "resourceClassName"): "classic DRA, removed in Kubernetes 1.31: write `devices.requests`",
+    ("ResourceClaimSpec", "parametersRef"): "classic DRA, removed in Kubernetes 1.31: write `devices.config`",
+}
+
+
+class Misfit(NamedTuple):
+    """One fault of a tree. ``sort`` tells unknown fields from wrong types and from values that no type accepts."""
+
+    sort: Literal["unknown", "type", "value"]
+    message: str
+    path: Path
+    hint: str = ""
+    suggestion: str = ""
+
+
+class Checked(NamedTuple):
+    """The cleaned tree, and every misfit in the order the values were written."""
+
+    tree: dict[str, Any]
+    misfits: list[Misfit]
+
+
+def check(tree: dict[str, Any], api_version: str, kind: str, shape: Shape) -> Checked:
+    """Hold ``tree`` against ``shape``; nothing raises, the given tree stays as it is."""
+    walk = _Walk(api_version, kind, shape)
+    cleaned = walk.struct(shape, tree)
+    return Checked(cleaned, walk.misfits)
+
+
+def server_text(misfits: list[Misfit]) -> str:
+    """What the API server would say of these misfits, after "cannot be handled as a …: "."""
+    # A type's own decoder ends the decoding at once; of wrong types only the first is told; then unknown fields.
+    for sort in ("value", "type"):
+        for misfit in misfits:
+            if misfit.sort == sort:
+                return misfit.message
+    return "strict decoding error: " + ", ".join(misfit.message for misfit in misfits)
+
+
+class _Walk:
+    def __init__(self, api_version: str, kind: str, shape: Shape) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.root = shape
+        self.misfits: list[Misfit] = []
+        self.path: list[str | int] = []
+        self.names: list[str] = []  # Go's field stack: fields only, no indices and keys
+        self.owner = ""  # the innermost struct
+        self.unknown_count = 0
+
+    # --- containers ----------------------------------------------------------------------------------------------
+
+    def struct(self, shape: Shape, tree: dict[str, Any]) -> dict[str, Any]:
+        fields = shape.fields
+        cleaned = tree
+        outer = self.owner
+        self.owner = shape.bare_name
+        for name, value in tree.items():
+            field = fields.get(name)
+            if field is None:
+                self.unknown(shape, name)
+                cleaned = _without(cleaned, tree, name)
+                continue
+            inner = field.shape
+            form = inner.form
+            if type(value) is _QUICK.get(form):
+                continue
+            if value is None:
+                cleaned = _without(cleaned, tree, name)
+                continue
+            self.path.append(name)
+            self.names.append(f"{field.embedded}.{name}" if field.embedded else name)
+            read = self.value(inner, value)
+            if read is not value:
+                cleaned = _with(cleaned, tree, name, read)
+            self.path.pop()
+            self.names.pop()
+        self.owner = outer
+        return cleaned
+
+    def value(self, shape: Shape, value: Any) -> Any:
+        """The cleaned value; ``None`` where it does not fit, so that the field is dropped."""
+        form = shape.form
+        if form == "struct":
+            return self.struct(shape, value) if type(value) is dict else self.wrong_type(shape, value)
+        if form == "slice":
+            return self.slice(shape, value) if type(value) is list else self.wrong_type(shape, value)
+        if form == "map":
+            return self.map(shape, value) if type(value) is dict else self.wrong_type(shape, value)
+        return _SCALARS[form](self, shape, value)
+
+    def slice(self, shape: Shape, values: list[Any]) -> list[Any]:
+        element = shape.element
+        assert element is not None
+        quick = _QUICK.get(element.form)
+        cleaned = values
+        path = self.path
+        path.append(0)
+        for index, value in enumerate(values):
+            if type(value) is quick:
+                continue
+            path[-1] = index
+            read = _zero(element) if value is None else self.value(element, value)
+            if read is not value:
+                if cleaned is values:
+                    cleaned = list(values)
+                cleaned[index] = _zero(element) if read is None else read
+        path.pop()
+        return cleaned
+
+    def map(self, shape: Shape, values: dict[str, Any]) -> dict[str, Any]:
+        element = shape.element
+        assert element is not None
+        quick = _QUICK.get(element.form)
+        cleaned = values
+        path = self.path
+        path.append("")
+        for key, value in values.items():
+            if type(value) is quick:
+                continue
+            path[-1] = key
+            read = _zero(element) if value is None else self.value(element, value)
+            if read is not value:
+                cleaned = _with(cleaned, values, key, _zero(element) if read is None else read)
+        path.pop()
+        return cleaned
+
+    # --- faults --------------------------------------------------------------------------------------------------
+
+    def wrong_type(self, shape: Shape, value: Any, literal: bool = False) -> None:
+        found = _JSON_NAMES.get(type(value), "number")
+        if literal:
+            found += f" {_number_text(value)}"
+        field = ".".join(self.names)
+        # Go names the innermost struct and then the whole path.
+        message = f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {shape.name}"
+        self.misfits.append(Misfit("type", message, tuple(self.path), _expectation(shape, value)))
+
+    def wrong_value(self, message: str, hint: str = "") -> None:
+        self.misfits.append(Misfit("value", message, tuple(self.path), hint))
+
+    def unknown(self, shape: Shape, name: str) -> None:
+        self.unknown_count += 1
+        if self.unknown_count > _MOST_UNKNOWN:
+            return
+        path = (*self.path, name)
+        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
+        hint, suggestion = self.meant(shape, name)
+        self.misfits.append(Misfit("unknown", f"unknown field {quote(text)}", path, hint, suggestion))
+
+    def meant(self, shape: Shape, name: str) -> tuple[str, str]:
+        """What the author of an unknown field probably meant: a hint, and the bare name when it is one."""
+        gone = _GONE.get((shape.bare_name, name))
+        if gone:
+            return gone, ""
+        for parent, field in shape.fields.items():
+            if field.shape.form == "struct" and name in field.shape.fields and parent != "metadata":
+                return f"did you mean {parent}.{name}?", f"{parent}.{name}"
+        close = difflib.get_close_matches(name, shape.fields, n=1, cutoff=0.7) or [
+            known for known in shape.fields if known.lower() == name.lower()
+        ]
+        if close:
+            return f"did you mean {close[0]}?", close[0]
+        elsewhere = [version for version in self.other_versions() if self.exists_in(version, name)]
+        if elsewhere:
+            return f"{name} belongs to {' and '.join(elsewhere)}, not to {self.api_version}", ""
+        return "", ""
+
+    def other_versions(self) -> list[str]:
+        group = self.api_version.rpartition("/")[0]
+        return [
+            version
+            for version in versions_of(self.kind)
+            if version != self.api_version and version.rpartition("/")[0] == group == GROUP
+        ]
+
+    def exists_in(self, version: str, name: str) -> bool:
+        shape = shape_of(version, self.kind)
+        for step in self.path:
+            if shape is None:
+                return False
+            if shape.form == "struct":
+                field = shape.fields.get(str(step))
+                shape = field.shape if field else None
+            else:
+                shape = shape.element
+        return shape is not None and name in shape.fields
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def string(self, shape: Shape, value: Any) -> Any:
+        return value if type(value) is str else self.wrong_type(shape, value)
+
+    def boolean(self, shape: Shape, value: Any) -> Any:
+        return value if type(value) is bool else self.wrong_type(shape, value)
+
+    def integer(self, shape: Shape, value: Any) -> Any:
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if type(value) is int:
+            limit = _LIMITS[shape.form]
+            return value if -limit <= value < limit else self.wrong_type(shape, value, literal=True)
+        return self.wrong_type(shape, value, literal=type(value) is float)
+
+    def bytes(self, shape: Shape, value: Any) -> Any:
+        if type(value) is not str:
+            return self.wrong_type(shape, value)
+        compact = value.replace("\n", "").replace("\r", "")
+        try:
+            binascii.a2b_base64(compact.encode("ascii"), strict_mode=True)
+        except (binascii.Error, UnicodeEncodeError):
+            good = re.match(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{0,3}", value)
+            self.wrong_value(f"illegal base64 data at input byte {good.end() if good else 0}")
+        return value
+
+    def quantity(self, _: Shape, value: Any) -> Any:
+        if type(value) is str:
+            text = value.strip()
+        elif type(value) is bool or type(value) is dict or type(value) is list:
+            text = "x"  # whatever it is, it has not the shape of a quantity
+        else:
+            text = _number_text(value)
+        try:
+            Quantity.parse(text)
+        except QuantityError as error:
+            self.wrong_value(str(error), f"{value!r} is no quantity" if type(value) is str else "")
+            return None
+        return text if text != value else value
+
+    def time(self, shape: Shape, value: Any) -> Any:
+        if type(value) is not str:
+            found = _JSON_NAMES.get(type(value), "number")
+            self.wrong_value(f"json: cannot unmarshal {found} into Go value of type string")
+            return None
+        layout = _TIME_LAYOUT if shape.form == "Time" else _MICRO_TIME_LAYOUT
+        if not _TIME.fullmatch(value):
+            self.wrong_value(f"parsing time {quote(value)} as {quote(layout)}: cannot parse {_time_rest(value)}")
+        return value
+
+    def int_or_string(self, _: Shape, value: Any) -> Any:
+        if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
+            return value
+        found = _JSON_NAMES.get(type(value)) or f"number {_number_text(value)}"
+        self.wrong_value(f"json: cannot unmarshal {found} into Go value of type int32")
+        return None
+
+    def anything(self, _: Shape, value: Any) -> Any:
+        return value
+
+
+_SCALARS: Final[dict[str, Callable[[_Walk, Shape, Any], Any]]] = {
+    "string": _Walk.string,
+    "bool": _Walk.boolean,
+    "int32": _Walk.integer,
+    "int64": _Walk.integer,
+    "bytes": _Walk.bytes,
+    "Quantity": _Walk.quantity,
+    "Time": _Walk.time,
+    "MicroTime": _Walk.time,
+    "IntOrString": _Walk.int_or_string,
+    "RawExtension": _Walk.anything,
+    "FieldsV1": _Walk.anything,
+}
+_JSON_NAMES: Final[dict[type, str]] = {str: "string", bool: "bool", dict: "object", list: "array"}
+_WORDS: Final = {
+    "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
+    "int32": "an integer", "int64": "an integer", "bytes": "base64 text",
+}  # fmt: skip
+
+_TIME_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+_MICRO_TIME_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
+_TIME_PARTS: Final = (
+    ("2006", r"[0-9]{4}"), ("-", "-"), ("01", r"0[1-9]|1[0-2]"), ("-", "-"), ("02", r"0[1-9]|[12][0-9]|3[01]"),
+    ("T", "T"), ("15", r"[01][0-9]|2[0-3]"), (":", ":"), ("04", r"[0-5][0-9]"), (":", ":"), ("05", r"[0-5][0-9]"),
+    ("Z07:00", r"(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"),
+)  # fmt: skip
+_TIME: Final = re.compile("".join(f"(?:{pattern})" for _, pattern in _TIME_PARTS), re.ASCII)
+
+
+def _time_rest(text: str) -> str:
+    """The part of a time that Go's parser stops at, and the element it looked for there."""
+    at = 0
+    for element, pattern in _TIME_PARTS:
+        match = re.compile(pattern, re.ASCII).match(text, at)
+        if not match:
+            return f"{quote(text[at:])} as {quote(element)}"
+        at = match.end()
+    return f"{quote(text[at:])} as {quote('')}"
+
+
+def _expectation(shape: Shape, value: Any) -> str:
+    wanted = _WORDS.get(shape.form)
+    if wanted is None:
+        return ""
+    if shape.form == "string" and type(value) in (int, float, bool):
+        return f"expected {wanted}: put it in quotes"
+    return f"expected {wanted}"
+
+
+def _number_text(number: float) -> str:
+    """A number as Go's JSON prints it: plain digits between a millionth and 10^21, an exponent beyond."""
+    if type(number) is int:
+        return str(number) if abs(number) < 10**21 else f"{Decimal(number):e}"
+    if 1e-6 <= abs(number) < 1e21:
+        return format(Decimal(repr(number)), "f")
+    return repr(number)
+
+
+def _zero(shape: Shape) -> Any:
+    """Go's zero value, which a null in a list or map becomes."""
+    return {"struct": {}, "map": {}, "slice": [], "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}.get(
+        shape.form, ""
+    )
+
+
+def _without(cleaned: dict[str, Any], tree: dict[str, Any], name: str) -> dict[str, Any]:
+    if cleaned is tree:
+        cleaned = dict(tree)
+    del cleaned[name]
+    return cleaned
+
+
+def _with(cleaned: dict[str, Any], tree: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return _without(cleaned, tree, name)
+    if cleaned is tree:
+        cleaned = dict(tree)
+    cleaned[name] = value
+    return cleaned

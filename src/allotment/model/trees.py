@@ -1,0 +1,41 @@
+"""Between trees of plain values (what JSON and YAML hold) and object values."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from allotment.model.meta import Value
+from allotment.model.quantity import Quantity
+
+V = TypeVar("V")
+
+
+def to_value(tree: Any, type: type[V]) -> V:
+    """The object value of a tree that strict decoding has cleaned; fields that ``type`` has not are left out.
+
+    Raises ``msgspec.ValidationError`` for a tree that was not cleaned, ``QuantityError`` for a bad quantity.
+    """
+    return msgspec.convert(tree, type, dec_hook=_decode)
+
+
+def to_tree(value: Value, api_version: str = "", kind: str = "") -> dict[str, Any]:
+    """The tree of an object value, in Kubernetes' field order, unset fields left out; quantities in canonical form.
+
+    Given ``api_version`` and ``kind`` it becomes a manifest.
+    """
+    tree: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_encode)
+    return {"apiVersion": api_version, "kind": kind, **tree} if kind else tree
+
+
+def _decode(wanted: type, value: Any) -> Any:
+    if wanted is Quantity:
+        return Quantity.parse(value) if isinstance(value, str) else Quantity.of_int(value)
+    raise NotImplementedError(wanted)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    raise NotImplementedError(type(value))

@@ -1,0 +1,128 @@
+"""Objects that make pods, as far as it matters how many they make and what the pods claim."""
+
+from __future__ import annotations
+
+from allotment.model.core import PodResourceClaim, PodResourceClaimStatus, PodTemplateSpec
+from allotment.model.meta import ObjectMeta, Value
+
+
+class DeploymentSpec(Value, frozen=True):
+    """``replicas`` defaults to 1."""
+
+    replicas: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Deployment(Value, frozen=True):
+    """Pods by way of a ReplicaSet."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class ReplicaSet(Value, frozen=True):
+    """So many equal pods."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class ReplicationController(Value, frozen=True):
+    """The ReplicaSet's ancestor."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class StatefulSetOrdinals(Value, frozen=True):
+    """The number of the first pod."""
+
+    start: int = 0
+
+
+class StatefulSetSpec(Value, frozen=True):
+    """``replicas`` defaults to 1."""
+
+    replicas: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    service_name: str = ""
+    ordinals: StatefulSetOrdinals | None = None
+
+
+class StatefulSet(Value, frozen=True):
+    """Pods with numbers that stay."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class DaemonSetSpec(Value, frozen=True):
+    """One pod a node."""
+
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class DaemonSet(Value, frozen=True):
+    """A pod on every node that its template allows."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DaemonSetSpec = DaemonSetSpec()
+
+
+class JobSpec(Value, frozen=True):
+    """Both numbers default to 1, ``parallelism`` for as long as completions are left."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Job(Value, frozen=True):
+    """Pods that run to completion."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class JobTemplateSpec(Value, frozen=True):
+    """What each job of a CronJob gets."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class CronJobSpec(Value, frozen=True):
+    """When, and what."""
+
+    schedule: str = ""
+    suspend: bool | None = None
+    job_template: JobTemplateSpec = JobTemplateSpec()
+
+
+class CronJob(Value, frozen=True):
+    """A job again and again."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CronJobSpec = CronJobSpec()
+
+
+class PodGroupSpec(Value, frozen=True):
+    """The claims that the pods of a group share."""
+
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+
+
+class PodGroupStatus(Value, frozen=True):
+    """The claims generated for the group."""
+
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class PodGroup(Value, frozen=True):
+    """Pods that are scheduled together (alpha in 1.36)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
