@@ -298,8 +298,8 @@ def test_unchanged_taints_may_have_unknown_effects() -> None:
     new = resource_slice(devices=[{"name": "d0", "taints": [taint]}, {"name": "d1", "taints": [taint]}])
     assert texts(admission.update(new, old, CONTEXT, version="v1", now=NOW).errors) == [
         (
-            'spec.devices[1].taints[0].effect: Unsupported value: "Newer": supported values: "NoExecute", "NoSchedule", '
-            '"None"'
+            'spec.devices[1].taints[0].effect: Unsupported value: "Newer": supported values: "NoExecute", '
+            '"NoSchedule", "None"'
         )
     ]
 

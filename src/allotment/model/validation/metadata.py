@@ -12,10 +12,11 @@ from allotment.model.meta import ObjectMeta, OwnerReference
 from allotment.model.quoting import quote
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, immutable, internal, invalid, required, too_long
-from allotment.model.validation.gotext import size
+from allotment.model.validation.gotext import Named, size
 
 ANNOTATIONS_MAX = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_STANDARD = (_ORPHAN, _FOREGROUND, "kubernetes")
 
 #: Metadata fields in Go's order with their zero value, apart from labels and annotations.
 _NOT_IN_TEMPLATES = (
@@ -46,6 +47,7 @@ def object_meta(meta: ObjectMeta, *, namespaced: bool, prefix: bool = True, path
         for problem in names.subdomain_problems(meta.name, unit="characters" if prefix else "bytes"):
             yield invalid(f"{path}.name", meta.name, problem)
     yield from _beside_name(meta, namespaced=namespaced, path=path)
+    yield from _own_finalizers(meta, path)
 
 
 def _beside_name(meta: ObjectMeta, *, namespaced: bool, path: str) -> Errors:
@@ -69,12 +71,24 @@ def common_update(new: ObjectMeta, old: ObjectMeta, *, namespaced: bool) -> Erro
 
     A mistake in metadata therefore shows several times among the causes.
     """
+    if not new.name:
+        yield required("metadata.name", "name or generateName is required")
+    elif new.name in (".", ".."):
+        yield invalid("metadata.name", new.name, f"may not be '{new.name}'")
+    for illegal in "/%":
+        if illegal in new.name:
+            yield invalid("metadata.name", new.name, f"may not contain '{illegal}'")
     yield from _beside_name(new, namespaced=namespaced, path="metadata")
-    yield from object_meta_update(new, old)
+    yield from _update(new, old, "metadata")
 
 
 def object_meta_update(new: ObjectMeta, old: ObjectMeta, path: str = "metadata") -> Errors:
     """Metadata of an update against the stored one."""
+    yield from _update(new, old, path)
+    yield from _own_finalizers(new, path)
+
+
+def _update(new: ObjectMeta, old: ObjectMeta, path: str) -> Errors:
     if old.deletion_timestamp is not None:
         added = sorted(set(new.finalizers) - set(old.finalizers))
         if added:
@@ -93,7 +107,7 @@ def object_meta_update(new: ObjectMeta, old: ObjectMeta, path: str = "metadata")
     ):  # fmt: skip
         value = getattr(new, attribute)
         if value != getattr(old, attribute):
-            yield immutable(f"{path}.{name}", value)
+            yield immutable(f"{path}.{name}", Named(value) if name == "uid" else value)
     yield from check_labels(new.labels, f"{path}.labels")
     yield from check_annotations(new.annotations, f"{path}.annotations")
     yield from owner_references(new.owner_references, f"{path}.ownerReferences")
@@ -157,3 +171,14 @@ def finalizers(values: Sequence[str], path: str) -> Errors:
         yield from names.label_key(value, path)
     if _ORPHAN in values and _FOREGROUND in values:
         yield invalid(path, tuple(values), f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set")
+
+
+def _own_finalizers(meta: ObjectMeta, path: str) -> Errors:
+    """A finalizer without a domain must be one of Kubernetes' own."""
+    for index, value in enumerate(meta.finalizers):
+        if "/" not in value and value not in _STANDARD:
+            yield invalid(
+                f"{path}.finalizers[{index}]",
+                value,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )

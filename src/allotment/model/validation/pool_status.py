@@ -22,13 +22,13 @@ VALIDATION_ERROR_MAX = 256
 
 def pool_status_request(value: ResourcePoolStatusRequest, _: Context) -> Errors:
     """A new request."""
-    yield from object_meta(value.metadata, namespaced=False)
+    yield from _once(object_meta(value.metadata, namespaced=False))
     yield from _spec(value.spec)
 
 
 def pool_status_request_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: Context) -> Errors:
     """A changed request: its metadata only."""
-    yield from object_meta_update(new.metadata, old.metadata)
+    yield from _once(object_meta_update(new.metadata, old.metadata))
     if new.spec != old.spec:
         yield immutable("spec", None)
 
@@ -37,14 +37,10 @@ def pool_status_request_status_update(
     new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: Context
 ) -> Errors:
     """The answer, which may be given once."""
-    yield from object_meta_update(new.metadata, old.metadata)
+    yield from _once(_status_update(new, old))
     status = new.status
-    if old.status is not None and status != old.status:
-        yield immutable("status", status)
     if status is None or status == old.status:
         return
-    if old.status is None:
-        yield from check_conditions(status.conditions, "status.conditions")
     if status.pool_count is None:
         yield required("status.poolCount")
     else:
@@ -62,6 +58,21 @@ def pool_status_request_status_update(
         if condition.type in seen:
             yield duplicate(f"status.conditions[{index}]", condition)
         seen.add(condition.type)
+
+
+def _status_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest) -> Errors:
+    """The part that is not declared on the type."""
+    yield from object_meta_update(new.metadata, old.metadata)
+    if old.status is not None:
+        if new.status != old.status:
+            yield immutable("status", new.status)
+    elif new.status is not None:
+        yield from check_conditions(new.status.conditions, "status.conditions")
+
+
+def _once(errors: Errors) -> Errors:
+    """Each error once; joining both sorts of rules upstream drops repetitions among those that are not declared."""
+    return iter({str(error): error for error in errors}.values())
 
 
 def _spec(spec: ResourcePoolStatusRequestSpec) -> Errors:

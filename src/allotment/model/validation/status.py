@@ -32,7 +32,6 @@ from allotment.model.validation.lists import check_list, check_set
 from allotment.model.validation.metadata import object_meta_update
 from allotment.model.validation.node_selectors import node_selector
 from allotment.model.validation.requests import RequestNames, reference, request_names
-from allotment.model.validation.taints import toleration
 
 RESULTS_MAX = 32
 RESERVED_FOR_MAX = 256
@@ -104,11 +103,10 @@ def _allocation(allocation: AllocationResult, known: RequestNames) -> Errors:
 
 
 def _result(result: DeviceRequestAllocationResult, path: str, known: RequestNames) -> Errors:
+    # Tolerations are copied from the request and not looked at again in 1.36.
     yield from reference(result.request, f"{path}.request", known)
     yield from _device_id(result, path)
     yield from binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
-    for index, item in enumerate(result.tolerations):
-        yield from toleration(item, f"{path}.tolerations[{index}]")
     if result.share_id is not None:
         yield from names.share_id(result.share_id, f"{path}.shareID")
 

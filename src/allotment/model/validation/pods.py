@@ -1,0 +1,134 @@
+"""The parts of a Pod that name claims. The rest of a pod is not judged here."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from allotment.model.core import ContainerResourceClaim, Pod, PodResourceClaim
+from allotment.model.meta import ObjectMeta
+from allotment.model.validation import names
+from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_found, required
+
+MIRROR = "kubernetes.io/config.mirror"
+
+
+def pod_claims(pod: Pod) -> Errors:
+    """``spec.resourceClaims`` and the containers' references to it."""
+    yield from _claims(pod.spec.resource_claims, pod.metadata)
+    known = {claim.name for claim in pod.spec.resource_claims if claim.name}
+    for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+        for index, container in enumerate(containers):
+            yield from _uses(container.resources.claims, known, f"spec.{name}[{index}].resources.claims")
+    if pod.spec.resources is not None and pod.spec.resources.claims:
+        yield forbidden("spec.resources.claims", "claims may not be set for Resources at pod-level")
+
+
+def _claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta) -> Errors:
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        path = f"spec.resourceClaims[{index}]"
+        if MIRROR in meta.annotations:
+            yield forbidden("", "static pods do not support resource claims")
+            continue
+        if not claim.name:
+            yield required(f"{path}.name")
+        elif claim.name in seen:
+            yield duplicate(f"{path}.name", claim.name)
+        else:
+            yield from names.label(claim.name, f"{path}.name")
+            seen.add(claim.name)
+        by_name, by_template = claim.resource_claim_name, claim.resource_claim_template_name
+        if by_name is not None and by_template is not None:
+            yield invalid(
+                path, claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            )
+        if by_name is None and by_template is None:
+            yield invalid(path, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        if by_name is not None:
+            yield from names.subdomain(by_name, f"{path}.resourceClaimName")
+        if by_template is not None:
+            yield from names.subdomain(by_template, f"{path}.resourceClaimTemplateName")
+
+
+def _uses(uses: tuple[ContainerResourceClaim, ...], known: AbstractSet[str], path: str) -> Errors:
+    """A container names each claim, or each request of a claim, once; a whole claim includes its requests.
+
+    Whether the claim has such a request nobody checks.
+    """
+    seen: set[str] = set()
+    for index, use in enumerate(uses):
+        at = f"{path}[{index}]"
+        if not use.name:
+            yield required(at)
+            continue
+        if use.name in seen:
+            yield duplicate(at, use.name)
+        else:
+            key = use.name
+            if use.request:
+                yield from names.label(use.request, f"{at}.request")
+                key += f"/{use.request}"
+            if key in seen:
+                yield duplicate(at, key)
+            elif not use.request:
+                # Once for each request of the claim that was named before.
+                for other in seen:
+                    if other.partition("/")[0] == use.name:
+                        yield duplicate(at, use.name)
+            seen.add(key)
+        if use.name not in known:
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+            yield not_found(at, use.name, f"must be one of the names in pod.spec.resourceClaims{listed}")
+
+
+def pod_claim_statuses(pod: Pod) -> Errors:
+    """What controller and scheduler record of a pod's claims in its status."""
+    path, seen = "status.resourceClaimStatuses", set[str]()
+    known = {claim.name for claim in pod.spec.resource_claims}
+    for index, status in enumerate(pod.status.resource_claim_statuses):
+        at = f"{path}[{index}]"
+        if status.name not in known:
+            yield invalid(f"{at}.name", status.name, "must match the name of an entry in `spec.resourceClaims`")
+        if status.name in seen:
+            yield duplicate(f"{at}.name", status.name)
+        seen.add(status.name)
+        if status.resource_claim_name is not None:
+            yield from names.subdomain(status.resource_claim_name, f"{at}.resourceClaimName")
+    yield from _extended_resources(pod)
+
+
+def _extended_resources(pod: Pod) -> Errors:
+    status = pod.status.extended_resource_claim_status
+    if status is None:
+        return
+    path = "status.extendedResourceClaimStatus"
+    if not status.request_mappings:
+        yield required(f"{path}.requestMappings", "at least one request mapping is required")
+    containers = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
+    seen: set[tuple[str, str, str]] = set()
+    for index, mapping in enumerate(status.request_mappings):
+        at = f"{path}.requestMappings[{index}]"
+        container = containers.get(mapping.container_name)
+        if container is None:
+            yield invalid(
+                f"{at}.containerName",
+                mapping.container_name,
+                "must match the name of an entry in spec.initContainers.name or spec.containers.name",
+            )
+        elif mapping.resource_name not in container.resources.requests:
+            yield invalid(
+                f"{at}.resourceName",
+                mapping.resource_name,
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
+                "spec.containers.resources.requests",
+            )
+        yield from names.label(mapping.request_name, f"{path}.requestName")
+        key = (mapping.container_name, mapping.resource_name, mapping.request_name)
+        if key in seen:
+            for name, value in zip(("containerName", "resourceName", "requestName"), key, strict=True):
+                yield duplicate(f"{at}.{name}", value)
+        seen.add(key)
+    if not status.resource_claim_name:
+        yield required(f"{path}.resourceClaimName")
+    else:
+        yield from names.subdomain(status.resource_claim_name, f"{path}.resourceClaimName")
