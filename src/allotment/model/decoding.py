@@ -213,7 +213,7 @@ def _refuse_unknown(document: Document) -> None:
     version, kind = document.api_version, document.kind
     known = kinds_of(version)
     group = version.rpartition("/")[0]
-    if not known and group != GROUP:
+    if not known and group not in ("", GROUP):
         return
     message = f"no matches for kind {quote(kind)} in version {quote(version)}"
     hint, suggestion, at = "", "", "kind"

@@ -1,0 +1,145 @@
+"""Which claims a pod uses, and the claims that Kubernetes generates for it from templates.
+
+A pod names a claim or a template. For a template the claim controller makes one claim per pod, owned by the pod, and
+writes its name into the pod's status; until it is there the claim is "not created yet". Random name suffixes come in as
+arguments, so that equal input gives equal names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.model.core import Pod, PodResourceClaim, PodResourceClaimStatus
+from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference
+from allotment.model.quoting import quote
+from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
+
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+
+# A generated name is a DNS label: 63 characters less a dash and five random ones.
+_LONGEST_BASE: Final = 57
+_LONGEST_PREFIX: Final = 58
+
+#: Makes the end of a generated name: from what stands before it and a number that tells siblings apart.
+Suffix = Callable[[str, int], str]
+
+
+class UnresolvedClaim(LookupError):
+    """Raised when a pod's claim has no name yet, or never will; the text is Kubernetes' own."""
+
+
+class Generated(NamedTuple):
+    """A pod with its status filled in, the claims made for it, and entries whose template does not exist."""
+
+    pod: Pod
+    claims: tuple[ResourceClaim, ...]
+    missing: tuple[PodResourceClaim, ...]
+
+
+def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
+    """The name of the claim behind an entry of ``spec.resourceClaims``; ``None`` when no claim is needed.
+
+    Raises ``UnresolvedClaim`` when the claim is not created yet, or the entry names neither claim nor template.
+    """
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name
+    where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}", spec.resourceClaims {quote(entry.name)}'
+    if entry.resource_claim_template_name is None:
+        raise UnresolvedClaim(f"{where}: none of the supported fields are set")
+    for status in pod.status.resource_claim_statuses:
+        if status.name == entry.name:
+            return status.resource_claim_name
+    raise UnresolvedClaim(f"{where}: ResourceClaim not created yet")
+
+
+def is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the pod is the claim's controlling owner."""
+    return any(
+        owner.controller and owner.kind == "Pod" and owner.uid == pod.metadata.uid
+        for owner in claim.metadata.owner_references
+    )
+
+
+def not_owner_text(claim: ResourceClaim, pod: Pod) -> str:
+    """What Kubernetes says when a pod's generated claim belongs to somebody else."""
+    mine, its = pod.metadata, claim.metadata
+    return (
+        f"ResourceClaim {its.namespace}/{its.name} was not created for Pod {mine.namespace}/{mine.name}"
+        " (Pod is not owner)"
+    )
+
+
+def name_prefix(pod_name: str, entry_name: str) -> str:
+    """What the name of a generated claim starts with.
+
+    Too long a prefix is cut on both sides in proportion, and then, as in Kubernetes, ends without a dash.
+    """
+    prefix = f"{pod_name}-{entry_name}-"
+    length = len(prefix)
+    if length <= _LONGEST_BASE:
+        return prefix
+    pod_part = pod_name[: len(pod_name) * _LONGEST_BASE // length]
+    return f"{pod_part}-{entry_name[: len(entry_name) * _LONGEST_BASE // length]}"
+
+
+def completed_name(prefix: str, suffix: str) -> str:
+    """A name from ``generateName`` and its random end, which the API server keeps within 63 characters."""
+    return prefix[:_LONGEST_PREFIX] + suffix
+
+
+def generated_claim(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate, suffix: str) -> ResourceClaim:
+    """The claim that a template makes for a pod; ``suffix`` is the random end of its name."""
+    prefix = name_prefix(pod.metadata.name, entry.name)
+    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+    metadata = ObjectMeta(
+        name=completed_name(prefix, suffix),
+        generate_name=prefix,
+        namespace=pod.metadata.namespace,
+        labels=template.spec.metadata.labels,
+        annotations={**template.spec.metadata.annotations, POD_CLAIM_NAME: entry.name},
+        owner_references=(owner,),
+    )
+    return ResourceClaim(metadata=metadata, spec=template.spec.spec)
+
+
+def generate_claims(
+    pod: Pod,
+    templates: Mapping[ObjectKey, ResourceClaimTemplate],
+    suffix: Suffix,
+    existing: Iterable[ResourceClaim] = (),
+) -> Generated:
+    """Do for one pod what the claim controller does: make the claims it lacks and note their names in its status.
+
+    ``existing`` claims that were made for the pod and entry before are used again.
+    """
+    known = {status.name for status in pod.status.resource_claim_statuses}
+    statuses = list(pod.status.resource_claim_statuses)
+    reusable = {
+        claim.metadata.annotations[POD_CLAIM_NAME]: claim
+        for claim in existing
+        if POD_CLAIM_NAME in claim.metadata.annotations
+        and claim.metadata.namespace == pod.metadata.namespace
+        and pod.metadata.uid
+        and is_made_for(claim, pod)
+    }
+    claims: list[ResourceClaim] = []
+    missing: list[PodResourceClaim] = []
+    for number, entry in enumerate(pod.spec.resource_claims):
+        if entry.resource_claim_template_name is None or entry.name in known:
+            continue
+        claim = reusable.get(entry.name)
+        if claim is None:
+            template = templates.get(ObjectKey(pod.metadata.namespace, entry.resource_claim_template_name))
+            if template is None:
+                missing.append(entry)
+                continue
+            end = suffix(name_prefix(pod.metadata.name, entry.name), number)
+            claim = generated_claim(pod, entry, template, end)
+            claims.append(claim)
+        statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=claim.metadata.name))
+    if len(statuses) != len(pod.status.resource_claim_statuses):
+        pod = replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses)))
+    return Generated(pod, tuple(claims), tuple(missing))
