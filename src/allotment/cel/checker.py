@@ -80,24 +80,31 @@ class _Checker:
         return param
 
     def undeclared(self, pos: int, name: str) -> None:
-        self.issues.report(pos, f"undeclared reference to '{name}' (in container '')")
+        self.issues.report(pos, f"undeclared reference to '{name}' (in container '{self.environment.container}')")
 
     # Names.
 
     def lookup(self, name: str) -> tuple[str, Type, bool] | None:
         """What a name denotes: its full name, its type as an expression, and whether it names a type."""
-        if name.startswith("."):
-            name = name[1:]
-        for scope in reversed(self.scopes):
-            t = scope.get(name)
+        for full in self.environment.candidates(name):
+            for scope in reversed(self.scopes):
+                t = scope.get(full)
+                if t is not None:
+                    return full, t, False
+            t = self.environment.variables.get(full)
             if t is not None:
-                return name, t, False
-        t = self.environment.variables.get(name)
-        if t is not None:
-            return name, t, False
-        t = self.environment.type_names.get(name)
-        if t is not None:
-            return name, types.type_of(t), True
+                return full, t, False
+            t = self.environment.type_names.get(full)
+            if t is not None:
+                return full, types.type_of(t), True
+        return None
+
+    def function(self, name: str) -> Function | None:
+        """The function that a name denotes."""
+        for full in self.environment.candidates(name):
+            function = self.functions.get(full)
+            if function is not None:
+                return function
         return None
 
     def resolve(self, node: Node, name: str) -> Node | None:
@@ -196,23 +203,21 @@ class _Checker:
             args[i] = check(arg)
         target = node.target
         if target is None:
-            name = node.function.removeprefix(".")
-            function = self.functions.get(name)
+            function = self.function(node.function)
             if function is not None:
-                node.function = name
+                node.function = function.name
                 return self.resolve_call(node, function, function.globals, args)
         else:
             # A call on a.b is either a method of a.b or the function a.b.f.
             prefix = _qualified(target, None)
             if prefix is not None:
-                name = f"{prefix}.{node.function}".removeprefix(".")
-                function = self.functions.get(name)
+                function = self.function(f"{prefix}.{node.function}")
                 if function is not None:
-                    node.function = name
+                    node.function = function.name
                     node.target = None
                     return self.resolve_call(node, function, function.globals, args)
             node.target = target = check(target)
-            function = self.functions.get(node.function)
+            function = self.function(node.function)
             if function is not None:
                 return self.resolve_call(node, function, function.members, (target, *args))
         self.types[node.id] = ERROR

@@ -112,17 +112,30 @@ class Environment:
     lists_v3: bool
     #: First parts of dotted names that denote something.
     dotted_roots: frozenset[str]
+    #: The namespace that names are looked up in first; DRA has none.
+    container: str = ""
     _rows: tuple[tuple[str, Overload], ...] = field(repr=False, default=())
 
     def extended(
-        self, variables: Mapping[str, Type], declared: Iterable[tuple[str, Overload]] = ()
+        self, variables: Mapping[str, Type], declared: Iterable[tuple[str, Overload]] = (), container: str = ""
     ) -> Environment:
         """This environment with more variables and functions, for tests of the language itself."""
         rows = (*self._rows, *declared)
+        # Inside a namespace any name may be the end of a dotted one.
+        dotted = [part for name in variables if "." in name for part in (name.split(".") if container else [name])]
         return replace(
             self, variables={**self.variables, **variables}, functions=functions(rows), _rows=rows,
-            dotted_roots=self.dotted_roots | {name.partition(".")[0] for name in variables if "." in name},
+            dotted_roots=self.dotted_roots | {name.partition(".")[0] for name in dotted}, container=container,
         )
+
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """The full names that a name can stand for, innermost namespace first; a leading dot means the root."""
+        if name.startswith("."):
+            return (name[1:],)
+        if not self.container:
+            return (name,)
+        parts = self.container.split(".")
+        return (*(".".join((*parts[:n], name)) for n in range(len(parts), 0, -1)), name)
 
     @property
     def macros(self) -> Mapping[tuple[str, int, bool], Macro]:
