@@ -46,9 +46,9 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
-    where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}", spec.resourceClaims {quote(entry.name)}'
+    where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
     if entry.resource_claim_template_name is None:
-        raise UnresolvedClaim(f"{where}: none of the supported fields are set")
+        raise UnresolvedClaim(f"{where}, spec.resourceClaim {quote(entry.name)}: none of the supported fields are set")
     for status in pod.status.resource_claim_statuses:
         if status.name == entry.name:
             return status.resource_claim_name

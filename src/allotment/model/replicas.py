@@ -44,6 +44,8 @@ _DAEMON_TOLERATIONS: Final = tuple(
 )
 
 Uid = Callable[[ObjectKey], str]
+# Workload, name endings, nodes to serve, the most pods to make.
+Maker = Callable[[Value, Suffix, tuple[str, ...], int], list[Pod]]
 
 
 def numbered(_: str, number: int) -> str:
@@ -58,18 +60,23 @@ def hashed(prefix: str, number: int) -> str:
 
 
 def pods_of(
-    workload: Value, suffix: Suffix = numbered, *, nodes: Iterable[str] = (), uid: Uid | None = None
+    workload: Value,
+    suffix: Suffix = numbered,
+    *,
+    nodes: Iterable[str] = (),
+    uid: Uid | None = None,
+    limit: int = 100_000,
 ) -> tuple[Pod, ...]:
     """The pods that run at the same time for a workload; a pod stands for itself, other kinds for none.
 
     ``nodes`` are the names of the nodes that a DaemonSet serves. ``uid`` gives pods that nobody has created yet an
-    identity; without it their uid is empty. Between a Deployment and its pods no ReplicaSet shows in the names.
+    identity; without it their uid is empty. No more than ``limit`` pods are made, whatever a file says. Between a Deployment and its pods no ReplicaSet shows in the names.
     """
     make = _MAKERS.get(type(workload))
     if make is None:
         pods: Iterable[Pod] = (workload,) if isinstance(workload, Pod) else ()
     else:
-        pods = make(workload, suffix, tuple(nodes))
+        pods = make(workload, suffix, tuple(nodes), limit)
     if uid is None:
         return tuple(pods)
     return tuple(pod if pod.metadata.uid else _identified(pod, uid) for pod in pods)
@@ -80,33 +87,33 @@ def _identified(pod: Pod, uid: Uid) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, uid=uid(key)))
 
 
-def _replicated(api_version: str) -> Callable[[Value, Suffix, tuple[str, ...]], list[Pod]]:
-    def make(workload: Value, suffix: Suffix, _: tuple[str, ...]) -> list[Pod]:
+def _replicated(api_version: str) -> Maker:
+    def make(workload: Value, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
         assert isinstance(workload, Deployment | ReplicaSet | ReplicationController)
         spec = workload.spec
         owner = _owner(workload, workload.metadata, api_version)
-        return _pods(spec.template, workload.metadata, owner, suffix, 1 if spec.replicas is None else spec.replicas)
+        return _pods(spec.template, workload.metadata, owner, suffix, min(_or_one(spec.replicas), limit))
 
     return make
 
 
-def _stateful(workload: Value, _: Suffix, __: tuple[str, ...]) -> list[Pod]:
+def _stateful(workload: Value, _: Suffix, __: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, StatefulSet)
     spec = workload.spec
     owner = _owner(workload, workload.metadata, "apps/v1")
     first = spec.ordinals.start if spec.ordinals else 0
-    count = 1 if spec.replicas is None else spec.replicas
+    count = min(_or_one(spec.replicas), limit)
     return [
         _pod(spec.template, workload.metadata.namespace, f"{workload.metadata.name}-{ordinal}", owner)
         for ordinal in range(first, first + max(count, 0))
     ]
 
 
-def _daemons(workload: Value, suffix: Suffix, nodes: tuple[str, ...]) -> list[Pod]:
+def _daemons(workload: Value, suffix: Suffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, DaemonSet)
     owner = _owner(workload, workload.metadata, "apps/v1")
-    pods = _pods(workload.spec.template, workload.metadata, owner, suffix, len(nodes))
-    return [_bound_to(pod, node) for pod, node in zip(pods, nodes, strict=True)]
+    pods = _pods(workload.spec.template, workload.metadata, owner, suffix, min(len(nodes), limit))
+    return [_bound_to(pod, node) for pod, node in zip(pods, nodes, strict=False)]
 
 
 def _bound_to(pod: Pod, node: str) -> Pod:
@@ -125,15 +132,15 @@ def _bound_to(pod: Pod, node: str) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _job(workload: Value, suffix: Suffix, _: tuple[str, ...]) -> list[Pod]:
+def _job(workload: Value, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, Job)
-    return _job_pods(workload.spec, workload.metadata, _owner(workload, workload.metadata, "batch/v1"), suffix)
+    return _job_pods(workload.spec, workload.metadata, _owner(workload, workload.metadata, "batch/v1"), suffix, limit)
 
 
-def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix: Suffix) -> list[Pod]:
+def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix: Suffix, limit: int) -> list[Pod]:
     if spec.suspend:
         return []
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    parallelism = min(_or_one(spec.parallelism), limit)
     # Without completions a job is a work queue: as many pods as may run at a time.
     at_once = parallelism if spec.completions is None else min(parallelism, spec.completions)
     if spec.completion_mode != "Indexed":
@@ -147,7 +154,7 @@ def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix
     return pods
 
 
-def _cron_job(workload: Value, suffix: Suffix, _: tuple[str, ...]) -> list[Pod]:
+def _cron_job(workload: Value, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
     """One run of it."""
     assert isinstance(workload, CronJob)
     if workload.spec.suspend:
@@ -155,7 +162,11 @@ def _cron_job(workload: Value, suffix: Suffix, _: tuple[str, ...]) -> list[Pod]:
     name = f"{workload.metadata.name}-{suffix(f'{workload.metadata.name}-', 0)}"
     metadata = ObjectMeta(name=name, namespace=workload.metadata.namespace)
     owner = OwnerReference(api_version="batch/v1", kind="Job", name=name, controller=True, block_owner_deletion=True)
-    return _job_pods(workload.spec.job_template.spec, metadata, owner, suffix)
+    return _job_pods(workload.spec.job_template.spec, metadata, owner, suffix, limit)
+
+
+def _or_one(number: int | None) -> int:
+    return 1 if number is None else number
 
 
 def _pods(
@@ -192,7 +203,7 @@ def _owner(workload: Value, metadata: ObjectMeta, api_version: str) -> OwnerRefe
     )
 
 
-_MAKERS: Final[dict[type[Value], Callable[[Value, Suffix, tuple[str, ...]], list[Pod]]]] = {
+_MAKERS: Final[dict[type[Value], Maker]] = {
     Deployment: _replicated("apps/v1"),
     ReplicaSet: _replicated("apps/v1"),
     ReplicationController: _replicated("v1"),
