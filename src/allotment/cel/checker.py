@@ -9,6 +9,7 @@ remembered per function, so a typical call costs one dictionary lookup.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from allotment.cel import ast, types
 from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Parsed, Select, StructExpr
@@ -258,7 +259,8 @@ class _Checker:
             shown = [substitute(self.bindings, t, True).key for t in arg_types]
             receiver = "" if node.target is None else f"{shown.pop(0)}."
             self.issues.report(
-                node.pos, f"found no matching overload for '{function.name}' applied to '{receiver}({', '.join(shown)})'"
+                node.pos,
+                f"found no matching overload for '{function.name}' applied to '{receiver}({', '.join(shown)})'",
             )
             return node
         self.overloads[node.id], self.types[node.id] = outcome
@@ -318,7 +320,7 @@ class _Checker:
             return most_general(previous, current)
         return DYN
 
-    def list(self, node: ListExpr) -> Node:
+    def list_literal(self, node: ListExpr) -> Node:
         element: Type | None = None
         elements = node.elements
         optional = node.optional_indices
@@ -328,7 +330,7 @@ class _Checker:
         self.types[node.id] = list_of(self.fresh_param() if element is None else element)
         return node
 
-    def map(self, node: MapExpr) -> Node:
+    def map_literal(self, node: MapExpr) -> Node:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
@@ -341,7 +343,7 @@ class _Checker:
         self.types[node.id] = map_of(key, value)
         return node
 
-    def struct(self, node: StructExpr) -> Node:
+    def message_literal(self, node: StructExpr) -> Node:
         found = self.lookup(node.name)
         if found is None:
             self.types[node.id] = ERROR
@@ -419,11 +421,12 @@ class _Checker:
             self.issues.report(node.pos, f"expected type '{wanted.key}' but found '{found.key}'")
 
 
-_CHECKS: dict[type, Callable[[_Checker, Node], Node]] = {
+#: Each method under the class that its parameter has.
+_CHECKS: dict[type, Callable[[_Checker, Any], Node]] = {
     Const: _Checker.const, Ident: _Checker.ident, Select: _Checker.select, Call: _Checker.call,
-    ListExpr: _Checker.list, MapExpr: _Checker.map, StructExpr: _Checker.struct,
+    ListExpr: _Checker.list_literal, MapExpr: _Checker.map_literal, StructExpr: _Checker.message_literal,
     Comprehension: _Checker.comprehension,
-}  # type: ignore[dict-item]  # Each method is stored under the class that its parameter has.
+}
 
 _PARAM_COUNTS: dict[tuple[Overload, ...], int] = {}
 
@@ -440,13 +443,13 @@ def _qualified(node: Node, roots: frozenset[str] | None) -> str | None:
     """``a.b.c`` for selections on a name, if the name may start a dotted one; None for anything else."""
     parts: list[str] = []
     while node.__class__ is Select:
-        if node.test_only:  # type: ignore[union-attr]
+        if node.test_only:
             return None
-        parts.append(node.field)  # type: ignore[union-attr]
-        node = node.operand  # type: ignore[union-attr]
+        parts.append(node.field)
+        node = node.operand
     if node.__class__ is not Ident:
         return None
-    root: str = node.name  # type: ignore[union-attr]
+    root: str = node.name
     if roots is not None and root.removeprefix(".") not in roots:
         return None
     if not parts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache
 from typing import Literal, TypeAlias
 
 from allotment.cel import types
@@ -152,12 +152,12 @@ class Environment:
         return _MESSAGE_OF_KIND[t.kind] if known else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rows(tables: tuple[str, ...]) -> tuple[tuple[str, Overload], ...]:
     return tuple(row for table in tables for row in parse_table(table))
 
 
-@lru_cache(maxsize=None)
+@cache
 def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes: bool) -> Environment:
     """The environment of a release, with the state of the gates DRAConsumableCapacity and DRAListTypeAttributes."""
     minor = int(kube.removeprefix("1."))
@@ -168,7 +168,7 @@ def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes
     lists_known = minor >= 36 and list_attributes
     dynamic = lists_known or (minor >= 37 and stored)
     includes = minor >= 36 and (stored or lists_known)
-    tables = (*core.TABLES, *kubernetes.TABLES, *extensions.TABLES)
+    tables: tuple[str, ...] = (*core.TABLES, *kubernetes.TABLES, *extensions.TABLES)
     if lists_v3:
         tables = (*tables, extensions.LISTS)
     if includes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from allotment.cel import ast, call_costs, ranges
+from allotment.cel import call_costs, ranges
 from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 from allotment.cel.call_costs import CallCost, Declared, Operand
 from allotment.cel.checked import Checked
@@ -76,14 +76,14 @@ class _Path:
         """What is declared there now."""
         at: Declared | None = _DEVICE
         for name in self.names[1 : self.length]:
+            if at is None:
+                return None
             if name == "@keys":
                 at = at.key
             elif name == "@values" or name == "@items":
                 at = at.element
             else:
                 at = at.field(name)
-            if at is None:
-                return None
         return at
 
 
@@ -246,9 +246,9 @@ class _Estimator:
         function = node.function
         if function == "dyn":
             # Only hides the type: the value keeps its size.
-            cost = self.cost(node.args[0])
+            value = self.cost(node.args[0])
             self.same_sizes(node, node.args[0])
-            return ranges.add(ONE, cost)
+            return ranges.add(ONE, value)
         args: list[Operand] = []
         arg_costs: list[Range] = []
         for arg in node.args:

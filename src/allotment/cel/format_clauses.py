@@ -21,7 +21,7 @@ class Clause(NamedTuple):
 
     letter: str
     precision: int | None
-    index: int
+    argument: int
 
 
 def clauses(text: str, arguments: int) -> Iterator[str | Clause]:
@@ -30,7 +30,7 @@ def clauses(text: str, arguments: int) -> Iterator[str | Clause]:
     Errors are raised when the reader reaches them, because what an earlier clause complains about comes first.
 
     >>> list(clauses("%s is %.2f%%", 2))
-    [Clause(letter='s', precision=None, index=0), ' is ', Clause(letter='f', precision=2, index=1), '%']
+    [Clause(letter='s', precision=None, argument=0), ' is ', Clause(letter='f', precision=2, argument=1), '%']
     """
     at = 0
     index = 0

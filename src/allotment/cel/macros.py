@@ -46,30 +46,38 @@ class NodeMaker:
         return self.next_id
 
     def boolean(self, value: bool) -> Const:
+        """A bool literal."""
         return Const(self.id(), self.pos, value, "bool")
 
     def integer(self, value: int) -> Const:
+        """An int literal."""
         return Const(self.id(), self.pos, value, "int")
 
     def ident(self, name: str) -> Ident:
+        """A variable."""
         return Ident(self.id(), self.pos, name)
 
     def accu(self) -> Ident:
+        """The accumulator."""
         return Ident(self.id(), self.pos, _ACCU)
 
     def array(self, *elements: Node) -> ListExpr:
+        """A list literal."""
         return ListExpr(self.id(), self.pos, [*elements], ())
 
     def call(self, function: str, *args: Node) -> Call:
+        """A global call."""
         return Call(self.id(), self.pos, function, None, [*args])
 
     def member(self, target: Node, function: str, *args: Node) -> Call:
+        """A member call."""
         return Call(self.id(), self.pos, function, target, [*args])
 
     def fold(
         self, macro: str, over: Node, var: str, var2: str | None, accu: str, init: Node, condition: Node, step: Node,
         result: Node,
     ) -> Comprehension:
+        """A comprehension."""
         return Comprehension(self.id(), self.pos, over, var, var2, accu, init, condition, step, result, macro)
 
     def bind(self, macro: str, name: str, init: Node, body: Node) -> Comprehension:
@@ -178,7 +186,9 @@ def _quantifier(name: str, two: bool) -> Macro:
     return expand
 
 
-def _collect(make: NodeMaker, macro: str, target: Node, var: str, var2: str | None, keep: Node | None, item: Node) -> Node:
+def _collect(
+    make: NodeMaker, macro: str, target: Node, var: str, var2: str | None, keep: Node | None, item: Node
+) -> Node:
     """A fold that appends ``item`` to a list, if ``keep`` holds."""
     init = make.array()
     condition = make.boolean(True)

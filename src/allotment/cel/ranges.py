@@ -32,13 +32,13 @@ def fixed(n: int) -> Range:
 def add(a: Range, b: Range) -> Range:
     """The sum."""
     low, high = a[0] + b[0], a[1] + b[1]
-    return (low if low < MAX else MAX, high if high < MAX else MAX)
+    return (min(MAX, low), min(MAX, high))
 
 
 def multiply(a: Range, b: Range) -> Range:
     """The product."""
     low, high = a[0] * b[0], a[1] * b[1]
-    return (low if low < MAX else MAX, high if high < MAX else MAX)
+    return (min(MAX, low), min(MAX, high))
 
 
 def scale(a: Range, factor: float) -> Range:
@@ -53,7 +53,7 @@ def _scaled(n: int, factor: float) -> int:
 
 def union(a: Range, b: Range) -> Range:
     """The smallest range that covers both."""
-    return (a[0] if a[0] < b[0] else b[0], a[1] if a[1] > b[1] else b[1])
+    return (min(b[0], a[0]), max(b[1], a[1]))
 
 
 def ceil_div(n: int, d: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-
 #: Bindings can double a map type with each use, so written types could grow without bound.
 _LARGEST = 2_000
 
@@ -55,9 +54,9 @@ class Type:
         self.name = name
         self.params = params
         self.nullable = nullable
-        self.closed = kind is not Kind.PARAM and all(p.closed for p in params)
+        self.closed: bool = kind is not Kind.PARAM and all(p.closed for p in params)
         self.dynamic = kind is Kind.DYN or kind is Kind.ANY
-        self.size = 1 + sum(p.size for p in params)
+        self.size: int = 1 + sum(p.size for p in params)
         if self.size > _LARGEST:
             raise TypeTooLargeError
         #: How the type is spelled in overload errors; type parameters are bound under this spelling.

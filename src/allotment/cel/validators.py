@@ -38,8 +38,7 @@ def validate(checked: Checked) -> None:
         elif kind is MapExpr and not formatted:
             assert isinstance(node, MapExpr)
             _one_type_in_map(node, checked, issues)
-        for child in children(node):
-            stack.append((child, formatted))
+        stack.extend((child, formatted) for child in children(node))
     if issues:
         raise issues.error()
 
@@ -154,8 +153,8 @@ _HEX = (_NUMBERS | {Kind.STRING, Kind.BYTES}, "only integers, byte buffers, and 
 _TAKES: dict[str, tuple[frozenset[Kind], str]] = {
     "s": (
         _PRINTABLE,
-        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
-        "timestamps",
+        "string clause can only be used on "
+        + "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
     ),
     "d": (_NUMBERS, "decimal clause can only be used on integers"),
     # Strings stand for "NaN", "Infinity" and "-Infinity".
@@ -180,7 +179,7 @@ def _format(node: Call, checked: Checked, issues: Issues) -> None:
             if isinstance(piece, Clause):
                 used += 1
                 kinds, complaint = _TAKES[piece.letter]
-                culprit = _unfit(elements[piece.index], kinds, piece.letter == "s", checked)
+                culprit = _unfit(elements[piece.argument], kinds, piece.letter == "s", checked)
                 if culprit is not None:
                     found = checked.types[culprit.id]
                     issues.report(culprit.pos, f"error during formatting: {complaint}, was given {found.name}")
