@@ -205,7 +205,7 @@ CODES: Mapping[str, Code] = {
 RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 
 
-class Step(Value, omit_defaults=False):
+class Step(Value, frozen=True, omit_defaults=False):
     """One step of a funnel: how many devices are left after it, which were lost in it, and to whom.
 
     ``step`` is one of ``class selector capacity counters taints in-use constraint``; ``text`` is the condition in the
@@ -219,7 +219,7 @@ class Step(Value, omit_defaults=False):
     by: tuple[str, ...] = ()
 
 
-class Funnel(Value, omit_defaults=False):
+class Funnel(Value, frozen=True, omit_defaults=False):
     """What one request (``main`` or ``main/sub``) left of the devices that a node sees. ``wanted`` 0 means all."""
 
     claim: str
@@ -234,7 +234,7 @@ class Funnel(Value, omit_defaults=False):
         return self.steps[-1].left if self.steps else self.visible
 
 
-class Miss(Value):
+class Miss(Value, frozen=True):
     """The device that came furthest: what it has, and what was wanted of it."""
 
     device: str
@@ -246,7 +246,7 @@ class Miss(Value):
         return f"{self.device} has {self.what} {self.actual}, {self.wanted} asked"
 
 
-class Change(Value):
+class Change(Value, frozen=True):
     """A change after which the engine does allocate (it was run on the changed objects before this was said).
 
     ``at`` is the object and field to change, ``becomes`` the new value where there is one, ``node`` where it fits then.
@@ -258,7 +258,7 @@ class Change(Value):
     node: str = ""
 
 
-class Refused(Value):
+class Refused(Value, frozen=True):
     """Why there is no allocation: on one node, or, when ``node`` is empty, on any."""
 
     code: str
@@ -278,14 +278,14 @@ class Refused(Value):
         return RANK[self.code]
 
 
-class NodeReason(Value, omit_defaults=False):
+class NodeReason(Value, frozen=True, omit_defaults=False):
     """One reason, and the nodes it holds for: equal hardware in an equal state is examined once."""
 
     nodes: tuple[str, ...]
     refused: Refused
 
 
-class Diagnosis(Value, omit_defaults=False):
+class Diagnosis(Value, frozen=True, omit_defaults=False):
     """Why claims fit no node. ``headline`` is the reason of the node that came nearest to fitting.
 
     ``fitting`` are nodes that would do, had Kubernetes not given up because of an error on another one.

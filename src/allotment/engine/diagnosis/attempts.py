@@ -6,23 +6,26 @@ slices, classes and allocations is built once.
 
 from __future__ import annotations
 
+from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.world import World
 from allotment.engine.inventory import Inventory
 from allotment.engine.outcome import Outcome
-from allotment.engine.place import place
 
 
 class Attempts:
     """A callable from world to outcome. Kept for one diagnosis only: it holds on to every world that it has seen."""
 
     def __init__(self) -> None:
-        self._inventories: dict[tuple[int, ...], tuple[World, Inventory]] = {}
+        self._allocators: dict[tuple[int, ...], tuple[World, Allocator]] = {}
         self._outcomes: dict[tuple[int, ...], tuple[World, Outcome]] = {}
 
     def inventory(self, world: World) -> Inventory:
         """The engine's state of the world."""
+        return self._allocator(world).inventory
+
+    def _allocator(self, world: World) -> Allocator:
         key = (id(world.slices), id(world.classes), id(world.allocated))
-        found = self._inventories.get(key)
+        found = self._allocators.get(key)
         if found is None:
             inventory = Inventory.of(
                 world.features,
@@ -32,7 +35,7 @@ class Attempts:
                 claims=world.allocated,
                 taint_rules=world.taint_rules,
             )
-            found = self._inventories[key] = (world, inventory)
+            found = self._allocators[key] = (world, Allocator(inventory))
         return found[1]
 
     def __call__(self, world: World) -> Outcome:
@@ -40,5 +43,5 @@ class Attempts:
         key = (id(world.slices), id(world.classes), id(world.allocated), *map(id, world.claims))
         found = self._outcomes.get(key)
         if found is None:
-            found = self._outcomes[key] = (world, place(self.inventory(world), world.claims, world.node))
+            found = self._outcomes[key] = (world, self._allocator(world).allocate(world.node, world.claims))
         return found[1]

@@ -90,10 +90,10 @@ def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome
         if isinstance(alone, Allocated):
             alone = scene.inquiry.attempts(world)
         alternatives.append(exact(of, Place(name, request.name, sub.name), sub, alone))
-    told = "; ".join(f"{a.request.partition('/')[2]}: {a.summary} ({a.code})" for a in alternatives)
+    words = "; ".join(f"{a.request.partition('/')[2]}: {a.summary} ({a.code})" for a in alternatives)
     return Cause(
         "no-alternative-fits",
-        f"none of the {len(alternatives)} alternatives fits: {told}",
+        f"none of the {len(alternatives)} alternatives fits: {words}",
         name,
         request.name,
         alternatives=tuple(alternatives),

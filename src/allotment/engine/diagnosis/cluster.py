@@ -70,10 +70,10 @@ def diagnose(
         found.append((cause(world, inquiry).refused(node), tuple(members), world, inquiry))
     found.sort(key=lambda entry: (entry[0].rank(), -len(entry[1])))
     rows = []
-    for number, (refused, members, world, inquiry) in enumerate(found):
+    for number, (refused, alike, world, inquiry) in enumerate(found):
         if number < _WITH_CHANGE:
             refused = altered(refused, changes=smallest_change(world, cause(world, inquiry), inquiry))
-        rows.append(NodeReason(nodes=members, refused=refused))
+        rows.append(NodeReason(nodes=alike, refused=refused))
     rows.sort(key=_nearness)
     if not rows:
         return Diagnosis(headline=_no_reason(claims), fitting=tuple(fitting))

@@ -135,9 +135,10 @@ def examine(conjunct: Conjunct, arriving: Sequence[Seen], published: Published, 
         wanted = comparison.literal
         if comparison.operator == "==" and isinstance(wanted, str) and wanted not in published.drivers:
             names = near(wanted, published.drivers)
-            summary = f'no ResourceSlice is of driver "{wanted}".' + (
-                did_you_mean(wanted, published.drivers) or f" Drivers here: {', '.join(sorted(published.drivers))}"
-            )
+            drivers = ", ".join(sorted(published.drivers)) or "none"
+            summary = f'no ResourceSlice is of driver "{wanted}".{did_you_mean(wanted, published.drivers)}'
+            if not names:
+                return Finding("driver-missing", f"{summary} Drivers here: {drivers}", None, tuple(repairs))
             renames = [_rename(conjunct.text, wanted, n, f'write the driver as "{n}"') for n in names]
             return Finding("unknown-driver", summary, None, (*renames, *repairs))
         return _plain(conjunct, of_class, None, repairs)

@@ -74,11 +74,11 @@ def constraint_unmet(scene: Scene, claim: ResourceClaim) -> Cause:
             groups.setdefault(values[seen.id], []).append(seen)
     need = sum(t.wanted.count or 1 for t in traces)
     best = max(groups.values(), key=len)
-    listed = "; ".join(f"{shown(value)}: {named(tuple(seen))}" for value, seen in list(groups.items())[:4])
+    spread = "; ".join(f"{shown(value)}: {named(tuple(seen))}" for value, seen in list(groups.items())[:4])
     lacking = [s for s in reaching if values[s.id] is None]
     short = attribute.rpartition("/")[2]
     if constraint.match_attribute:
-        summary = f"{need} devices with equal {short} asked, at most {len(best)} agree ({listed})"
+        summary = f"{need} devices with equal {short} asked, at most {len(best)} agree ({spread})"
         nearest = Miss(
             device=named(tuple(best)),
             what=short,
@@ -86,7 +86,7 @@ def constraint_unmet(scene: Scene, claim: ResourceClaim) -> Cause:
             wanted=f"{need} devices with one value",
         )
     else:
-        summary = f"{need} devices with different {short} asked, there are {plural(len(groups), 'value')} ({listed})"
+        summary = f"{need} devices with different {short} asked, there are {plural(len(groups), 'value')} ({spread})"
         nearest = Miss(
             device=named(tuple(reaching)),
             what=short,

@@ -1,0 +1,74 @@
+"""What keeps a pod from being tried at all: a claim, template or class that is missing, elsewhere, or invalid.
+
+Kubernetes parks such pods; most of them get neither a condition nor an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.engine.diagnosis.names import did_you_mean
+from allotment.engine.refusal import CODES, Diagnosis, Refused
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import ResourceClaimSpec
+from allotment.model.validation import FieldError
+from allotment.tools.explain.input import Input
+
+
+def told(code: str, summary: str, claim: str = "", kubernetes: str = "", notes: tuple[str, ...] = ()) -> Diagnosis:
+    """A reason that holds on every node."""
+    refused = Refused(
+        code=code, summary=summary, claim=claim, notes=notes, kubernetes=kubernetes or CODES[code].kubernetes
+    )
+    return Diagnosis(headline=refused)
+
+
+def missing(kind: str, key: ObjectKey, known: Iterable[ObjectKey], entry: str, code: str) -> Diagnosis:
+    """A claim or template that the pod names and that is not in its namespace."""
+    keys = list(known)
+    elsewhere = sorted(k.namespace for k in keys if k.name == key.name and k.namespace != key.namespace)
+    if elsewhere:
+        summary = (
+            f'{kind} "{key.name}" is in namespace {elsewhere[0]}, the pod is in {key.namespace}; '
+            "a pod can only use those of its own namespace"
+        )
+        return told("wrong-namespace", summary, entry, _kubernetes(kind, key))
+    here = [k.name for k in keys if k.namespace == key.namespace]
+    summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
+    return told(code, summary.rstrip("."), entry, _kubernetes(kind, key))
+
+
+def _kubernetes(kind: str, key: ObjectKey) -> str:
+    if kind == "ResourceClaim":
+        return f'could not find ResourceClaim "{key}" (the pod stays Pending without an event)'
+    return CODES["template-missing"].kubernetes
+
+
+def invalid(given: Input, kind: str, key: ObjectKey) -> Diagnosis | None:
+    """What the API server says of an object that it refuses; None if it accepts it."""
+    errors = given.refused.get((kind, key))
+    return _of_errors(kind, str(key), errors) if errors else None
+
+
+def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:
+    first = errors[0]
+    more = tuple(str(e).splitlines()[0] for e in errors[1:6])
+    if first.path.endswith("adminAccess") and "admin access" in first.detail:
+        summary = f"{kind} {name} asks for admin access, which its namespace does not allow"
+        return told("admin-access-not-allowed", summary, name, first.detail, more)
+    where = f"{kind} {name}: {first.path}"
+    if first.path.endswith(".expression"):
+        lines = first.detail.splitlines() or [first.body]
+        return told("selector-invalid", f"{where}: {lines[0]}", name, "", (*lines[1:], *more))
+    body = first.body.splitlines()[0]
+    return told("invalid-manifest", f"{where}: {body}", name, f"The {kind} is invalid: {first.path}: {body}", more)
+
+
+def invalid_class(given: Input, spec: ResourceClaimSpec) -> Diagnosis | None:
+    """The first class that a claim names and the API server refuses."""
+    for request in spec.devices.requests:
+        for asked in (*((request.exactly,) if request.exactly is not None else ()), *request.first_available):
+            found = invalid(given, "DeviceClass", ObjectKey("", asked.device_class_name))
+            if found is not None:
+                return found
+    return None

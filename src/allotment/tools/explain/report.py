@@ -1,0 +1,57 @@
+"""What ``explain`` answers, as a value: JSON shows it as it is, `text` words it."""
+
+from __future__ import annotations
+
+from allotment.engine.refusal import Diagnosis
+from allotment.model.meta import Value
+
+
+class GivenDevice(Value, frozen=True):
+    """A device given to a request (``main`` or ``main/sub``); ``share`` is what a shared one gives, by capacity."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    kind: str = ""
+    share: dict[str, str] = {}
+    admin_access: bool = False
+
+
+class GivenClaim(Value, frozen=True, omit_defaults=False):
+    """A claim of the pod and its devices. ``before``: it was allocated already, by the input or by an earlier pod."""
+
+    name: str
+    devices: tuple[GivenDevice, ...] = ()
+    template: str = ""
+    before: bool = False
+
+
+class Answer(Value, frozen=True):
+    """One pod, or a claim that no pod names. ``outcome``: fits or refused; exactly then ``reasons`` is set."""
+
+    kind: str
+    name: str
+    outcome: str
+    node: str = ""
+    claims: tuple[GivenClaim, ...] = ()
+    reasons: Diagnosis | None = None
+    owner: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether every claim gets its devices."""
+        return self.outcome == "fits"
+
+
+class Explanation(Value, frozen=True, omit_defaults=False):
+    """The answers in the order in which the pods were tried, and what to know about the input."""
+
+    answers: tuple[Answer, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything fits."""
+        return all(answer.fits for answer in self.answers)

@@ -1,0 +1,312 @@
+"""``explain``: try the pods one after the other, as a scheduler would, and say of each what it gets or why not.
+
+Pods are tried in the order given. What one gets the next cannot have; replicas of a workload are pods of their own,
+with claims of their own where their template says so. Claims that no pod names are tried alone, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from allotment.engine.allocator import Allocator
+from allotment.engine.diagnosis.cluster import diagnose
+from allotment.engine.diagnosis.names import attribute_value, find_attribute
+from allotment.engine.inventory import Inventory
+from allotment.engine.placement import Placed
+from allotment.engine.reach import UnusableNodeSelector, selects
+from allotment.engine.refusal import CODES, Diagnosis, NodeReason, Refused
+from allotment.model.core import Pod
+from allotment.model.features import Features
+from allotment.model.generated import generated_claim
+from allotment.model.meta import ObjectKey, Value
+from allotment.model.replicas import pods_of
+from allotment.model.resource import (
+    AllocationResult,
+    Device,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from allotment.tools.explain.input import Input, key_of, sort
+from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes
+from allotment.tools.explain.obstacles import invalid, invalid_class, missing, told
+from allotment.tools.explain.report import Answer, Explanation, GivenClaim, GivenDevice
+
+
+def explain(values: Iterable[Value], features: Features, subject: str = "") -> Explanation:
+    """Which device on which node every pod and claim gets, or why it gets none.
+
+    ``values`` are the objects of the cluster and those asked about, decoded, in order. ``subject`` narrows the answers
+    to one name (``name``, ``namespace/name``; of a pod, a workload or a claim); everything is tried all the same,
+    because what stands before it takes devices.
+    """
+    run = _Run(sort(values, features))
+    answers = [run.pod(pod, owner) for pod, owner in run.pods()]
+    answers += [run.claim_alone(key) for key in run.unnamed()]
+    wanted = [a for a in answers if not subject or _named(a, subject)]
+    return Explanation(answers=tuple(wanted), notes=tuple(run.notes()))
+
+
+def _named(answer: Answer, subject: str) -> bool:
+    names = {answer.name, answer.owner.partition(" ")[2], *(claim.name for claim in answer.claims)}
+    return any(name == subject or name.rpartition("/")[2] == subject for name in names if name)
+
+
+def _owner(pod: Pod) -> str:
+    """The workload that a pod belongs to, as ``Deployment ml/server``."""
+    for owner in pod.metadata.owner_references:
+        if owner.controller:
+            return f"{owner.kind} {pod.metadata.namespace}/{owner.name}"
+    return ""
+
+
+@dataclass(slots=True)
+class _Ask:
+    """The claims of one pod: what is to be allocated now, what is allocated already, and where that may be used."""
+
+    pending: list[ResourceClaim] = field(default_factory=list)
+    before: list[ResourceClaim] = field(default_factory=list)
+    templates: dict[ObjectKey, str] = field(default_factory=dict)
+
+
+class _Run:
+    """The state while pods are tried."""
+
+    def __init__(self, given: Input) -> None:
+        self.given = given
+        self.slices = [s for s in given.slices if ("ResourceSlice", key_of(s)) not in given.refused]
+        self.nodes: dict[str, KnownNode] = known_nodes(given.nodes, self.slices)
+        self.inventory = Inventory.of(
+            given.features,
+            nodes=((name, node.facts.labels) for name, node in self.nodes.items()),
+            slices=self.slices,
+            classes=given.classes.values(),
+            claims=given.claims.values(),
+            taint_rules=given.rules,
+        )
+        self.allocator = Allocator(self.inventory)
+        self.claims = dict(given.claims)
+        self.used: set[ObjectKey] = set()
+        self.devices: dict[tuple[str, str, str], Device] = {
+            (s.spec.driver, s.spec.pool.name, d.name): d for s in self.slices for d in s.spec.devices or ()
+        }
+
+    # --- input ---------------------------------------------------------------------------------------------------
+
+    def pods(self) -> list[tuple[Pod, str]]:
+        """Every pod to try, with the workload that it belongs to."""
+        return [(pod, _owner(pod)) for value in self.given.workloads for pod in pods_of(value, nodes=self.nodes)]
+
+    def unnamed(self) -> list[ObjectKey]:
+        """Claims that no pod named and that are not allocated."""
+        return [key for key, claim in self.claims.items() if key not in self.used and claim.status.allocation is None]
+
+    def notes(self) -> list[str]:
+        """What to know about the input."""
+        found = []
+        for (kind, key), errors in self.given.refused.items():
+            if kind == "ResourceSlice":
+                found.append(f"ResourceSlice {key} is left out, the API server refuses it: {errors[0]}")
+        unknown = [name for name, node in self.nodes.items() if not node.given]
+        if unknown and self.given.nodes:
+            shown = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")
+            found.append(f"no Node object for {shown}: taken without labels and taints")
+        return found
+
+    # --- trying --------------------------------------------------------------------------------------------------
+
+    def pod(self, pod: Pod, owner: str) -> Answer:
+        """Try one pod and keep what it gets."""
+        name = str(key_of(pod))
+        ask = self._claims_of(pod)
+        if isinstance(ask, Diagnosis):
+            return Answer(kind="Pod", name=name, outcome="refused", reasons=ask, owner=owner)
+        out = excluded(pod, self.nodes)
+        eligible = [node for node in self.nodes if node not in out]
+        for claim in ask.before:
+            eligible, told_ = self._where_allocated(claim, eligible)
+            if told_ is not None:
+                return Answer(kind="Pod", name=name, outcome="refused", reasons=told_, owner=owner)
+        return self._place("Pod", name, owner, ask, eligible, out, pod)
+
+    def claim_alone(self, key: ObjectKey) -> Answer:
+        """Try a claim as if a pod asked for it that may run anywhere."""
+        claim = self.claims[key]
+        refused = invalid(self.given, "ResourceClaim", key) or invalid_class(self.given, claim.spec)
+        if refused is not None:
+            return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=refused)
+        return self._place("ResourceClaim", str(key), "", _Ask([claim]), list(self.nodes), {}, None)
+
+    def _claims_of(self, pod: Pod) -> _Ask | Diagnosis:
+        """The pod's claims, those of templates generated; or what keeps the pod from being tried."""
+        ask = _Ask()
+        namespace = pod.metadata.namespace
+        for number, entry in enumerate(pod.spec.resource_claims):
+            if entry.resource_claim_template_name:
+                key = ObjectKey(namespace, entry.resource_claim_template_name)
+                template = self.given.templates.get(key)
+                if template is None:
+                    return missing("ResourceClaimTemplate", key, self.given.templates, entry.name, "template-missing")
+                refused = invalid(self.given, "ResourceClaimTemplate", key)
+                if refused is not None:
+                    return refused
+                named = next((x for x in pod.status.resource_claim_statuses if x.name == entry.name), None)
+                claim = self.claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
+                claim = claim or generated_claim(pod, entry, template, str(number))
+                own = key_of(claim)
+                ask.templates[own] = key.name
+            else:
+                own = ObjectKey(namespace, entry.resource_claim_name or "")
+                found = self.claims.get(own)
+                if found is None:
+                    return missing("ResourceClaim", own, self.claims, entry.name, "claim-missing")
+                refused = invalid(self.given, "ResourceClaim", own)
+                if refused is not None:
+                    return refused
+                claim = found
+            refused = invalid_class(self.given, claim.spec)
+            if refused is not None:
+                return refused
+            self.used.add(own)
+            (ask.pending if claim.status.allocation is None else ask.before).append(claim)
+        return ask
+
+    def _where_allocated(self, claim: ResourceClaim, nodes: list[str]) -> tuple[list[str], Diagnosis | None]:
+        """Nodes that reach an allocated claim's devices."""
+        allocation = claim.status.allocation
+        assert allocation is not None
+        key = key_of(claim)
+        if len(claim.status.reserved_for) >= 256:
+            count = len(claim.status.reserved_for)
+            return [], told("claim-in-use", f"claim {key} is reserved for {count} consumers, the most there can be")
+        if allocation.node_selector is None:
+            return nodes, None
+        left = []
+        for node in nodes:
+            try:
+                if selects(allocation.node_selector, self.nodes[node].facts):
+                    left.append(node)
+            except UnusableNodeSelector:
+                continue
+        if left or not nodes:
+            return left, None
+        where = [name for name, node in self.nodes.items() if selects(allocation.node_selector, node.facts)]
+        summary = (
+            f"claim {key} is allocated on {', '.join(where) or 'a node that is not known'}, where the pod may not run"
+        )
+        return [], told("claim-on-other-node", summary, str(key))
+
+    def _place(
+        self, kind: str, name: str, owner: str, ask: _Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
+    ) -> Answer:
+        if not eligible and self.nodes:
+            return Answer(kind=kind, name=name, outcome="refused", reasons=_not_eligible(out), owner=owner)
+        pending = tuple(ask.pending)
+        if not pending:
+            node = eligible[0] if eligible else ""
+            return Answer(
+                kind=kind,
+                name=name,
+                outcome="fits",
+                node=node if ask.before else "",
+                owner=owner,
+                claims=tuple(self._given(c, ask) for c in ask.before),
+                notes=() if ask.before else ("no claim, so any node will do",),
+            )
+        among = sum(1 << self.inventory.place_of(node) for node in eligible) if out or ask.before else -1
+        placed = self.allocator.place(pending, among=among)
+        if isinstance(placed, Placed):
+            claims = [self._commit(claim, result, pod) for claim, result in zip(pending, placed.results, strict=True)]
+            given = (*ask.before, *claims)
+            return Answer(
+                kind=kind,
+                name=name,
+                outcome="fits",
+                node=placed.node,
+                owner=owner,
+                claims=tuple(self._given(c, ask) for c in given),
+            )
+        reasons = diagnose(self.inventory, pending, self._allocated(), eligible)
+        if out:
+            rows = (*reasons.nodes, *_excluded_rows(out))
+            reasons = replace(reasons, nodes=rows)
+        return Answer(kind=kind, name=name, outcome="refused", reasons=reasons, owner=owner)
+
+    def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None) -> ResourceClaim:
+        """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""
+        if pod is None:
+            return replace(claim, status=ResourceClaimStatus(allocation=allocation))
+        user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
+        key = key_of(claim)
+        self.claims[key] = booked
+        self.inventory.allocate(key, allocation)
+        return booked
+
+    def _allocated(self) -> list[ResourceClaim]:
+        return [claim for claim in self.claims.values() if claim.status.allocation is not None]
+
+    def _given(self, claim: ResourceClaim, ask: _Ask) -> GivenClaim:
+        allocation = claim.status.allocation
+        assert allocation is not None
+        key = key_of(claim)
+        return GivenClaim(
+            name=str(key),
+            template=ask.templates.get(key, ""),
+            before=any(claim is c for c in ask.before),
+            devices=tuple(
+                GivenDevice(
+                    request=r.request,
+                    driver=r.driver,
+                    pool=r.pool,
+                    device=r.device,
+                    kind=self._kind(r.driver, r.pool, r.device),
+                    share={n: str(q) for n, q in r.consumed_capacity.items()},
+                    admin_access=bool(r.admin_access),
+                )
+                for r in allocation.devices.results
+            ),
+        )
+
+    def _kind(self, driver: str, pool: str, name: str) -> str:
+        """What the device is, in its driver's words."""
+        device = self.devices.get((driver, pool, name))
+        if device is None:
+            return ""
+        words = []
+        for attribute in ("productName", "profile", "model"):
+            found = find_attribute(device, driver, driver, attribute)
+            value = attribute_value(found) if found is not None else None
+            if isinstance(value, str):
+                words.append(value)
+        return " ".join(words[:2])
+
+
+def _not_eligible(out: dict[str, str]) -> Diagnosis:
+    rows = _excluded_rows(out)
+    first = next(iter(out.values()))
+    several = len(rows) > 1
+    summary = (
+        f"the pod excludes every node: {'; '.join(r.refused.summary for r in rows[:3])}"
+        if several
+        else (f"the pod excludes every node: {first}")
+    )
+    refused = Refused(code="node-not-eligible", summary=summary, kubernetes=CODES["node-not-eligible"].kubernetes)
+    return Diagnosis(headline=refused, nodes=rows)
+
+
+def _excluded_rows(out: dict[str, str]) -> tuple[NodeReason, ...]:
+    """Excluded nodes by what excludes them."""
+    groups: dict[str, list[str]] = {}
+    for node, why in out.items():
+        groups.setdefault(why, []).append(node)
+    return tuple(
+        NodeReason(
+            nodes=tuple(nodes),
+            refused=Refused(code="node-not-eligible", summary=f"excluded by the pod: {why}", node=nodes[0]),
+        )
+        for why, nodes in groups.items()
+    )

@@ -1,0 +1,201 @@
+"""An explanation in words: the first line answers the question, each line below says more than the one above it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from allotment.engine.refusal import Diagnosis, Funnel, NodeReason, Refused
+from allotment.tools.explain.report import Answer, Explanation
+
+#: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
+_ROWS = 8
+_NAMES = 4
+
+
+def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list[str]:
+    """The text, at most ``width`` columns where words allow. ``wide`` adds the funnel of every kind of node."""
+    answers = explanation.answers
+    if not answers:
+        return ["nothing to explain: no pod, workload or claim is given"]
+    out: list[str] = []
+    single = len(answers) == 1
+    if not single:
+        out += _fold(_first_line(answers), width)
+    for number, group in enumerate(_grouped(answers)):
+        if not (single and number == 0):
+            out.append("")
+        out += [line for part in _answer(group, wide) for line in _fold(part, width)]
+    if explanation.notes:
+        out.append("")
+        out += [line for note in explanation.notes for line in _fold(f"note: {note}", width)]
+    return out
+
+
+def _fold(line: str, width: int) -> list[str]:
+    """A line broken at spaces, the rest indented two deeper; a long word is left whole, for it may be pasted."""
+    if len(line) <= width:
+        return [line]
+    indent = len(line) - len(line.lstrip(" "))
+    # Funnel lines carry their count in front; the rest goes under the text.
+    head = line.lstrip(" ")
+    digits = head.split("  ", 1)[0]
+    hang = indent + len(digits) + 2 if digits.isdigit() else indent + 2
+    return textwrap.wrap(
+        line,
+        width,
+        initial_indent="",
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
+
+
+def _first_line(answers: Sequence[Answer]) -> str:
+    fit = sum(1 for answer in answers if answer.fits)
+    what = "pods" if all(a.kind == "Pod" for a in answers) else "pods and claims"
+    if fit == len(answers):
+        return f"all {fit} {what} fit"
+    first = next(answer for answer in answers if not answer.fits)
+    return f"{fit} of {len(answers)} {what} fit; {_headline(first)}"
+
+
+def _headline(answer: Answer) -> str:
+    assert answer.reasons is not None
+    refused = answer.reasons.headline
+    return f"{answer.kind} {answer.name} does not fit: {refused.summary} ({refused.code})"
+
+
+def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
+    """Replicas of one owner that are refused for one reason are one block."""
+    group: list[Answer] = []
+    for answer in answers:
+        same = (
+            group
+            and answer.owner
+            and answer.owner == group[0].owner
+            and answer.reasons is not None
+            and group[0].reasons is not None
+            and answer.reasons.headline.code == group[0].reasons.headline.code
+            and answer.reasons.headline.summary == group[0].reasons.headline.summary
+        )
+        if group and not same:
+            yield group
+            group = []
+        group.append(answer)
+    if group:
+        yield group
+
+
+def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
+    answer = group[0]
+    if answer.reasons is None:
+        alone = "" if answer.kind == "Pod" else " (no pod names it; tried alone)"
+        yield f"{answer.kind} {answer.name} fits{f' on node {answer.node}' if answer.node else ''}{alone}"
+        yield from _given(answer)
+    else:
+        yield _headline(answer)
+        if len(group) > 1:
+            yield f"  the same for {len(group) - 1} more of {answer.owner}: {_names([a.name for a in group[1:]])}"
+        yield from _reasons(answer.reasons, wide)
+    for note in answer.notes:
+        yield f"  note: {note}"
+
+
+def _given(answer: Answer) -> Iterator[str]:
+    for claim in answer.claims:
+        origin = f" (template {claim.template})" if claim.template else ""
+        yield f"  claim {claim.name}{origin}{', allocated before' if claim.before else ''}"
+        if not claim.devices:
+            yield "    no device asked for"
+        for device in claim.devices:
+            about = [device.kind] if device.kind else []
+            about += [f"{amount} of {name}" for name, amount in device.share.items()]
+            about += ["admin access"] if device.admin_access else []
+            words = f" ({', '.join(about)})" if about else ""
+            yield f"    {device.request}: {device.device}{words}, pool {device.pool} of {device.driver}"
+
+
+def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
+    yield from _refused(reasons.headline, _where(reasons))
+    others = [row for row in reasons.nodes if row.refused is not reasons.headline]
+    shown = others if wide else others[:_ROWS]
+    for row in shown:
+        if wide:
+            yield ""
+            yield f"  {_nodes(row)}: {row.refused.summary} ({row.refused.code})"
+            yield from _refused(row.refused, _nodes(row))
+        else:
+            yield f"  {_nodes(row)}: {row.refused.summary} ({row.refused.code})"
+    if len(others) > len(shown):
+        rest = others[len(shown) :]
+        yield f"  {sum(len(r.nodes) for r in rest)} more nodes for {len(rest)} other reasons (-o wide)"
+    if reasons.fitting:
+        yield f"  {_names(list(reasons.fitting))}: would fit, but Kubernetes gives up on the error"
+    if reasons.headline.kubernetes:
+        yield f"  Kubernetes says: {reasons.headline.kubernetes}"
+
+
+def _where(reasons: Diagnosis) -> str:
+    for row in reasons.nodes:
+        if row.refused is reasons.headline:
+            return _nodes(row)
+    return ""
+
+
+def _nodes(row: NodeReason) -> str:
+    """``node-a``, ``node-a, node-b``, ``5000 nodes (node-a, …)``."""
+    if len(row.nodes) <= 2:
+        return ", ".join(row.nodes)
+    return f"{len(row.nodes)} nodes ({row.nodes[0]}, {row.nodes[1]}, …)"
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+
+
+def _refused(refused: Refused, where: str) -> Iterator[str]:
+    for funnel in refused.funnels:
+        yield from _funnel(funnel, where)
+    for alternative in refused.alternatives:
+        yield f"  alternative {alternative.request}: {alternative.summary} ({alternative.code})"
+        for funnel in alternative.funnels:
+            yield from _funnel(funnel, where)
+        if alternative.nearest is not None:
+            yield f"  nearest miss: {alternative.nearest}"
+    if refused.nearest is not None:
+        yield f"  nearest miss: {refused.nearest}"
+    for note in refused.notes:
+        yield f"  {note}"
+    yield from _changes(refused)
+
+
+def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
+    asked = "all devices" if not funnel.wanted else "1 device" if funnel.wanted == 1 else f"{funnel.wanted} devices"
+    node = f" on {where}" if where else ""
+    yield f"  claim {funnel.claim}, request {funnel.request}: {asked} of class {funnel.device_class}{node}"
+    yield f"  {funnel.visible:>5}  on the node"
+    for step in funnel.steps:
+        detail = f" – lost {_names(list(step.lost))}" if step.lost and step.left else ""
+        held = f" – {'; '.join(step.by[:_NAMES])}" if step.by else ""
+        yield f"  {step.left:>5}  {step.text}{held or detail}"
+
+
+def _changes(refused: Refused) -> Iterator[str]:
+    if not refused.changes:
+        return
+    words = ", and ".join(change.text for change in refused.changes)
+    node = refused.changes[-1].node
+    yield f"  to make it fit{f' {node}' if node else ''}: {words}"
+    for change in refused.changes:
+        if change.at:
+            yield f"    {change.at}:" if change.becomes else f"    {change.at}"
+        if change.becomes:
+            yield f"      {change.becomes}"
+
+
+def join(parts: Iterable[str]) -> str:
+    """The text as one string with a newline at the end."""
+    return "\n".join(parts) + "\n"
