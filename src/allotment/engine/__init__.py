@@ -1,1 +1,18 @@
-"""Allocation: which devices satisfy which claims on which node, and why not."""
+"""Allocation of devices to claims: the answers of Kubernetes' own allocator, and why there is none.
+
+``Inventory`` is the cluster's state; ``Allocator(inventory).allocate(node, claims)`` answers for one node,
+``.place(claims)`` finds the first node that fits. Outcomes are values: ``Allocated``, ``Unfit``, ``Aborted``.
+"""
+
+from allotment.engine.allocator import Allocator as Allocator
+from allotment.engine.allocator import allocate as allocate
+from allotment.engine.identity import DeviceID as DeviceID
+from allotment.engine.identity import PoolID as PoolID
+from allotment.engine.inventory import Inventory as Inventory
+from allotment.engine.outcome import Aborted as Aborted
+from allotment.engine.outcome import Allocated as Allocated
+from allotment.engine.outcome import Cause as Cause
+from allotment.engine.outcome import Outcome as Outcome
+from allotment.engine.outcome import Unfit as Unfit
+from allotment.engine.placement import NotPlaced as NotPlaced
+from allotment.engine.placement import Placed as Placed

@@ -1,0 +1,169 @@
+"""The engine's face: allocate claims on one node, or on the first node that fits.
+
+What pods ask for repeats: thousands of pods, a handful of shapes; thousands of nodes, a handful of patterns. So all
+work is kept by shape: the compiled requests, the verdict for every pattern and state that came up, and (in
+`placement`) what is known of each node. The most recent shapes are kept, the others are forgotten.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from allotment.engine.inventory import Inventory
+from allotment.engine.layout import NodeState, NodeView
+from allotment.engine.outcome import Aborted, Allocated, Cause, Outcome, Unfit
+from allotment.engine.pattern import Pattern, PatternTable
+from allotment.engine.placement import Nodes, NotPlaced, Placed
+from allotment.engine.requests import Compiler, Shape
+from allotment.engine.results import Assembler
+from allotment.engine.search import STEP_LIMIT, Search
+from allotment.engine.verdict import NoFit, Solution, Stop, Verdict
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import DeviceClass, ResourceClaim
+
+#: Shapes whose work is kept.
+SHAPES: Final = 128
+#: Verdicts that are kept per shape.
+_VERDICTS: Final = 20_000
+
+
+class Work:
+    """All that is known about one shape."""
+
+    def __init__(self, shape: Shape, claims: Sequence[ResourceClaim], inventory: Inventory, step_limit: int) -> None:
+        features = inventory.features
+        self.shape = shape
+        self.classes: tuple[tuple[str, DeviceClass | None], ...] = tuple(
+            (name, inventory.classes.get(name)) for name in _class_names(claims)
+        )
+        self._inventory = inventory
+        self._step_limit = step_limit
+        self._table = PatternTable(shape, features)
+        self.assembler = Assembler(shape, [claim.spec.devices for claim in claims], self._table.examiner, features)
+        self._patterns: dict[str, tuple[NodeView, Pattern]] = {}
+        self._verdicts: dict[tuple[int, NodeState], Verdict] = {}
+        self.nodes = Nodes(inventory, self.verdict)
+
+    def is_current(self) -> bool:
+        """Whether the classes are still those that the shape was compiled with."""
+        classes = self._inventory.classes
+        return all(classes.get(name) is class_ for name, class_ in self.classes)
+
+    def pattern(self, view: NodeView) -> Pattern:
+        """How the shape sees a node."""
+        known = self._patterns.get(view.node.name)
+        if known is None or known[0] is not view:
+            known = self._patterns[view.node.name] = (view, self._table.of(view))
+        return known[1]
+
+    def verdict(self, view: NodeView) -> Verdict:
+        """Whether and how the shape fits on a node now."""
+        if view.failure:
+            return Stop(Cause.NODE_SELECTION, 0)
+        pattern = self.pattern(view)
+        state = view.state(self._inventory.usage)
+        in_use = state.in_use & pattern.relevant
+        if in_use != state.in_use:
+            state = state._replace(in_use=in_use)
+        key = (pattern.number, state)
+        found = self._verdicts.get(key)
+        if found is None:
+            if len(self._verdicts) >= _VERDICTS:
+                self._verdicts.clear()
+            found = self._verdicts[key] = Search(self.shape, pattern, state, self._step_limit).run()
+        return found
+
+    def forget_removed_nodes(self) -> None:
+        """Drop what is kept of nodes that are gone."""
+        for name in self._patterns.keys() - self._inventory.nodes.keys():
+            del self._patterns[name]
+
+
+def _class_names(claims: Sequence[ResourceClaim]) -> list[str]:
+    names: dict[str, None] = {}
+    for claim in claims:
+        for request in claim.spec.devices.requests:
+            for spec in (request.exactly, *request.first_available):
+                if spec is not None:
+                    names[spec.device_class_name] = None
+    return list(names)
+
+
+def _numbered() -> Callable[[], str]:
+    """Share IDs for whoever does not keep the results: UUIDs in form, unique per allocator."""
+    numbers = itertools.count(1)
+    return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"
+
+
+class Allocator:
+    """Allocates claims from an inventory. It books nothing: `Inventory.allocate` does, when the caller decides so."""
+
+    def __init__(
+        self, inventory: Inventory, share_id: Callable[[], str] | None = None, step_limit: int = STEP_LIMIT
+    ) -> None:
+        """``share_id`` makes the UUID of each new share; without it they are numbered from one."""
+        self.inventory = inventory
+        self._share_id = share_id or _numbered()
+        self._step_limit = step_limit
+        self._compiler = Compiler(inventory.features)
+        self._works: dict[bytes, Work] = {}
+        self._encoder = msgspec.json.Encoder(enc_hook=str)
+
+    def work(self, claims: Sequence[ResourceClaim]) -> Work:
+        """What is known about the shape of these claims."""
+        key = self._encoder.encode([claim.spec for claim in claims])
+        found = self._works.pop(key, None)
+        if found is None or not found.is_current():
+            shape = self._compiler.shape(tuple(claims), self.inventory.classes)
+            found = Work(shape, claims, self.inventory, self._step_limit)
+            if len(self._works) >= SHAPES:
+                del self._works[next(iter(self._works))]
+        self._works[key] = found  # the most recent is last
+        return found
+
+    def allocate(self, node: str, claims: Sequence[ResourceClaim]) -> Outcome:
+        """Kubernetes' answer for a pod's claims, in their order, on one node; ``KeyError`` if it is not known."""
+        work = self.work(claims)
+        view = self.inventory.view(node)
+        return self._outcome(work, view, work.verdict(view), claims)
+
+    def place(self, claims: Sequence[ResourceClaim], start: int = 0, among: int = -1) -> Placed | NotPlaced | Aborted:
+        """The first node, from place ``start`` on and around, on which the claims fit.
+
+        ``among`` is a bit mask of places to look at (see `Inventory.place_of`); -1 for all.
+        """
+        work = self.work(claims)
+        found = work.nodes.first(start, among)
+        if found is None:
+            return NotPlaced(len(self.inventory.nodes))
+        place, verdict = found
+        node = self.inventory.node_at(place)
+        assert node is not None
+        outcome = self._outcome(work, self.inventory.view(node), verdict, claims)
+        if isinstance(outcome, Aborted):
+            return outcome
+        assert isinstance(outcome, Allocated)
+        return Placed(node, place, outcome.results)
+
+    def _outcome(self, work: Work, view: NodeView, verdict: Verdict, claims: Sequence[ResourceClaim]) -> Outcome:
+        keys = [ObjectKey(claim.metadata.namespace, claim.metadata.name) for claim in claims]
+        if isinstance(verdict, Solution):
+            results = work.assembler.results(view, verdict, keys, self._share_id)
+            return results if isinstance(results, Aborted) else Allocated(results)
+        if isinstance(verdict, NoFit):
+            if verdict.invalid_pool:
+                why = "invalid resource pools were encountered"
+                return Aborted(why, fatal=False, cause=Cause.POOL_INVALID)
+            return Unfit()
+        if view.failure:
+            return Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION)
+        return work.assembler.aborted(view, verdict, keys)
+
+
+def allocate(inventory: Inventory, node: str, claims: Sequence[ResourceClaim]) -> Outcome:
+    """Kubernetes' answer for a pod's claims on one node, with nothing kept for the next time."""
+    return Allocator(inventory).allocate(node, claims)

@@ -1,0 +1,285 @@
+"""May what is still wanted be had of what is still left? Asked at the root of a search and after its first dead end.
+
+A "no" is certain. A constraint whose value is not fixed yet is tried with each of its values (all combinations, up to
+a limit); for each, `counting` tells whether enough devices, distinct values, counters and shared capacity are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from allotment.engine.counting import Demand, can_match, most_within
+from allotment.engine.groups import groups
+from allotment.engine.requests import Ask
+
+if TYPE_CHECKING:
+    from allotment.engine.search import Search
+
+#: Constraint values to look at, alone and in combination, before the answer is "maybe".
+COMBINATIONS: Final = 1024
+
+
+class _Option(NamedTuple):
+    """One way to meet a request: an ask, how many devices it still needs, and where they can come from."""
+
+    ask: Ask
+    need: int
+    slots: int
+
+
+class _Bound(NamedTuple):
+    """What a request needs at least, whichever option it takes."""
+
+    demand: Demand
+    options: tuple[_Option, ...]
+    admin: bool
+
+
+_Options = list[tuple[_Option, ...]]
+
+
+class Bounds:
+    """Bounds on one search, which it looks at as it goes."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._groups = groups(search.layout) if search.left else ()
+        self._tried = 0
+        self._least_draw = [self._least(ask) for ask in search.shape.asks] if search.left else []
+
+    def _least(self, ask: Ask) -> dict[str, int]:
+        """Per counter name, the least that any candidate draws from a counter of that name."""
+        search = self._search
+        least: dict[str, int] | None = None
+        mask = search.candidates[ask.number]
+        seen: set[object] = set()
+        while mask:
+            lowest = mask & -mask
+            mask ^= lowest
+            uses = search.layout.uses[lowest.bit_length() - 1]
+            if search.layout.shareable & lowest:
+                return {}
+            if uses in seen:
+                continue
+            seen.add(uses)
+            draws: dict[str, int] = {}
+            for counter, amount in uses:
+                name = search.layout.counters[counter].counter
+                draws[name] = draws.get(name, 0) + amount
+            if least is None:
+                least = draws
+            else:
+                least = {name: min(amount, draws[name]) for name, amount in least.items() if name in draws}
+        return least or {}
+
+    def may_fit(self, claim: int, request: int, current: tuple[Ask, int, int] | None = None) -> bool:
+        """Whether the requests from ``request`` of ``claim`` on may fit.
+
+        ``current`` is the ask that is being served, if any (its request comes before ``request``): the ask, how many
+        devices it still needs, and the slots that may come next.
+        """
+        wanted: _Options = [(_Option(*current),)] if current is not None else []
+        claims = self._search.shape.claims
+        for number in range(claim, len(claims)):
+            for later in claims[number].requests[request if number == claim else 0 :]:
+                options = tuple(self._options(number, later.asks))
+                if not options:
+                    return False
+                wanted.append(options)
+        wanted = [options for options in wanted if options[0].need or len(options) > 1]
+        self._tried = 0
+        return self._any_value(wanted, self._open_constraints(wanted))
+
+    def _options(self, claim: int, asks: tuple[Ask, ...]) -> Iterator[_Option]:
+        search = self._search
+        for ask in asks:
+            need = search.need[ask.number]
+            if ask.all and not need:
+                continue
+            slots = search.candidates[ask.number] & search.pattern.eligible[ask.number] & ~search.blocked
+            slots &= ~search.mine[claim] if ask.admin else ~(search.in_use | search.taken)
+            for constraint in ask.constraints:
+                slots &= self._admitted(constraint)
+            if slots.bit_count() >= need:
+                yield _Option(ask, need, slots)
+
+    def _admitted(self, constraint: int) -> int:
+        """Slots that a constraint admits after what it has seen so far."""
+        search = self._search
+        bound = search.bound[constraint]
+        holders = search.pattern.holders[constraint]
+        if bound < 0:
+            return search.pattern.present[constraint]
+        if search.shape.constraints[constraint].distinct:
+            return _union(holders, ~bound) & ~_union(holders, bound)
+        return _union(holders, bound)
+
+    def _open_constraints(self, wanted: _Options) -> list[int]:
+        """Match constraints that no device has fixed yet."""
+        search = self._search
+        return [
+            number
+            for number in sorted({c for options in wanted for option in options for c in option.ask.constraints})
+            if search.bound[number] < 0 and not search.shape.constraints[number].distinct
+        ]
+
+    def _any_value(self, wanted: _Options, open_: list[int]) -> bool:
+        """Whether some choice of values for the open constraints leaves enough."""
+        if not open_:
+            return self._enough(wanted)
+        constraint, rest = open_[0], open_[1:]
+        pattern = self._search.pattern
+        alone = pattern.present[constraint] & ~_union(pattern.holders[constraint], -1)
+        for holders in (*pattern.holders[constraint], *((alone,) if alone else ())):
+            self._tried += 1
+            restricted = _restricted(wanted, constraint, holders)
+            if (restricted is not None and self._any_value(restricted, rest)) or self._tried >= COMBINATIONS:
+                return True
+        return False
+
+    # --- with all constraint values given --------------------------------------------------------------------------
+
+    def _enough(self, wanted: _Options) -> bool:
+        bounds = [
+            _Bound(Demand(min(o.need for o in options), _union_of(options)), options, any(o.ask.admin for o in options))
+            for options in wanted
+        ]
+        return (
+            self._enough_devices(bounds)
+            and self._enough_values(bounds)
+            and (not self._search.left or self._enough_counters(bounds))
+            and (not self._search.layout.shareable or self._enough_room(bounds))
+        )
+
+    def _exclusive(self, bounds: list[_Bound]) -> list[Demand]:
+        """What must be met with devices of one's own: a shareable device can serve each request once."""
+        shareable = self._search.layout.shareable
+        demands = []
+        for (need, slots), _, admin in bounds:
+            need -= (slots & shareable).bit_count()
+            if need > 0 and not admin:
+                demands.append(Demand(need, slots & ~shareable))
+        return demands
+
+    def _enough_devices(self, bounds: list[_Bound]) -> bool:
+        if any(need > slots.bit_count() for (need, slots), _, _ in bounds):
+            return False
+        return can_match(self._exclusive(bounds))
+
+    def _enough_values(self, bounds: list[_Bound]) -> bool:
+        """Whether enough distinct values are left for every constraint that wants them."""
+        search = self._search
+        for number, constraint in enumerate(search.shape.constraints):
+            if not constraint.distinct:
+                continue
+            holders = search.pattern.holders[number]
+            used = max(search.bound[number], 0)
+            demands = [
+                Demand(need, sum(1 << i for i, mask in enumerate(holders) if mask & slots and not used >> i & 1))
+                for (need, slots), options, _ in bounds
+                if all(number in option.ask.constraints for option in options)
+            ]
+            # A value that is admitted alone only is in no holder's mask.
+            if sum(need for need, _ in demands) > 1 and not can_match(demands):
+                return False
+        return True
+
+    def _enough_counters(self, bounds: list[_Bound]) -> bool:
+        search = self._search
+        demands = self._exclusive(bounds)
+        union = total = 0
+        for need, slots in demands:
+            union |= slots
+            total += need
+            if need > self._most(slots):
+                return False
+        if len(demands) > 1 and total > self._most(union):
+            return False
+        wanted: dict[str, int] = {}
+        for (need, _), options, admin in bounds:
+            if admin or len(options) > 1:
+                continue
+            for name, amount in self._least_draw[options[0].ask.number].items():
+                wanted[name] = wanted.get(name, 0) + need * amount
+        left: dict[str, int] = {}
+        for place, amount in zip(search.layout.counters, search.left, strict=True):
+            left[place.counter] = left.get(place.counter, 0) + max(amount, 0)
+        return all(amount <= left[name] for name, amount in wanted.items())
+
+    def _most(self, slots: int) -> int:
+        """At most so many of the slots can be had at once, given what is left in the counters."""
+        search = self._search
+        most = (slots & ~search.layout.consumers).bit_count()
+        for group in self._groups:
+            inside = slots & group.mask
+            if not inside:
+                continue
+            best = inside.bit_count()
+            for counter, draws in zip(group.counters, group.draws, strict=True):
+                drawing = 0
+                for _, bit in draws:
+                    drawing |= bit
+                idle = (inside & ~drawing).bit_count()
+                best = min(best, idle + most_within(draws, inside, search.left[counter]))
+            most += best
+        return most
+
+    def _enough_room(self, bounds: list[_Bound]) -> bool:
+        """Whether the capacity left on shareable devices may serve all requests together."""
+        search = self._search
+        shareable = search.layout.shareable
+        union = total = 0
+        for (need, slots), _, admin in bounds:
+            if not admin or slots & shareable:
+                union |= slots
+                total += need
+        supply = (union & ~shareable).bit_count()
+        mask = union & shareable
+        while mask and supply < total:
+            lowest = mask & -mask
+            mask ^= lowest
+            slot = lowest.bit_length() - 1
+            served = total
+            amounts = [
+                search.pattern.profiles[slot].amounts[option.ask.number]
+                for _, options, _ in bounds
+                for option in options
+                if option.slots & lowest
+            ]
+            for i, left in enumerate(search.room[slot]):
+                least = min((a[i] for a in amounts if a), default=0)
+                if least > 0:
+                    served = min(served, left // least)
+            supply += served
+        return supply >= total or any(admin for _, _, admin in bounds)
+
+
+def _union(holders: tuple[int, ...], elements: int) -> int:
+    mask = 0
+    for i, slots in enumerate(holders):
+        if elements >> i & 1:
+            mask |= slots
+    return mask
+
+
+def _union_of(options: tuple[_Option, ...]) -> int:
+    mask = 0
+    for option in options:
+        mask |= option.slots
+    return mask
+
+
+def _restricted(wanted: _Options, constraint: int, holders: int) -> _Options | None:
+    """The options when a constraint's value is given by its holders; ``None`` if a request has none left."""
+    result: _Options = []
+    for options in wanted:
+        left = tuple(
+            option._replace(slots=option.slots & holders) if constraint in option.ask.constraints else option
+            for option in options
+        )
+        left = tuple(option for option in left if option.slots.bit_count() >= option.need)
+        if not left:
+            return None
+        result.append(left)
+    return result

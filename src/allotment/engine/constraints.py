@@ -1,0 +1,77 @@
+"""Constraints over the devices of a claim: ``matchAttribute`` and ``distinctAttribute`` (KEP-4381, 5075, 5491).
+
+Every attribute value is looked at as a set of elements: one for a scalar, several for a list. Devices *match* while
+the intersection of their sets is not empty; they are *distinct* while their sets are disjoint. A version is compared
+by its text: build metadata counts. This is upstream's meaning without its two defects: the intersection widens again
+when a device is taken back, and distinct compares all devices, not the last one of each request.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from allotment.model.resource import Device, DeviceAttribute, DeviceConstraint
+
+Element = tuple[str, int | bool | str]
+#: An attribute's value. Empty: a value that is admitted alone only (a list while DRAListTypeAttributes is off).
+Elements = frozenset[Element]
+
+
+class Constraint(NamedTuple):
+    """One constraint of a claim. With both attributes set, match wins, as upstream has it."""
+
+    distinct: bool
+    attribute: str
+    """Fully qualified: ``domain/name``."""
+    requests: frozenset[str]
+    """References ``main`` or ``main/sub``; empty means every request."""
+
+    def applies(self, main: str, full: str) -> bool:
+        """Whether devices of the request ``full`` (``main`` or ``main/sub``) are bound by it."""
+        return not self.requests or main in self.requests or full in self.requests
+
+
+def constraint(spec: DeviceConstraint) -> Constraint | None:
+    """The constraint, or ``None`` for a kind that is not known."""
+    if spec.match_attribute is not None:
+        return Constraint(False, spec.match_attribute, frozenset(spec.requests))
+    if spec.distinct_attribute is not None:
+        return Constraint(True, spec.distinct_attribute, frozenset(spec.requests))
+    return None
+
+
+def find_attribute(device: Device, driver: str, attribute: str) -> DeviceAttribute | None:
+    """The attribute by its full name, or by its bare name if the domain is the device's driver."""
+    found = device.attributes.get(attribute)
+    if found is None:
+        domain, slash, name = attribute.partition("/")
+        if slash and domain == driver:
+            return device.attributes.get(name)
+    return found
+
+
+def elements(attribute: DeviceAttribute | None, lists: bool) -> Elements | None:
+    """The attribute as a set, or ``None`` if no device of that kind can satisfy any constraint.
+
+    ``lists``: whether DRAListTypeAttributes is on.
+    """
+    if attribute is None:
+        return None
+    if lists:
+        for kind, many in (
+            ("int", attribute.ints),
+            ("bool", attribute.bools),
+            ("string", attribute.strings),
+            ("version", attribute.versions),
+        ):
+            if many:
+                return frozenset((kind, value) for value in many)
+    if attribute.string is not None:
+        return frozenset({("string", attribute.string)})
+    if attribute.int_ is not None:
+        return frozenset({("int", attribute.int_)})
+    if attribute.bool_ is not None:
+        return frozenset({("bool", attribute.bool_)})
+    if attribute.version is not None:
+        return frozenset({("version", attribute.version)})
+    return None if lists else frozenset()

@@ -1,0 +1,99 @@
+"""Published devices, interned: what is the same about many devices is kept once.
+
+A fleet has thousands of devices and a handful of models. ``Traits`` hold what allocation looks at apart from
+attributes and names: taints, capacity, counters, sharing, binding conditions. Devices with equal traits share one
+object, and a node's *layout* (see `layout`) is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from allotment.engine.identity import DeviceID
+from allotment.model.resource import Device, DeviceCapacity, DeviceTaint, ResourceSlice
+
+
+class Consumption(NamedTuple):
+    """What a device takes of one counter while it is allocated, in nano."""
+
+    counter_set: str
+    counter: str
+    amount: int
+
+
+class Traits:
+    """What allocation looks at in a device apart from its attributes and its name; compared by identity."""
+
+    __slots__ = ("binding", "capacity", "counters", "number", "shareable", "taints", "limits")
+
+    def __init__(
+        self,
+        number: int,
+        taints: tuple[DeviceTaint, ...],
+        capacity: Mapping[str, DeviceCapacity],
+        counters: tuple[Consumption, ...],
+        shareable: bool,
+        binding: bool,
+    ) -> None:
+        self.number = number
+        self.taints = taints
+        """The driver's, followed by those of the rules that apply."""
+        self.capacity = capacity
+        self.counters = counters
+        self.shareable = shareable
+        """``allowMultipleAllocations``, if DRAConsumableCapacity is on."""
+        self.binding = binding
+        """Whether it has binding conditions."""
+        self.limits = {name: amount.value.nano for name, amount in sorted(capacity.items())}
+        """Capacity in nano, by name in sorted order: the order of every vector of amounts."""
+
+
+class Record:
+    """One published device, with the slice it comes from."""
+
+    __slots__ = ("device", "id", "slice", "traits")
+
+    def __init__(self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits) -> None:
+        self.id = id
+        self.device = device
+        self.slice = slice
+        self.traits = traits
+
+
+class TraitsTable:
+    """Interns traits."""
+
+    def __init__(self, capacity_known: bool) -> None:
+        self._capacity_known = capacity_known
+        self._known: dict[object, Traits] = {}
+        self._last: tuple[Device, tuple[DeviceTaint, ...], Traits] | None = None
+
+    def of(self, device: Device, rule_taints: tuple[DeviceTaint, ...]) -> Traits:
+        """The traits of a device that these rule taints are added to."""
+        taints = device.taints + rule_taints
+        key = (
+            tuple((t.key, t.value, t.effect) for t in taints),
+            frozenset(device.capacity.items()) if device.capacity else None,
+            tuple(
+                (use.counter_set, frozenset((name, counter.value.nano) for name, counter in use.counters.items()))
+                for use in device.consumes_counters
+            ),
+            device.allow_multiple_allocations is True,
+            bool(device.binding_conditions),
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Traits(
+                len(self._known),
+                taints,
+                device.capacity,
+                tuple(
+                    Consumption(use.counter_set, name, counter.value.nano)
+                    for use in device.consumes_counters
+                    for name, counter in use.counters.items()
+                ),
+                self._capacity_known and device.allow_multiple_allocations is True,
+                bool(device.binding_conditions),
+            )
+        return found

@@ -1,0 +1,178 @@
+"""Whether a device suits a request, apart from what is allocated and chosen already.
+
+The stages are upstream's: binding conditions (if their feature is off), the class's selectors, the request's, capacity,
+counters (if their feature is off), taints. A selector that fails on a device is *poison*: it ends the search of the
+pod on all nodes, but only if the search gets there. Devices that look the same to a pod's requests share one
+``Profile``; selectors are evaluated once for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from allotment.cel import CompileError, DeviceInput, EvaluationError
+from allotment.engine.capacity import consumption
+from allotment.engine.devices import Record, Traits
+from allotment.engine.requests import Ask, BoundSelector, Shape
+from allotment.engine.taints import blocking_taint
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+
+#: "no such key" gets this advice from 1.37 on.
+_KEY_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
+    "for optional fields"
+)
+
+
+class Stage(IntEnum):
+    """The first test that a device fails for a request, in upstream's order."""
+
+    BINDING = 0
+    """It has binding conditions and DRADeviceBindingConditions is off."""
+    CLASS = 1
+    """A selector of the class is false, or fails."""
+    SELECTOR = 2
+    """A selector of the request is false, or fails."""
+    CAPACITY = 3
+    """It lacks a capacity that is asked for, has too little, or its policy refuses the amount."""
+    COUNTERS = 4
+    """It draws from counters and DRAPartitionableDevices is off."""
+    TAINT = 5
+    """It has a taint that the request does not tolerate."""
+    NONE = 6
+    """It suits."""
+
+
+class Failure(NamedTuple):
+    """A selector that fails on a device."""
+
+    selector: BoundSelector
+    text: str
+    compiling: bool
+    """Whether it does not even compile."""
+
+
+class Suits(NamedTuple):
+    """How a device stands to one ask."""
+
+    stage: Stage
+    selector: BoundSelector | None
+    """The selector that is false or fails, at the stages CLASS and SELECTOR."""
+    failure: Failure | None
+    consumed: Mapping[str, Quantity] | None
+    """What an allocation takes of its capacities; ``None`` if its capacity does not suffice or is not looked at."""
+
+
+class Profile:
+    """What a pod's asks see in a device; sets of asks are bit masks over ``Ask.number``."""
+
+    __slots__ = ("amounts", "eligible", "listed", "number", "poison", "selectable", "suits")
+
+    def __init__(self, number: int, suits: tuple[Suits, ...], traits: Traits) -> None:
+        self.number = number
+        self.suits = suits
+        self.selectable = self._asks(lambda s: s.stage > Stage.SELECTOR)
+        self.listed = self._asks(lambda s: s.stage > Stage.CAPACITY)
+        """Those whose ``All`` would include it."""
+        self.eligible = self._asks(lambda s: s.stage is Stage.NONE)
+        self.poison = self._asks(lambda s: s.failure is not None)
+        self.amounts = tuple(
+            tuple(s.consumed[name].nano for name in traits.limits) if s.consumed is not None else () for s in suits
+        )
+        """Per ask, what it consumes, in the order of ``Traits.limits``."""
+
+    def _asks(self, test: Callable[[Suits], bool]) -> int:
+        return sum(1 << i for i, suits in enumerate(self.suits) if test(suits))
+
+
+class Examiner:
+    """Examines devices for one shape; knows every profile that it has met."""
+
+    def __init__(self, shape: Shape, features: Features) -> None:
+        self._shape = shape
+        self._binding = features.enabled("DRADeviceBindingConditions")
+        self._partitions = features.enabled("DRAPartitionableDevices")
+        self._taints = features.enabled("DRADeviceTaints")
+        self._capacity = features.enabled("DRAConsumableCapacity")
+        self._milli = features.enabled("DRAFractionalCapacityRange")
+        self._hints = features.kube not in ("1.34", "1.35", "1.36")
+        self._project = _projection(shape)
+        self._profiles: dict[Hashable, Profile] = {}
+
+    def profile(self, record: Record) -> Profile:
+        """What the shape's asks see in the device."""
+        key = (record.traits.number, record.id.driver, self._project(record))
+        found = self._profiles.get(key)
+        if found is None:
+            suits = tuple(self.examine(ask, record) for ask in self._shape.asks)
+            found = self._profiles[key] = Profile(len(self._profiles), suits, record.traits)
+        return found
+
+    def examine(self, ask: Ask, record: Record) -> Suits:
+        """How a device stands to one ask."""
+        traits = record.traits
+        if traits.binding and not self._binding:
+            return Suits(Stage.BINDING, None, None, None)
+        device = DeviceInput(record.id.driver, record.device)
+        for selector in ask.selectors:
+            stage = Stage.SELECTOR if selector.of_class is None else Stage.CLASS
+            if isinstance(selector.compiled, CompileError):
+                return Suits(stage, selector, Failure(selector, str(selector.compiled), True), None)
+            try:
+                if not selector.compiled.matches(device):
+                    return Suits(stage, selector, None, None)
+            except EvaluationError as error:
+                text = str(error)
+                if self._hints and "no such key:" in text:
+                    text += _KEY_HINT
+                return Suits(stage, selector, Failure(selector, text, False), None)
+        consumed: Mapping[str, Quantity] | None = None
+        if self._capacity:
+            consumed = consumption(record.device, ask.capacity, self._milli)
+            if consumed is None:
+                return Suits(Stage.CAPACITY, None, None, None)
+        if traits.counters and not self._partitions:
+            return Suits(Stage.COUNTERS, None, None, consumed)
+        if self._taints and blocking_taint(traits.taints, ask.tolerations) is not None:
+            return Suits(Stage.TAINT, None, None, consumed)
+        return Suits(Stage.NONE, None, None, consumed)
+
+
+def _projection(shape: Shape) -> Callable[[Record], Hashable]:
+    """What the shape's selectors read of a device, as a key: devices with equal keys fare alike."""
+    paths: set[tuple[str, ...]] = set()
+    for selector in {s.expression: s.compiled for ask in shape.asks for s in ask.selectors}.values():
+        if isinstance(selector, CompileError):
+            continue
+        if selector.reads is None:
+            return _whole
+        paths.update(selector.reads)
+    keys: list[tuple[bool, str, str, str]] = []
+    for path in sorted(paths):
+        match path:
+            case ("driver",) | ("allowMultipleAllocations",):
+                pass  # always part of the key
+            case ("attributes" | "capacity", domain, name):
+                keys.append((path[0] == "capacity", f"{domain}/{name}", domain, name))
+            case _:
+                return _whole
+
+    def project(record: Record) -> Hashable:
+        device, driver = record.device, record.id.driver
+        found: list[Hashable] = []
+        for is_capacity, full, domain, name in keys:
+            values: Mapping[str, Hashable] = device.capacity if is_capacity else device.attributes
+            found.append(values.get(full))
+            if domain == driver:
+                found.append(values.get(name))
+        return tuple(found)
+
+    return project
+
+
+def _whole(record: Record) -> Hashable:
+    device = record.device
+    return frozenset(device.attributes.items()), frozenset(device.capacity.items())

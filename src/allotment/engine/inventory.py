@@ -1,0 +1,403 @@
+"""The cluster's state as the engine keeps it: nodes, slices, classes, taint rules and what claims hold.
+
+Every change is an increment: it touches the nodes that it concerns and notes them in a journal, from which whoever
+keeps results per node (see `placement`) learns what to look at again. Nothing is ever rebuilt as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from allotment.engine.devices import Record, TraitsTable
+from allotment.engine.identity import DeviceID, PoolID
+from allotment.engine.layout import LayoutTable, NodeView, build_view
+from allotment.engine.pools import (
+    Gathering,
+    Pool,
+    PoolStatus,
+    UnusableSlice,
+    counts_everywhere,
+    gather_pool,
+    in_order,
+    is_relevant,
+)
+from allotment.engine.reach import NodeFacts
+from allotment.engine.taints import rule_applies
+from allotment.engine.usage import Usage
+from allotment.model.features import Features
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+
+#: A change to a pool on more nodes than this is a change to all nodes.
+_MANY = 64
+
+
+class _PoolEntry:
+    """The slices of one pool, and which nodes see any of its devices."""
+
+    __slots__ = ("counting", "nodes", "slices", "unbound")
+
+    def __init__(self) -> None:
+        self.slices: dict[str, ResourceSlice] = {}
+        self.counting: dict[str, ResourceSlice] = {}
+        """Those that count on every node, for their shared counters."""
+        self.nodes: dict[str, int] = {}
+        """Nodes that slices name, and how many do."""
+        self.unbound = 0
+        """Slices with devices that may reach nodes which the slice does not name."""
+
+    def add(self, slice_: ResourceSlice, rules: Gathering) -> None:
+        self.slices[slice_.metadata.name] = slice_
+        self._count(slice_, rules, 1)
+
+    def remove(self, slice_: ResourceSlice, rules: Gathering) -> None:
+        del self.slices[slice_.metadata.name]
+        self._count(slice_, rules, -1)
+
+    def replace(self, old: ResourceSlice, new: ResourceSlice, rules: Gathering) -> None:
+        """The new slice keeps the old one's place in the order."""
+        self._count(old, rules, -1)
+        self.slices[new.metadata.name] = new
+        self._count(new, rules, 1)
+
+    def _count(self, slice_: ResourceSlice, rules: Gathering, by: int) -> None:
+        node = slice_.spec.node_name
+        if counts_everywhere(slice_, rules):
+            if by > 0:
+                self.counting[slice_.metadata.name] = slice_
+            else:
+                del self.counting[slice_.metadata.name]
+        elif node:
+            left = self.nodes.get(node, 0) + by
+            if left:
+                self.nodes[node] = left
+            else:
+                del self.nodes[node]
+        else:
+            self.unbound += by
+
+
+class Journal:
+    """Which nodes changed, in order; readers keep their place in it."""
+
+    __slots__ = ("_dropped", "_entries", "_limit")
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []
+        self._dropped = 0
+        self._limit = 4096
+
+    @property
+    def end(self) -> int:
+        """The place after the last entry."""
+        return self._dropped + len(self._entries)
+
+    def note(self, node: int, nodes: int) -> None:
+        """A node changed; ``nodes`` is how many there are."""
+        entries = self._entries
+        entries.append(node)
+        if len(entries) > self._limit + 2 * nodes:
+            # A reader who is further behind looks at every node again, which costs him no more.
+            keep = len(entries) // 2
+            self._dropped += len(entries) - keep
+            del entries[: len(entries) - keep]
+
+    def forget(self) -> None:
+        """Everything changed."""
+        self._dropped = self.end + 1
+        self._entries.clear()
+
+    def since(self, place: int) -> list[int] | None:
+        """Nodes that changed after ``place``, or ``None`` if all must be looked at again."""
+        if place < self._dropped:
+            return None
+        return self._entries[place - self._dropped :]
+
+
+class Inventory:
+    """Nodes, slices, classes, rules and allocations. Reading and changing it must not overlap (no threads)."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self._rules_known = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
+        self._gathering = Gathering(
+            features.enabled("DRAPartitionableDevices"), features.kube in ("1.34", "1.35", "1.36")
+        )
+        capacity = features.enabled("DRAConsumableCapacity")
+        self.usage = Usage(capacity)
+        self._traits = TraitsTable(capacity)
+        self._layouts = LayoutTable()
+        self._classes: dict[str, DeviceClass] = {}
+        self._taint_rules: dict[str, DeviceTaintRule] = {}
+        self._slices: dict[str, ResourceSlice] = {}
+        self._records: dict[str, tuple[Record, ...]] = {}
+        self._pools: dict[PoolID, _PoolEntry] = {}
+        self._pools_on: dict[str, dict[PoolID, None]] = {}
+        self._pools_everywhere: dict[PoolID, None] = {}
+        self._foreign: dict[PoolID, Pool] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+        self._places: dict[str, int] = {}
+        self._order: list[str | None] = []
+        self._views: dict[str, NodeView] = {}
+        self.journal = Journal()
+
+    @classmethod
+    def of(
+        cls,
+        features: Features,
+        *,
+        nodes: Iterable[tuple[str, Mapping[str, str]]] = (),
+        slices: Iterable[ResourceSlice] = (),
+        classes: Iterable[DeviceClass] = (),
+        claims: Iterable[ResourceClaim] = (),
+        taint_rules: Iterable[DeviceTaintRule] = (),
+    ) -> Inventory:
+        """The state that these objects describe: nodes as name and labels; of the claims, the allocated ones."""
+        inventory = cls(features)
+        for name, labels in nodes:
+            inventory.put_node(name, labels)
+        for rule in taint_rules:
+            inventory.put_taint_rule(rule)
+        for device_class in classes:
+            inventory.put_class(device_class)
+        for slice_ in slices:
+            inventory.put_slice(slice_)
+        for claim in claims:
+            if claim.status.allocation is not None:
+                key = ObjectKey(claim.metadata.namespace, claim.metadata.name)
+                inventory.allocate(key, claim.status.allocation)
+        return inventory
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """DeviceClasses by name."""
+        return self._classes
+
+    @property
+    def slices(self) -> Mapping[str, ResourceSlice]:
+        """ResourceSlices by name, in the order in which they came."""
+        return self._slices
+
+    @property
+    def nodes(self) -> Mapping[str, NodeFacts]:
+        """Nodes by name, in the order in which they came."""
+        return self._nodes
+
+    @property
+    def taint_rules(self) -> Mapping[str, DeviceTaintRule]:
+        """DeviceTaintRules by name; without effect unless the gate DRADeviceTaintRules is on."""
+        return self._taint_rules
+
+    @property
+    def places(self) -> int:
+        """How many places there are for nodes: those taken, and those that removed nodes left."""
+        return len(self._order)
+
+    def node_at(self, place: int) -> str | None:
+        """The node in a place, ``None`` if it was removed. A node keeps its place."""
+        return self._order[place]
+
+    def place_of(self, node: str) -> int:
+        """The place of a node; ``KeyError`` if there is none of that name."""
+        return self._places[node]
+
+    def records(self, slice_: ResourceSlice) -> tuple[Record, ...]:
+        """The devices of one of the inventory's slices, with the taints of rules added."""
+        name = slice_.metadata.name
+        found = self._records.get(name)
+        if found is None:
+            found = self._records[name] = tuple(self._make_records(slice_))
+        return found
+
+    def view(self, node: str) -> NodeView:
+        """What a node sees; ``KeyError`` if there is none of that name."""
+        found = self._views.get(node)
+        if found is None:
+            found = self._views[node] = self._look(self._nodes[node])
+        return found
+
+    def _make_records(self, slice_: ResourceSlice) -> Iterator[Record]:
+        spec = slice_.spec
+        rules = list(self._taint_rules.values()) if self._rules_known else []
+        for device in spec.devices or ():
+            id = DeviceID(spec.driver, spec.pool.name, device.name)
+            added = tuple(rule.spec.taint for rule in rules if rule_applies(rule, id)) if rules else ()
+            yield Record(id, device, slice_, self._traits.of(device, added))
+
+    def _look(self, node: NodeFacts) -> NodeView:
+        rules = self._gathering
+        try:
+            pools: list[Pool] = []
+            for id in dict.fromkeys([*self._pools_on.get(node.name, ()), *self._pools_everywhere]):
+                entry = self._pools[id]
+                slices = [s for s in entry.slices.values() if is_relevant(s, node, rules)]
+                if all(counts_everywhere(s, rules) for s in slices):
+                    continue
+                slices.sort(key=lambda s: not s.spec.node_name or counts_everywhere(s, rules))
+                pool = gather_pool(id, slices, entry.slices.values(), rules)
+                if pool is not None:
+                    pools.append(pool)
+            seen = {pool.id for pool in pools}
+            pools.extend(pool for id, pool in self._foreign.items() if id not in seen)
+            return build_view(node, in_order(pools), self.records, self._layouts)
+        except UnusableSlice as error:
+            layout = self._layouts.of((), (), (), 0)
+            return NodeView(node, (), (), layout, failure=f"gather pool information: {error}")
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    def put_node(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add a node, or change its labels."""
+        self._nodes[name] = NodeFacts(name, labels)
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = len(self._order)
+            self._order.append(name)
+        self._views.pop(name, None)
+        self.journal.note(place, len(self._order))
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node; its slices stay until they are removed themselves."""
+        if self._nodes.pop(name, None) is None:
+            return
+        place = self._places.pop(name)
+        self._order[place] = None
+        self._views.pop(name, None)
+        self.journal.note(place, len(self._order))
+
+    # --- slices --------------------------------------------------------------------------------------------------
+
+    def put_slice(self, slice_: ResourceSlice) -> None:
+        """Add a slice, or replace the one of the same name."""
+        name = slice_.metadata.name
+        id = PoolID(slice_.spec.driver, slice_.spec.pool.name)
+        old = self._slices.get(name)
+        if old is not None and (old.spec.driver, old.spec.pool.name) != id:
+            self.remove_slice(name)
+            old = None
+        entry = self._pools.setdefault(id, _PoolEntry())
+        seen_before = self._seen_by(entry, old)
+        self._slices[name] = slice_
+        self._records.pop(name, None)
+        if old is None:
+            entry.add(slice_, self._gathering)
+        else:
+            entry.replace(old, slice_, self._gathering)
+        self._pool_changed(id, entry, seen_before)
+
+    def remove_slice(self, name: str) -> None:
+        """Remove a slice, if there is one of that name."""
+        old = self._slices.pop(name, None)
+        if old is None:
+            return
+        self._records.pop(name, None)
+        id = PoolID(old.spec.driver, old.spec.pool.name)
+        entry = self._pools[id]
+        seen_before = self._seen_by(entry, old)
+        entry.remove(old, self._gathering)
+        self._pool_changed(id, entry, seen_before)
+        if not entry.slices:
+            del self._pools[id]
+
+    def _seen_by(self, entry: _PoolEntry, slice_: ResourceSlice | None) -> tuple[str | None, bool]:
+        """The node that may lose sight of the pool with this slice, and whether others see it."""
+        return (slice_.spec.node_name if slice_ is not None else None), entry.unbound > 0
+
+    def _pool_changed(self, id: PoolID, entry: _PoolEntry, seen_before: tuple[str | None, bool]) -> None:
+        """Bring the indexes up to date after a slice of the pool came or went."""
+        left, unbound_before = seen_before
+        if left and left not in entry.nodes:
+            self._pools_on.get(left, {}).pop(id, None)
+            self._node_changed(left)
+        if entry.unbound:
+            self._pools_everywhere[id] = None
+        else:
+            self._pools_everywhere.pop(id, None)
+        foreign_changed = self._foreign_changed(id, entry)
+        if foreign_changed or unbound_before or entry.unbound or len(entry.nodes) > _MANY:
+            for node in entry.nodes:
+                self._pools_on.setdefault(node, {})[id] = None
+            self._views.clear()
+            self.journal.forget()
+            return
+        for node in entry.nodes:
+            self._pools_on.setdefault(node, {})[id] = None
+            self._node_changed(node)
+
+    def _foreign_changed(self, id: PoolID, entry: _PoolEntry) -> bool:
+        """Keep what nodes see of the pool that see none of its devices; whether that changed.
+
+        Until 1.36 slices with shared counters count on every node, so that a pool in trouble elsewhere is in the way of
+        ``allocationMode: All`` on nodes that have nothing to do with it.
+        """
+        found: Pool | None = None
+        if self._gathering.partitions and entry.counting:
+            found = gather_pool(id, list(entry.counting.values()), entry.slices.values(), self._gathering)
+            if found is not None and found.status is PoolStatus.USABLE:
+                found = None
+        before = self._foreign.pop(id, None)
+        if found is not None:
+            self._foreign[id] = found
+        return (found and found.status) != (before and before.status)
+
+    # --- classes and rules ---------------------------------------------------------------------------------------
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        """Add a class, or replace the one of the same name."""
+        self._classes[device_class.metadata.name] = device_class
+
+    def remove_class(self, name: str) -> None:
+        """Remove a class, if there is one of that name."""
+        self._classes.pop(name, None)
+
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        """Add a DeviceTaintRule, or replace the one of the same name."""
+        self._taint_rules[rule.metadata.name] = rule
+        self._rules_changed()
+
+    def remove_taint_rule(self, name: str) -> None:
+        """Remove a rule, if there is one of that name."""
+        if self._taint_rules.pop(name, None) is not None:
+            self._rules_changed()
+
+    def _rules_changed(self) -> None:
+        if self._rules_known:
+            self._records.clear()
+            self._views.clear()
+            self.journal.forget()
+
+    # --- allocations ---------------------------------------------------------------------------------------------
+
+    def allocate(self, claim: ObjectKey, allocation: AllocationResult) -> None:
+        """Book a claim's allocation; ``ValueError`` if it has one already."""
+        self._devices_changed(self.usage.add(claim, allocation))
+
+    def free(self, claim: ObjectKey) -> None:
+        """Give back what a claim holds, if anything."""
+        self._devices_changed(self.usage.remove(claim))
+
+    def _devices_changed(self, devices: list[DeviceID]) -> None:
+        for id in {PoolID(device.driver, device.pool) for device in devices}:
+            entry = self._pools.get(id)
+            if entry is None:
+                continue
+            if entry.unbound or len(entry.nodes) > _MANY:
+                for view in self._views.values():
+                    view.forget_state()
+                self.journal.forget()
+                return
+            for node in entry.nodes:
+                found = self._views.get(node)
+                if found is not None:
+                    found.forget_state()
+                place = self._places.get(node)
+                if place is not None:
+                    self.journal.note(place, len(self._order))
+
+    def _node_changed(self, node: str) -> None:
+        self._views.pop(node, None)
+        place = self._places.get(node)
+        if place is not None:
+            self.journal.note(place, len(self._order))

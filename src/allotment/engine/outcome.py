@@ -1,0 +1,66 @@
+"""What an allocation attempt answers: a value for each of the three cases, never ``None``.
+
+Kubernetes tells the three apart, too: results, no results (the node does not fit), and an error. An error is either
+bound to the node or *fatal*: then the scheduling attempt of the pod ends on all nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from allotment.engine.identity import DeviceID
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import AllocationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """The claims fit: one result per claim, in the order of the claims."""
+
+    results: tuple[AllocationResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """The claims do not fit on this node."""
+
+
+class Cause(Enum):
+    """Why an attempt was aborted; stable codes."""
+
+    FEATURE_OFF = "feature-off"
+    """A request uses a field whose feature gate is off."""
+    BAD_REQUEST = "bad-request"
+    """A request or constraint that no API server would have accepted."""
+    CLASS_MISSING = "class-missing"
+    POOL_INCOMPLETE = "pool-incomplete"
+    """``allocationMode: All`` while a pool is being updated."""
+    POOL_INVALID = "pool-invalid"
+    """``allocationMode: All`` with an invalid pool, or nothing fits and a pool is invalid (not fatal)."""
+    TOO_MANY_DEVICES = "too-many-devices"
+    """A claim asks for more than 32 devices."""
+    SELECTOR = "selector"
+    """A CEL selector does not compile, or fails on a device."""
+    CONSTRAINT_WITH_ALL = "constraint-with-all"
+    """``allocationMode: All`` found a device that a constraint of the claim does not admit."""
+    NODE_SELECTION = "node-selection"
+    """A node selector of a slice or device cannot be used."""
+    WORK_LIMIT = "work-limit"
+    """The search took more steps than it is allowed (ours; upstream stops by the clock)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """An error. ``text`` is Kubernetes' own; ``fatal`` means that no other node will be tried."""
+
+    text: str
+    fatal: bool
+    cause: Cause
+    claim: ObjectKey | None = None
+    request: str | None = None
+    device: DeviceID | None = None
+    """The device on which a selector failed or that a constraint refused."""
+
+
+Outcome = Allocated | Unfit | Aborted

@@ -1,0 +1,125 @@
+"""A node as a pod's requests see it: which slots suit which ask, and which of them share constraint values.
+
+Everything that no request looks at is gone (names, serial numbers), and attribute values that constraints compare are
+numbered in the order in which they appear. So two nodes with the same hardware in the same arrangement give the very
+same ``Pattern``, and what the search finds for one, holds for the other.
+"""
+
+from __future__ import annotations
+
+from allotment.engine.constraints import Element, elements, find_attribute
+from allotment.engine.eligibility import Examiner, Profile
+from allotment.engine.layout import Layout, NodeView
+from allotment.engine.requests import Shape
+from allotment.model.features import Features
+
+
+class Pattern:
+    """Masks over slots, per ask and per constraint; compared by identity."""
+
+    __slots__ = (
+        "candidates",
+        "eligible",
+        "holders",
+        "layout",
+        "listed",
+        "number",
+        "poison",
+        "present",
+        "profiles",
+        "relevant",
+        "selectable",
+        "values",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        shape: Shape,
+        layout: Layout,
+        profiles: tuple[Profile, ...],
+        values: tuple[tuple[int | None, ...], ...],
+    ) -> None:
+        self.number = number
+        self.layout = layout
+        self.profiles = profiles
+        """Per slot."""
+        self.values = tuple(tuple(v or 0 for v in row) for row in values)
+        """Per constraint and slot: the elements of the value as a bit mask; 0 if the device lacks the attribute, or
+        has a value that is admitted alone only."""
+        self.present = tuple(_mask(v is not None for v in row) for row in values)
+        """Per constraint: slots whose device has the attribute."""
+        self.holders = tuple(_holders(row) for row in self.values)
+        """Per constraint and element: slots whose value contains it."""
+        asks = range(len(shape.asks))
+        self.selectable = tuple(_mask(p.selectable >> a & 1 for p in profiles) & layout.reach for a in asks)
+        self.listed = tuple(_mask(p.listed >> a & 1 for p in profiles) & layout.reach for a in asks)
+        self.poison = tuple(_mask(p.poison >> a & 1 for p in profiles) for a in asks)
+        self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & layout.reach for a in asks)
+        candidates = []
+        for ask in shape.asks:
+            suits = self.eligible[ask.number]
+            for constraint in ask.constraints:
+                suits &= self.present[constraint]
+            candidates.append(suits)
+        self.candidates = tuple(candidates)
+        """Per ask: eligible slots that have the attributes that its constraints compare."""
+        self.relevant = 0
+        """Slots whose being in use can make a difference."""
+        for masks in (self.selectable, self.poison):
+            for mask in masks:
+                self.relevant |= mask
+
+
+def _mask(bits: object) -> int:
+    mask = 0
+    for slot, bit in enumerate(bits):  # type: ignore[call-overload]
+        if bit:
+            mask |= 1 << slot
+    return mask
+
+
+def _holders(row: tuple[int, ...]) -> tuple[int, ...]:
+    holders = [0] * max((v.bit_length() for v in row), default=0)
+    for slot, value in enumerate(row):
+        while value:
+            lowest = value & -value
+            holders[lowest.bit_length() - 1] |= 1 << slot
+            value ^= lowest
+    return tuple(holders)
+
+
+class PatternTable:
+    """Interns the patterns of one shape."""
+
+    def __init__(self, shape: Shape, features: Features) -> None:
+        self._shape = shape
+        self.examiner = Examiner(shape, features)
+        self._lists = features.enabled("DRAListTypeAttributes")
+        self._known: dict[object, Pattern] = {}
+
+    def of(self, view: NodeView) -> Pattern:
+        """The node's pattern."""
+        profile = self.examiner.profile
+        profiles = tuple([profile(record) for record in view.records])
+        values = tuple(self._values(view, constraint.attribute) for constraint in self._shape.constraints)
+        key = (view.layout.number, tuple([p.number for p in profiles]), values)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Pattern(len(self._known), self._shape, view.layout, profiles, values)
+        return found
+
+    def _values(self, view: NodeView, attribute: str) -> tuple[int | None, ...]:
+        bits: dict[Element, int] = {}
+        row: list[int | None] = []
+        for record in view.records:
+            found = elements(find_attribute(record.device, record.id.driver, attribute), self._lists)
+            if found is None:
+                row.append(None)
+                continue
+            mask = 0
+            # Sorted, so that equal arrangements are numbered alike.
+            for element in sorted(found) if len(found) > 1 else found:
+                mask |= bits.setdefault(element, 1 << len(bits))
+            row.append(mask)
+        return tuple(row)

@@ -1,0 +1,93 @@
+"""Where a shape fits: what is known of every node, kept as bit masks and mended by increments.
+
+A node is *open* for a shape unless it is known not to fit; a change to a node opens it again. Finding the next node
+that fits means to look at the open ones in turn, and to close those that do not fit. So a shape that fits nowhere is
+refused without looking at any node, until something changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allotment.engine.inventory import Inventory
+from allotment.engine.layout import NodeView
+from allotment.engine.verdict import NoFit, Verdict
+from allotment.model.resource import AllocationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The claims fit on this node. The next search may start at ``place + 1``."""
+
+    node: str
+    place: int
+    results: tuple[AllocationResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """The claims fit on none of the nodes; ``nodes`` is how many there are."""
+
+    nodes: int
+
+
+class Nodes:
+    """What is known of the nodes for one shape; one bit per place."""
+
+    __slots__ = ("_inventory", "_journal_place", "_open", "_verdict_of", "_verdicts")
+
+    def __init__(self, inventory: Inventory, verdict_of: Callable[[NodeView], Verdict]) -> None:
+        self._inventory = inventory
+        self._verdict_of = verdict_of
+        self._open = 0
+        self._verdicts: list[Verdict | None] = []
+        self._journal_place = -1
+
+    def first(self, start: int, among: int) -> tuple[int, Verdict] | None:
+        """The first place, from ``start`` on and around, whose node does not refuse the shape, and its verdict: a
+        solution, or an error, which ends the search. ``None`` if all refuse."""
+        self._catch_up()
+        places = len(self._verdicts)
+        if not places:
+            return None
+        start %= places
+        ahead = self._open & among
+        behind = ahead & ((1 << start) - 1)
+        ahead ^= behind
+        for mask in (ahead >> start << start, behind):
+            while mask:
+                lowest = mask & -mask
+                place = lowest.bit_length() - 1
+                verdict = self._verdicts[place]
+                if verdict is None:
+                    verdict = self._look(place)
+                if not isinstance(verdict, NoFit):
+                    return place, verdict
+                self._open ^= lowest
+                mask ^= lowest
+        return None
+
+    def _look(self, place: int) -> Verdict:
+        node = self._inventory.node_at(place)
+        verdict = NoFit(False) if node is None else self._verdict_of(self._inventory.view(node))
+        self._verdicts[place] = verdict
+        return verdict
+
+    def _catch_up(self) -> None:
+        """Open the nodes that have changed since the last time."""
+        journal = self._inventory.journal
+        if journal.end == self._journal_place:
+            return
+        changed = journal.since(self._journal_place)
+        self._journal_place = journal.end
+        places = self._inventory.places
+        if changed is None:
+            self._open = (1 << places) - 1
+            self._verdicts = [None] * places
+            return
+        if len(self._verdicts) < places:
+            self._verdicts.extend([None] * (places - len(self._verdicts)))
+        for place in set(changed) if len(changed) > 1 else changed:
+            self._open |= 1 << place
+            self._verdicts[place] = None

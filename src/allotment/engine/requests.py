@@ -1,0 +1,233 @@
+"""The claims of a pod, compiled: every request with its class, selectors and constraints, ready to be matched.
+
+Checks that need no node are made here, but not reported here: upstream prepares claim by claim and request by request
+*on a node*, and what it reports is the first problem in that order. So a problem is kept as a ``Fault`` in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from allotment.cel import CompileError, Selector, compile_selector
+from allotment.engine.constraints import Constraint, constraint
+from allotment.engine.outcome import Cause
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+
+#: AllocationResultsMaxSize: devices in the result of one claim.
+DEVICES_PER_CLAIM = 32
+
+
+class Fault(NamedTuple):
+    """A fatal problem. ``text`` follows ``claim <key>``, unless it names a class."""
+
+    cause: Cause
+    text: str
+    request: str | None = None
+    of_class: bool = False
+
+    def worded(self, claim: object) -> str:
+        """The error's text for the claim of this name."""
+        return self.text if self.of_class else f"claim {claim}{self.text}"
+
+
+class BoundSelector(NamedTuple):
+    """A selector of a class or request. ``compiled`` is an error if it does not compile, reported on first use."""
+
+    expression: str
+    of_class: str | None
+    """The class's name, or ``None`` for a request's own selector."""
+    position: int
+    compiled: Selector | CompileError
+
+
+class Ask(NamedTuple):
+    """A request, or one alternative of a ``firstAvailable`` list: so many devices that satisfy this."""
+
+    number: int
+    """Position among all asks of the pod."""
+    claim: int
+    name: str
+    """As results have it: ``main`` or ``main/sub``."""
+    own_name: str
+    """As upstream's error texts have it: without the main request's name."""
+    main: str
+    class_: DeviceClass | None
+    selectors: tuple[BoundSelector, ...]
+    all: bool
+    """``allocationMode: All``"""
+    count: int
+    """Devices wanted; unknown (0) for ``All``."""
+    admin: bool
+    tolerations: tuple[DeviceToleration, ...]
+    capacity: Mapping[str, Quantity] | None
+    constraints: tuple[int, ...]
+    """Numbers of the pod's constraints that bind its devices."""
+    fault: Fault | None
+
+
+class Request(NamedTuple):
+    """A request: one of its asks must be met, the first that can."""
+
+    name: str
+    asks: tuple[Ask, ...]
+    alternatives: bool
+    """Whether it is a ``firstAvailable`` list."""
+    fault: Fault | None
+
+
+class Claim(NamedTuple):
+    """The requests of one claim, and the fault that its constraints have, if any."""
+
+    requests: tuple[Request, ...]
+    fault: Fault | None
+
+
+class Shape(NamedTuple):
+    """Everything that a pod's claims ask for, apart from their names."""
+
+    claims: tuple[Claim, ...]
+    asks: tuple[Ask, ...]
+    constraints: tuple[Constraint, ...]
+    """Of all claims, one after the other; ``Ask.constraints`` points here."""
+
+
+_Exact = ExactDeviceRequest | DeviceSubRequest
+
+
+class Compiler:
+    """Compiles claims against the classes; keeps the selectors that it has compiled."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._selectors: dict[str, Selector | CompileError] = {}
+
+    def selector(self, expression: str) -> Selector | CompileError:
+        """The compiled expression, or why it does not compile."""
+        found = self._selectors.get(expression)
+        if found is None:
+            if len(self._selectors) >= 4096:
+                self._selectors.clear()
+            try:
+                found = compile_selector(expression, self._features, env="stored")
+            except CompileError as error:
+                found = error
+            self._selectors[expression] = found
+        return found
+
+    def shape(self, claims: tuple[ResourceClaim, ...], classes: Mapping[str, DeviceClass]) -> Shape:
+        """What the claims ask for, with the classes as they are now."""
+        asks: list[Ask] = []
+        constraints: list[Constraint] = []
+        compiled: list[Claim] = []
+        for number, claim in enumerate(claims):
+            bound, fault = self._constraints(claim)
+            requests = tuple(
+                self._request(number, request, classes, asks, bound, len(constraints))
+                for request in claim.spec.devices.requests
+            )
+            constraints.extend(bound)
+            compiled.append(Claim(requests, fault))
+        return Shape(tuple(compiled), tuple(asks), tuple(constraints))
+
+    def _constraints(self, claim: ResourceClaim) -> tuple[list[Constraint], Fault | None]:
+        bound: list[Constraint] = []
+        for number, spec in enumerate(claim.spec.devices.constraints):
+            found = constraint(spec)
+            if found is None:
+                why = f", constraint #{number}: empty constraint (unsupported constraint type?)"
+                return bound, Fault(Cause.BAD_REQUEST, why)
+            bound.append(found)
+        return bound, None
+
+    def _request(
+        self,
+        claim: int,
+        request: DeviceRequest,
+        classes: Mapping[str, DeviceClass],
+        asks: list[Ask],
+        constraints: list[Constraint],
+        offset: int,
+    ) -> Request:
+        alternatives = bool(request.first_available)
+        specs: tuple[_Exact, ...] = request.first_available or (request.exactly or ExactDeviceRequest(),)
+        fault = self._request_fault(request)
+        made = []
+        for spec in specs:
+            own = spec.name if isinstance(spec, DeviceSubRequest) else request.name
+            name = f"{request.name}/{own}" if alternatives else own
+            class_ = classes.get(spec.device_class_name)
+            ask = Ask(
+                number=len(asks),
+                claim=claim,
+                name=name,
+                own_name=own,
+                main=request.name,
+                class_=class_,
+                selectors=self._bind(class_, spec.selectors),
+                all=spec.allocation_mode == "All",
+                count=spec.count if spec.allocation_mode != "All" else 0,
+                admin=isinstance(spec, ExactDeviceRequest) and spec.admin_access is True,
+                tolerations=spec.tolerations,
+                capacity=spec.capacity.requests if spec.capacity is not None else None,
+                constraints=tuple(offset + i for i, c in enumerate(constraints) if c.applies(request.name, name)),
+                fault=self._ask_fault(spec, own, class_),
+            )
+            asks.append(ask)
+            made.append(ask)
+        return Request(request.name, tuple(made), alternatives, fault)
+
+    def _bind(self, class_: DeviceClass | None, own: tuple[DeviceSelector, ...]) -> tuple[BoundSelector, ...]:
+        if class_ is None:
+            return ()
+        return tuple(
+            BoundSelector(s.cel.expression, of_class, i, self.selector(s.cel.expression))
+            for of_class, selectors in ((class_.metadata.name, class_.spec.selectors), (None, own))
+            for i, s in enumerate(selectors)
+            if s.cel is not None
+        )
+
+    def _request_fault(self, request: DeviceRequest) -> Fault | None:
+        """Fields whose feature is off (KEP-4816, KEP-5075)."""
+        if request.first_available and not self._features.enabled("DRAPrioritizedList"):
+            why = f", request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+            return Fault(Cause.FEATURE_OFF, why, request.name)
+        if not self._features.enabled("DRAConsumableCapacity"):
+            why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            if request.exactly is not None and request.exactly.capacity is not None:
+                return Fault(Cause.FEATURE_OFF, f", request {request.name}: {why}", request.name)
+            for sub in request.first_available:
+                if sub.capacity is not None:
+                    return Fault(Cause.FEATURE_OFF, f", subrequest {sub.name}: {why}", request.name)
+        return None
+
+    def _ask_fault(self, spec: _Exact, own: str, class_: DeviceClass | None) -> Fault | None:
+        def fault(cause: Cause, text: str) -> Fault:
+            return Fault(cause, f", request {own}{text}", own)
+
+        for i, selector in enumerate(spec.selectors):
+            if selector.cel is None:
+                why = f", selector #{i}: CEL expression empty (unsupported selector type?)"
+                return fault(Cause.BAD_REQUEST, why)
+        admin = isinstance(spec, ExactDeviceRequest) and spec.admin_access is not None
+        if admin and not self._features.enabled("DRAAdminAccess"):
+            return fault(Cause.FEATURE_OFF, ": admin access is requested, but the feature is disabled")
+        name = spec.device_class_name
+        if not name:
+            return fault(Cause.BAD_REQUEST, ": missing device class name (unsupported request type?)")
+        if class_ is None:
+            why = f': could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}" not found'
+            return fault(Cause.CLASS_MISSING, why)
+        if spec.allocation_mode not in ("ExactCount", "All"):
+            return fault(Cause.BAD_REQUEST, f": unsupported count mode {spec.allocation_mode}")
+        return None

@@ -1,0 +1,210 @@
+"""From slots to ``AllocationResult``: device results, driver configuration, node selector; and the wording of errors.
+
+Configuration (KEP-4381): first the classes' entries, each class once with the requests that use it, then the claim's
+own entries that concern a request that was met. Drivers apply them in that order, so a claim overrides its class. Until
+1.36 a claim's entry is repeated for every request that it names; from 1.37 it comes once, and an entry that concerns
+all requests names none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from allotment.engine.eligibility import Examiner
+from allotment.engine.layout import NodeView
+from allotment.engine.outcome import Aborted, Cause
+from allotment.engine.requests import DEVICES_PER_CLAIM, Ask, Shape
+from allotment.engine.verdict import Pick, Solution, Stop
+from allotment.model.features import Features
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequestAllocationResult,
+)
+from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+ShareID = Callable[[], str]
+
+
+class UnsupportedNodeSelector(ValueError):
+    """Raised when a chosen device's node selector has more than one term, which validation excludes."""
+
+
+class Assembler:
+    """Makes the results of one shape. The claims are those that the shape was compiled from."""
+
+    def __init__(self, shape: Shape, claims: Sequence[DeviceClaim], examiner: Examiner, features: Features) -> None:
+        self._shape = shape
+        self._examiner = examiner
+        self._claims = tuple(claims)
+        self._binding = features.enabled("DRADeviceBindingConditions")
+        self._repeats = features.kube in ("1.34", "1.35", "1.36")
+        self._configs: dict[tuple[int, tuple[int, ...]], tuple[DeviceAllocationConfiguration, ...]] = {}
+
+    def results(
+        self, view: NodeView, solution: Solution, claims: Sequence[ObjectKey], share_id: ShareID
+    ) -> tuple[AllocationResult, ...] | Aborted:
+        """One result per claim. A shareable device gets a new share ID for every pick."""
+        made: list[AllocationResult] = []
+        for claim, picks in enumerate(solution.picks):
+            try:
+                selector = node_selector(view, picks)
+            except UnsupportedNodeSelector as error:
+                key = claims[claim]
+                text = f"create NodeSelector for claim {key.name}: {error}"
+                return Aborted(text, fatal=True, cause=Cause.NODE_SELECTION, claim=key)
+            devices = DeviceAllocationResult(
+                results=tuple([self._result(view, pick, share_id) for pick in picks]),
+                config=self._config(claim, solution.chosen[claim]),
+            )
+            made.append(AllocationResult(devices=devices, node_selector=selector))
+        return tuple(made)
+
+    def _result(self, view: NodeView, pick: Pick, share_id: ShareID) -> DeviceRequestAllocationResult:
+        ask = self._shape.asks[pick.ask]
+        record = view.records[pick.slot]
+        driver, pool, device = record.id
+        traits = record.traits
+        if not (ask.admin or traits.binding or traits.shareable):
+            return DeviceRequestAllocationResult(
+                request=ask.name, driver=driver, pool=pool, device=device, tolerations=ask.tolerations
+            )
+        # Only a device that allows multiple allocations books what each of them takes (KEP-5075).
+        consumed = self._examiner.profile(record).suits[ask.number].consumed if traits.shareable else None
+        return DeviceRequestAllocationResult(
+            request=ask.name,
+            driver=driver,
+            pool=pool,
+            device=device,
+            admin_access=True if ask.admin else None,
+            tolerations=ask.tolerations,
+            binding_conditions=record.device.binding_conditions if self._binding else (),
+            binding_failure_conditions=record.device.binding_failure_conditions if self._binding else (),
+            share_id=share_id() if traits.shareable else None,
+            consumed_capacity=consumed or {},
+        )
+
+    # --- configuration -----------------------------------------------------------------------------------------------
+
+    def _config(self, claim: int, chosen: tuple[int, ...]) -> tuple[DeviceAllocationConfiguration, ...]:
+        found = self._configs.get((claim, chosen))
+        if found is None:
+            asks = [self._shape.asks[number] for number in chosen]
+            entries = [*self._of_classes(asks), *self._of_claim(self._claims[claim], asks)]
+            if not self._repeats:
+                entries = [_for_all(entry, asks) for entry in entries]
+            found = self._configs[claim, chosen] = tuple(entries)
+        return found
+
+    def _of_classes(self, asks: list[Ask]) -> list[DeviceAllocationConfiguration]:
+        users: dict[str, list[Ask]] = {}
+        for ask in asks:
+            if ask.class_ is not None:
+                users.setdefault(ask.class_.metadata.name, []).append(ask)
+        return [
+            DeviceAllocationConfiguration(
+                source="FromClass", requests=tuple(ask.name for ask in of_class), opaque=config.opaque
+            )
+            for of_class in users.values()
+            if of_class[0].class_ is not None
+            for config in of_class[0].class_.spec.config
+        ]
+
+    def _of_claim(self, claim: DeviceClaim, asks: list[Ask]) -> list[DeviceAllocationConfiguration]:
+        entries = []
+        for config in claim.config:
+            concerned = sum(_concerns(config.requests, ask) for ask in asks)
+            times = concerned if self._repeats else min(concerned, 1)
+            entry = DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)
+            entries.extend([entry] * (times if config.requests else 1))
+        return entries
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def aborted(self, view: NodeView, stop: Stop, claims: Sequence[ObjectKey]) -> Aborted:
+        """The error in upstream's words."""
+        claim = claims[stop.claim]
+        ask = self._shape.asks[stop.ask] if stop.ask is not None else None
+        record = view.records[stop.slot] if stop.slot is not None else None
+        return Aborted(
+            self._worded(view, stop, claim, ask),
+            fatal=True,
+            cause=stop.cause,
+            claim=claim,
+            request=ask.name if ask is not None else None,
+            device=record.id if record is not None else None,
+        )
+
+    def _worded(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Ask | None) -> str:
+        if stop.fault is not None:
+            return stop.fault.worded(claim)
+        if stop.cause is Cause.TOO_MANY_DEVICES:
+            wanted = f"number of requested devices {stop.count}"
+            return f"claim {claim}: {wanted} exceeds the claim limit of {DEVICES_PER_CLAIM}"
+        assert ask is not None
+        where = f"claim {claim}, request {ask.own_name}"
+        if stop.pool is not None:
+            state = "currently being updated" if stop.cause is Cause.POOL_INCOMPLETE else "currently invalid"
+            return f"{where}: asks for all devices, but resource pool {view.pools[stop.pool].id} is {state}"
+        if stop.cause is Cause.WORK_LIMIT:
+            return f"{where}: gave up, this combination of requests takes too many steps to search"
+        assert stop.slot is not None
+        record = view.records[stop.slot]
+        if stop.cause is Cause.CONSTRAINT_WITH_ALL:
+            return f"{where}: cannot add device {record.id} because a claim constraint would not be satisfied"
+        failure = self._examiner.profile(record).suits[ask.number].failure
+        assert failure is not None
+        owner = f"class {failure.selector.of_class}" if failure.selector.of_class else f"claim {claim}"
+        if failure.compiling:
+            return f"{owner}: selector #{failure.selector.position}: CEL compile error: {failure.text}"
+        on_device = "" if self._repeats else f" on device {record.id}"
+        return f"{owner}: selector #{failure.selector.position}{on_device}: CEL runtime error: {failure.text}"
+
+
+def _concerns(requests: tuple[str, ...], ask: Ask) -> bool:
+    return ask.main in requests or ask.name in requests
+
+
+def _for_all(entry: DeviceAllocationConfiguration, asks: list[Ask]) -> DeviceAllocationConfiguration:
+    """From 1.37: an entry that concerns every request names none."""
+    if entry.requests and all(_concerns(entry.requests, ask) for ask in asks):
+        return DeviceAllocationConfiguration(source=entry.source, opaque=entry.opaque)
+    return entry
+
+
+# --- node selector ---------------------------------------------------------------------------------------------------
+
+
+def node_selector(view: NodeView, picks: tuple[Pick, ...]) -> NodeSelector | None:
+    """The nodes that can use these devices: one node if any device is local to it or binds to it, else those that all
+    of their selectors admit; ``None`` means all."""
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for pick in picks:
+        record = view.records[pick.slot]
+        of = record.device if record.slice.spec.per_device_node_selection else record.slice.spec
+        if of.node_name is not None or record.device.binds_to_node:
+            return view.only_here
+        if of.node_selector is not None:
+            terms = of.node_selector.node_selector_terms
+            if len(terms) > 1:
+                raise UnsupportedNodeSelector(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+            for term in terms:
+                _add_new(fields, term.match_fields)
+                _add_new(expressions, term.match_expressions)
+    if not fields and not expressions:
+        return None
+    return NodeSelector(
+        node_selector_terms=(NodeSelectorTerm(match_expressions=tuple(expressions), match_fields=tuple(fields)),)
+    )
+
+
+def _add_new(to: list[NodeSelectorRequirement], requirements: tuple[NodeSelectorRequirement, ...]) -> None:
+    for new in requirements:
+        if not any(
+            new.key == old.key and new.operator == old.operator and set(new.values) == set(old.values) for old in to
+        ):
+            to.append(new)

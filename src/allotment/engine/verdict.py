@@ -1,0 +1,46 @@
+"""What the search finds for a pattern in a state: slots instead of devices, so that it holds for every such node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from allotment.engine.outcome import Cause
+from allotment.engine.requests import Fault
+
+
+class Pick(NamedTuple):
+    """One device for one ask."""
+
+    ask: int
+    slot: int
+
+
+class Solution(NamedTuple):
+    """The claims fit."""
+
+    picks: tuple[tuple[Pick, ...], ...]
+    """Per claim, in the order of its requests, and in the order of choice within a request."""
+    chosen: tuple[tuple[int, ...], ...]
+    """Per claim and request: the ask that was met."""
+
+
+class NoFit(NamedTuple):
+    """The claims do not fit."""
+
+    invalid_pool: bool
+    """Whether an invalid pool was met: then the answer is an error, though not a fatal one."""
+
+
+class Stop(NamedTuple):
+    """A fatal error; see `results` for its text."""
+
+    cause: Cause
+    claim: int
+    ask: int | None = None
+    slot: int | None = None
+    pool: int | None = None
+    count: int = 0
+    fault: Fault | None = None
+
+
+Verdict = Solution | NoFit | Stop
