@@ -14,14 +14,13 @@ from typing import Any, Final, NamedTuple
 from allotment.model import core, resource, workloads
 from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_of, shape_of, versions_of
 from allotment.model.loading.documents import Document
+from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.problems import Position, Problem
 from allotment.model.quoting import quote
 from allotment.model.strict import Checked, Misfit, check, server_text
 from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
-
-Path = tuple[str | int, ...]
 
 # The kinds that become values, by group and kind.
 VALUE_TYPES: Final[dict[tuple[str, str], type[Value]]] = {
@@ -107,8 +106,11 @@ class Manifest:
         """``kind`` as written."""
         return self.document.kind
 
-    def position(self, path: Path = ()) -> Position:
-        """Where the value at a field path of the v1 shape was written, or its nearest ancestor."""
+    def position(self, path: Path | str = ()) -> Position:
+        """Where the value at a field path of the v1 shape was written, or its nearest ancestor.
+
+        ``path`` is steps, or text as validation spells it: ``spec.devices.requests[0].exactly.count``.
+        """
         return self.document.position(path)
 
 

@@ -70,7 +70,8 @@ def pods_of(
     """The pods that run at the same time for a workload; a pod stands for itself, other kinds for none.
 
     ``nodes`` are the names of the nodes that a DaemonSet serves. ``uid`` gives pods that nobody has created yet an
-    identity; without it their uid is empty. No more than ``limit`` pods are made, whatever a file says. Between a Deployment and its pods no ReplicaSet shows in the names.
+    identity; without it their uid is empty. No more than ``limit`` pods are made, whatever a file says. Between a
+    Deployment and its pods no ReplicaSet shows in the names.
     """
     make = _MAKERS.get(type(workload))
     if make is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from allotment.model.loading.marks import Mark, Path
+from allotment.model.loading.marks import Mark, Path, split_path
 from allotment.model.problems import Position
 
 
@@ -73,13 +73,15 @@ class Document:
         metadata = self.tree.get("metadata")
         return _text(metadata.get("name")) if isinstance(metadata, dict) else ""
 
-    def position(self, path: Path = (), *, at: Literal["value", "key"] = "value") -> Position:
+    def position(self, path: Path | str = (), *, at: Literal["value", "key"] = "value") -> Position:
         """Where the value at ``path`` stands, or its nearest ancestor that was written.
 
-        ``path`` is in the v1 shape whatever version was written: ``exactly`` is stepped over where it does not exist,
-        ``basic`` is stepped into where it does. A block that starts on the line below its key counts as being at
-        its key; ``at="key"`` gives the key always.
+        ``path`` is steps or the text of a field path, in the v1 shape whatever version was written: ``exactly`` is
+        stepped over where it does not exist, ``basic`` is stepped into where it does. A block that starts on the
+        line below its key counts as being at its key; ``at="key"`` gives the key always.
         """
+        if isinstance(path, str):
+            path = split_path(path)
         mark = self.origin.mark()
         key: tuple[int, int] | None = None
         for step in (*self.base, *path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple, TypeAlias
 
 # One nesting limit for everything that walks documents; Kubernetes' own objects stay below thirty.
 MAX_DEPTH: Final = 200
 # As many problems of one kind in one document as anybody reads; upstream stops at a hundred too.
 MAX_FAULTS: Final = 100
+
+_INDEX: Final = re.compile("[0-9]{1,9}", re.ASCII)
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -60,6 +64,21 @@ def join_path(steps: Path) -> str:
         else:
             text += f".{step}" if text else step
     return text
+
+
+def split_path(text: str) -> Path:
+    """The steps of a field path as validation spells it; what stands in brackets is an index or a key.
+
+    >>> split_path("spec.devices[0].attributes[example.com/a.b].string")
+    ('spec', 'devices', 0, 'attributes', 'example.com/a.b', 'string')
+    """
+    steps: list[str | int] = []
+    for name, bracketed in _STEP.findall(text):
+        if bracketed or not name:
+            steps.append(int(bracketed) if _INDEX.fullmatch(bracketed) else bracketed)
+        else:
+            steps.append(name)
+    return tuple(steps)
 
 
 def too_deep(tree: Any) -> bool:
