@@ -55,12 +55,12 @@ class Issues:
             return
         if pos < 0:
             self.found.append(Issue(-1, -1, message))
+        elif not self.source:
+            # Upstream's lexer puts the end of an empty text before its start.
+            self.found.append(Issue(1, -1, message))
         else:
             before = self.source[:pos]
-            line = before.count("\n") + 1
-            if not self.source:
-                line = 2  # Upstream's line table of an empty text has an entry at offset 0.
-            self.found.append(Issue(line, pos - (before.rfind("\n") + 1), message))
+            self.found.append(Issue(before.count("\n") + 1, pos - (before.rfind("\n") + 1), message))
 
     def extend(self, findings: Iterable[tuple[int, str]]) -> None:
         """Several findings, as (offset, message)."""

@@ -30,6 +30,10 @@ class MacroError(Exception):
         self.pos = pos
 
 
+class ExpansionTooLarge(Exception):
+    """Raised when copies make the tree larger than any useful one."""
+
+
 class NodeMaker:
     """Makes nodes for one macro call: fresh ids, one position. ``next_id`` counts on across calls."""
 
@@ -88,7 +92,7 @@ class NodeMaker:
         """The same tree with fresh ids and the old positions."""
         self.copies += 1
         if self.copies > _MOST_COPIES:
-            raise MacroError(-1, "expression too large after macro expansion")
+            raise ExpansionTooLarge
         match node:
             case Const():
                 return Const(self.id(), node.pos, node.value, node.kind)

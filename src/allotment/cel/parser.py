@@ -17,7 +17,7 @@ from allotment.cel import ast, lexer, literals
 from allotment.cel.ast import Call, Const, Ident, ListExpr, MapEntry, MapExpr, Node, Parsed, Select, Term
 from allotment.cel.errors import CompileError, Issues
 from allotment.cel.lexer import Token
-from allotment.cel.macros import MACROS, Macro, MacroError, NodeMaker
+from allotment.cel.macros import MACROS, ExpansionTooLarge, Macro, MacroError, NodeMaker
 
 _MAX_CODE_POINTS = 100_000
 _MAX_DEPTH = 250
@@ -85,13 +85,16 @@ def parse(source: str, macros: Mapping[tuple[str, int, bool], Macro] = MACROS) -
             issues.report(error.token.pos, f"Syntax error: mismatched input '{text}' expecting {error}")
         raise issues.error() from None
     except _TooDeep as error:
-        raise _too_deep(source, str(error)) from None
+        raise _refused(source, str(error)) from None
+    except ExpansionTooLarge:
+        raise _refused(source, "expression too large after macro expansion") from None
     if issues:
         raise issues.error()
     return Parsed(expr, source, parser.chains)
 
 
-def _too_deep(source: str, message: str) -> CompileError:
+def _refused(source: str, message: str) -> CompileError:
+    """A limit is exceeded: nothing else that was found counts."""
     issues = Issues(source)
     issues.report(-1, message)
     return issues.error()
