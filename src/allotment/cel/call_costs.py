@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from allotment.cel import ranges, types
 from allotment.cel.ast import Const, Node
+from allotment.cel.declared import Declared
 from allotment.cel.ranges import MAX, ONE, UNKNOWN, Range
 from allotment.cel.types import Kind, Type
 
@@ -26,26 +27,6 @@ _MOST_VALUES_OF_AN_ATTRIBUTE = 48
 _LONGEST_FORMAT_NAME = 64
 _LONGEST_FORMAT_REGEX = 128
 _AUTHORIZATION_CHECK = 350_000
-
-
-class Declared:
-    """What the device's type declares about a value: its largest size and what can be reached from it."""
-
-    __slots__ = ("size", "fields", "key", "element", "any_name")
-
-    def __init__(
-        self, size: int, fields: Mapping[str, Declared] | None = None, key: Declared | None = None,
-        element: Declared | None = None, any_name: bool = False,
-    ) -> None:
-        self.size = size
-        self.fields = fields or {}
-        self.key = key
-        self.element = element
-        self.any_name = any_name
-
-    def field(self, name: str) -> Declared | None:
-        """The value under a field name; only attribute maps know that every name leads to an attribute."""
-        return self.fields.get(name) or (self.element if self.any_name else None)
 
 
 class Operand(NamedTuple):

@@ -11,24 +11,11 @@ from typing import NamedTuple
 
 from allotment.cel import call_costs, ranges
 from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
-from allotment.cel.call_costs import CallCost, Declared, Operand
+from allotment.cel.call_costs import CallCost, Operand
 from allotment.cel.checked import Checked
+from allotment.cel.declared import Declared, Path, device_path
 from allotment.cel.ranges import MAX, ONE, UNKNOWN, ZERO, Range
 from allotment.cel.types import Kind, Type
-
-# Sizes from the ResourceSlice API: 63 for domains and driver names, 32 for ids, 64 for attribute values, 32 attributes
-# and capacities together. A quantity has no size.
-_ATTRIBUTE_IDS = Declared(32, key=Declared(32), element=Declared(64), any_name=True)
-_CAPACITY_IDS = Declared(32, key=Declared(32), element=Declared(0))
-_DEVICE = Declared(
-    0,
-    {
-        "driver": Declared(63),
-        "allowMultipleAllocations": Declared(1),
-        "attributes": Declared(32, key=Declared(63), element=_ATTRIBUTE_IDS),
-        "capacity": Declared(32, key=Declared(63), element=_CAPACITY_IDS),
-    },
-)
 
 _SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
 _NOTHING_YET: Range = (MAX, 0)
@@ -45,56 +32,10 @@ class _Entries(NamedTuple):
         return _Entries(self.is_list, ranges.union(self.key, other.key), ranges.union(self.value, other.value))
 
 
-class _Path:
-    """How a value is reached from the device: names, ``@keys`` and ``@values``.
-
-    Upstream keeps paths in Go slices and extends them with ``append``, which writes into spare capacity that other
-    extensions of the same path share: the last one wins. Which size a loop's key is believed to have depends on it
-    (``device.capacity["d"].exists(k, v, …)`` takes ``k`` for a value), so the sharing is modelled: ``names`` is the
-    array with its spare places, ``length`` how much of it this path sees.
-    """
-
-    __slots__ = ("names", "length", "capacity")
-
-    def __init__(self, names: list[str], length: int, capacity: int) -> None:
-        self.names = names
-        self.length = length
-        self.capacity = capacity
-
-    def then(self, name: str) -> _Path:
-        """The path one step on."""
-        names, length, capacity = self.names, self.length, self.capacity
-        if length == capacity:
-            return _Path([*names[:length], name], length + 1, 2 * capacity)
-        if length < len(names):
-            names[length] = name
-        else:
-            names.append(name)
-        return _Path(names, length + 1, capacity)
-
-    def declared(self) -> Declared | None:
-        """What is declared there now."""
-        at: Declared | None = _DEVICE
-        for name in self.names[1 : self.length]:
-            if at is None:
-                return None
-            if name == "@keys":
-                at = at.key
-            elif name == "@values" or name == "@items":
-                at = at.element
-            else:
-                at = at.field(name)
-        return at
-
-
-def _root() -> _Path:
-    return _Path(["device"], 1, 1)
-
-
 class _Local(NamedTuple):
     """A variable of a fold."""
 
-    path: _Path | None
+    path: Path | None
     size: Range | None
     entries: _Entries | None
 
@@ -113,7 +54,7 @@ class _Estimator:
         self.types = checked.types
         self.overloads = checked.overloads
         self.locals: dict[str, list[_Local]] = {}
-        self.paths: dict[int, _Path | None] = {}
+        self.paths: dict[int, Path | None] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, _Entries] = {}
 
@@ -127,7 +68,7 @@ class _Estimator:
                 if local is not None:
                     self.paths[node.id] = local.path
                 elif node.name == "device":
-                    self.paths[node.id] = _root()
+                    self.paths[node.id] = device_path()
                 return ONE
             case Select():
                 return self.select(node)
@@ -176,7 +117,7 @@ class _Estimator:
                 return local.size
         return None
 
-    def path(self, node: Node) -> _Path | None:
+    def path(self, node: Node) -> Path | None:
         """How a node's value is reached from the device."""
         if isinstance(node, Ident):
             local = self.local(node.name)
@@ -218,7 +159,7 @@ class _Estimator:
             self.paths[node.id] = path.then(node.field)
         elif node.field == "device":
             # A path that starts here looks like the variable, whatever the operand is.
-            self.paths[node.id] = _root()
+            self.paths[node.id] = device_path()
         return cost
 
     def list_literal(self, node: ListExpr) -> Range:
@@ -384,7 +325,7 @@ class _Estimator:
         return total
 
 
-def _step(path: _Path | None, name: str, size: Range | None) -> _Local:
+def _step(path: Path | None, name: str, size: Range | None) -> _Local:
     """An iteration variable that stands for the keys or values behind a path."""
     return _Local(None if path is None else path.then(name), size, None)
 

@@ -147,14 +147,17 @@ _PRINTABLE = frozenset(
         Kind.DURATION, Kind.TYPE, Kind.NULL,
     }
 )
+_PRINTABLE_ONLY = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps"
+)
 _HEX = (_NUMBERS | {Kind.STRING, Kind.BYTES}, "only integers, byte buffers, and strings can be formatted as hex")
 
 #: Clause letter -> kinds that it takes, complaint about others.
 _TAKES: dict[str, tuple[frozenset[Kind], str]] = {
     "s": (
         _PRINTABLE,
-        "string clause can only be used on "
-        + "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
+        _PRINTABLE_ONLY,
     ),
     "d": (_NUMBERS, "decimal clause can only be used on integers"),
     # Strings stand for "NaN", "Infinity" and "-Infinity".
