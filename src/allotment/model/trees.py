@@ -25,7 +25,8 @@ def to_tree(value: Value, api_version: str = "", kind: str = "") -> dict[str, An
 
     Given ``api_version`` and ``kind`` it becomes a manifest.
     """
-    tree: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_encode)
+    # Through JSON, for ``to_builtins`` would keep tuples, which no reader of trees takes for lists.
+    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
     return {"apiVersion": api_version, "kind": kind, **tree} if kind else tree
 
 

@@ -22,7 +22,8 @@ def asked(**fields: Any) -> dict[str, Any]:
     return {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"} | fields}]}
 
 
-def problems(devices: Any, context: Context = CONTEXT, **labels: str) -> list[str]:
+def problems(devices: Any, context: Context = CONTEXT, label: str | None = None) -> list[str]:
+    labels = {} if label is None else {"resource.kubernetes.io/admin-access": label}
     admitted = admission.create(claim(devices), context, version="v1", now=NOW, namespace_labels=labels)
     return [text.removeprefix("spec.devices.") for text in texts(admitted.errors)]
 
@@ -113,8 +114,8 @@ def test_admin_access_needs_the_label_of_the_namespace() -> None:
     wanted = asked(adminAccess=True)
     path = "requests[0].adminAccess: Forbidden: admin access to devices requires"
     assert [text[: len(path)] for text in problems(wanted)] == [path]
-    assert problems(wanted, **{"resource.kubernetes.io/admin-access": "true"}) == []
-    assert len(problems(wanted, **{"resource.kubernetes.io/admin-access": "True"})) == 1
+    assert problems(wanted, label="true") == []
+    assert len(problems(wanted, label="True")) == 1
     assert problems(asked(adminAccess=False)) == []
 
 

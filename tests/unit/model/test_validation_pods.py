@@ -142,13 +142,13 @@ def test_statuses_of_claims() -> None:
         'status.extendedResourceClaimStatus.requestMappings[1].resourceName: Duplicate value: "example.com/gpu"',
         'status.extendedResourceClaimStatus.requestMappings[1].requestName: Duplicate value: "r"',
         (
-            'status.extendedResourceClaimStatus.requestMappings[2].resourceName: Invalid value: "other": must match the '
-            "extended resource name of an entry in spec.initContainers.resources.requests or "
+            'status.extendedResourceClaimStatus.requestMappings[2].resourceName: Invalid value: "other": must match '
+            "the extended resource name of an entry in spec.initContainers.resources.requests or "
             "spec.containers.resources.requests"
         ),
         (
-            'status.extendedResourceClaimStatus.requestMappings[3].containerName: Invalid value: "d": must match the name '
-            "of an entry in spec.initContainers.name or spec.containers.name"
+            'status.extendedResourceClaimStatus.requestMappings[3].containerName: Invalid value: "d": must match the '
+            "name of an entry in spec.initContainers.name or spec.containers.name"
         ),
         "status.extendedResourceClaimStatus.resourceClaimName: Required value",
     ]

@@ -87,7 +87,10 @@ def changed(**fields: Any) -> dict[str, Any]:
         (
             changed(shareID="nope"),
             [
-                'allocation.devices.results[0].shareID: Invalid value: "nope": error validating uid: invalid UUID length: 4'
+                (
+                    'allocation.devices.results[0].shareID: Invalid value: "nope": error validating uid: invalid UUID '
+                    "length: 4"
+                )
             ],
         ),
         (changed(tolerations=[{"operator": "Whatever"}]), []),

@@ -1,0 +1,128 @@
+"""Whatever decodes gets an answer, and what is valid stays valid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from allotment.model.defaults import with_defaults
+from allotment.model.features import GATES, Features
+from allotment.model.fields import Shape, shape_of
+from allotment.model.strict import check as strict_check
+from allotment.model.trees import to_tree, to_value
+from allotment.model.validation import admission
+from allotment.model.validation.answers import RESOURCES
+from allotment.model.validation.context import Context
+from allotment.model.validation.errors import invalid_status
+from allotment.model.versions import from_v1, to_v1
+from allotment.model.wire import wire_tree
+from tests.unit.model.complete import META, SPECS
+from tests.unit.model.validating import CONTEXT, NOW, check
+
+#: Kinds with every version that serves them.
+SERVED = [(plural, version) for plural, resource in RESOURCES.items() for version in resource.versions]
+FEATURES = st.dictionaries(st.sampled_from(sorted(gate for gate in GATES if "1.36" in GATES[gate])), st.booleans()).map(
+    lambda gates: Context(Features("1.36", gates), check)
+)
+
+_WORDS = ("", "a", "A b", "a/b", "d.io/x", "ExactCount", "All", "Exists", "NoSchedule", "FromClass", "dear", "x" * 300)
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "string": st.sampled_from(_WORDS) | st.text(max_size=8),
+    "bool": st.booleans(),
+    "int32": st.integers(-(2**31), 2**31 - 1),
+    "int64": st.sampled_from((0, 1, -1, 2**63 - 1, -(2**63))),
+    "Quantity": st.sampled_from(("0", "1", "-1", "1Gi", "1500m", "1e30")),
+    "Time": st.sampled_from((NOW, "2020-02-29T00:00:00Z")),
+    "RawExtension": st.sampled_from((None, {}, {"a": 1}, [], "x", 1)),
+    "FieldsV1": st.just({}),
+}
+
+
+@st.composite
+def trees(draw: st.DrawFn, shape: Shape, depth: int = 0) -> Any:
+    """Any tree that decodes as the shape."""
+    if shape.form == "struct":
+        names = draw(st.sets(st.sampled_from(sorted(shape.fields)), max_size=6 if depth < 5 else 2))
+        if depth < 4:  # deep enough to reach what validation is about
+            names |= {"metadata", "spec", "devices", "requests", "exactly", "basic", "pool"} & shape.fields.keys()
+        return {name: draw(trees(shape.fields[name].shape, depth + 1)) for name in sorted(names)}
+    if shape.form in ("slice", "map"):
+        assert shape.element is not None
+        items = st.lists(trees(shape.element, depth + 1), max_size=2)
+        if shape.form == "slice":
+            return draw(items)
+        return dict(zip(draw(st.lists(st.sampled_from(_WORDS), max_size=2)), draw(items), strict=False))
+    return draw(_VALUES[shape.form])
+
+
+def shape(plural: str, version: str) -> Shape:
+    found = shape_of(f"resource.k8s.io/{version}", RESOURCES[plural].kind)
+    assert found is not None
+    return found
+
+
+def decoded(tree: Any, plural: str, version: str) -> Any:
+    api_version, kind = f"resource.k8s.io/{version}", RESOURCES[plural].kind
+    cleaned = strict_check(tree, api_version, kind, shape(plural, version)).tree
+    return to_value(to_v1({**cleaned, "apiVersion": api_version, "kind": kind}), RESOURCES[plural].type)
+
+
+@pytest.mark.parametrize(("plural", "version"), SERVED)
+@settings(max_examples=20)
+@given(data=st.data(), context=FEATURES)
+def test_every_object_gets_an_answer(plural: str, version: str, data: st.DataObject, context: Context) -> None:
+    new, old = (decoded(data.draw(trees(shape(plural, version))), plural, version) for _ in range(2))
+    outcomes = [
+        admission.create(new, context, version=version, now=NOW),
+        admission.update(new, old, context, version=version, now=NOW),
+    ]
+    if admission.RULES[RESOURCES[plural].type].status_update:
+        outcomes.append(admission.update_status(new, old, context, version=version, now=NOW))
+    for outcome in outcomes:
+        wire_tree(outcome.value, f"resource.k8s.io/{version}")
+        if outcome.errors:
+            status = invalid_status("resource.k8s.io", RESOURCES[plural].kind, "x", outcome.errors)
+            assert len(status["details"]["causes"]) == len(outcome.errors)
+
+
+@st.composite
+def parts(draw: st.DrawFn, tree: Any, chance: int = 8) -> Any:
+    """A tree with some of its branches gone; most of those left are still valid."""
+    if isinstance(tree, dict):
+        return {
+            name: draw(parts(branch, chance)) for name, branch in tree.items() if draw(st.integers(0, chance)) < chance
+        }
+    return [draw(parts(item, chance)) for item in tree] if isinstance(tree, list) else tree
+
+
+@pytest.mark.parametrize(("plural", "spec"), SPECS)
+def test_complete_objects_are_valid(plural: str, spec: dict[str, Any]) -> None:
+    assert created({"metadata": META, "spec": spec}, plural).errors == []
+
+
+@pytest.mark.parametrize(("plural", "spec"), SPECS)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_what_is_valid_survives_conversion_and_defaulting(
+    plural: str, spec: dict[str, Any], data: st.DataObject
+) -> None:
+    first = created({"metadata": META, "spec": data.draw(parts(spec, 30))}, plural)
+    assume(not first.errors)
+    for version in RESOURCES[plural].versions:
+        api_version = f"resource.k8s.io/{version}"
+        back = from_v1(to_tree(first.value, api_version, RESOURCES[plural].kind), api_version)
+        again = decoded(back, plural, version)
+        assert again == first.value
+        assert with_defaults(again, version=version, now="later") == again, "defaults are in already"
+        assert admission.create(again, CONTEXT, version=version, now="later").errors == []
+
+
+def created(tree: dict[str, Any], plural: str) -> admission.Admitted:
+    """The outcome of creating an object given in its first version's shape."""
+    if RESOURCES[plural].namespaced:
+        tree = tree | {"metadata": tree["metadata"] | {"namespace": "n"}}
+    version = RESOURCES[plural].versions[0]
+    return admission.create(decoded(tree, plural, version), CONTEXT, version=version, now=NOW)

@@ -1,0 +1,170 @@
+"""Scores requests that the real API server answered: status code, causes and texts, and the object that comes back.
+
+A row is one request with its answer. Rows that write to the resource API, or create a pod or workload, are answered by
+us in memory; other rows only add what they create. Every feature gate of 1.36 is on, as in the recordings. Objects of
+``00-fixtures.jsonl.gz`` beside the file exist beforehand.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from allotment.cel.admission import validation_context
+from allotment.model.features import GATES, Features
+from allotment.model.fields import GROUP
+from allotment.model.meta import Value
+from allotment.model.trees import to_value
+from allotment.model.validation.answers import FOREIGN, RESOURCES, Answer, Request, World, answer
+from allotment.model.versions import to_v1
+from tests.vectors.result import Result
+
+RELEASE = "1.36"
+FIXTURES = "00-fixtures.jsonl.gz"
+WRITES = ("POST", "PUT", "PATCH")
+#: What differs from run to run, or is not the resource API's own (managed fields are the store's).
+MASKED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "timeAdded")
+
+Row = dict[str, Any]
+Objects = dict[tuple[str, str, str], Value]
+
+
+def score(path: Path) -> Iterator[Result]:
+    """Answer every write of a recording and compare."""
+    objects: Objects = {}
+    namespaces: dict[str, Mapping[str, str]] = {}
+    fixtures = path.with_name(FIXTURES)
+    if fixtures.is_file() and fixtures != path:
+        for row in _rows(fixtures):
+            _remember(row, objects, namespaces)
+    for row in _rows(path):
+        if _ours(row):
+            yield _compared(row, _answered(row, objects, namespaces))
+        _remember(row, objects, namespaces)
+
+
+def everything_on() -> Features:
+    """All gates of the release on."""
+    return Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
+
+
+CONTEXT = validation_context(everything_on())
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _steps(row: Row) -> list[str]:
+    return urlsplit(row["request"]["path"]).path.strip("/").split("/")
+
+
+def _ours(row: Row) -> bool:
+    request, steps = row["request"], _steps(row)
+    if request["method"] not in WRITES or "body" not in request:
+        return False
+    return (
+        steps[:2] == ["apis", GROUP]
+        or (steps[0] == "api" and FOREIGN.get((steps[1], steps[-1])) is not None)
+        or (steps[0] == "apis" and FOREIGN.get(("/".join(steps[1:3]), steps[-1])) is not None)
+    )
+
+
+def _answered(row: Row, objects: Objects, namespaces: Mapping[str, Mapping[str, str]]) -> Answer:
+    request, recorded, steps = row["request"], row["response"], _steps(row)
+    place = steps.index("namespaces") + 1 if "namespaces" in steps else 0
+    world = World(
+        CONTEXT,
+        now=_time_of(recorded),
+        objects=objects,
+        namespaces={steps[place]: namespaces.get(steps[place], {})} if place else None,
+    )
+    headers = {name.lower(): text for name, text in request.get("headers", {}).items()}
+    content_type = headers.get("content-type", "application/json")
+    return answer(Request(request["method"], request["path"], request["body"], content_type), world)
+
+
+def _time_of(recorded: Row) -> str:
+    body = recorded.get("body") or {}
+    return str(body.get("metadata", {}).get("creationTimestamp", "2026-01-01T00:00:00Z"))
+
+
+def _remember(row: Row, objects: Objects, namespaces: dict[str, Mapping[str, str]]) -> None:
+    """Keep what the recorded server stored."""
+    request, recorded, steps = row["request"], row["response"], _steps(row)
+    body = recorded.get("body")
+    if recorded["code"] not in (200, 201) or "dryRun" in parse_qs(urlsplit(request["path"]).query):
+        return
+    if not isinstance(body, dict) or request["method"] not in (*WRITES, "DELETE"):
+        return
+    meta = body.get("metadata", {})
+    if body.get("kind") == "Namespace":
+        namespaces[meta["name"]] = meta.get("labels", {})
+    plural = next((step for step in steps[3:] if step in RESOURCES), "")
+    if steps[:2] != ["apis", GROUP] or not plural or body.get("kind") != RESOURCES[plural].kind:
+        return
+    key = (plural, meta.get("namespace", ""), meta["name"])
+    if request["method"] == "DELETE":
+        objects.pop(key, None)
+    else:
+        objects[key] = to_value(to_v1(body), RESOURCES[plural].type)
+
+
+# --- comparing -------------------------------------------------------------------------------------------------------
+
+
+def _compared(row: Row, ours: Answer) -> Result:
+    recorded = row["response"]
+    body = recorded.get("body") or {}
+    detail = ""
+    if ours.code != recorded["code"]:
+        texts = body.get("message", ""), ours.body.get("message", "")
+        detail = f"expected {recorded['code']} {texts[0]}, answered {ours.code} {texts[1]}"
+    elif body.get("kind") == "Status":
+        detail = _difference(_essence(body), _essence(ours.body))
+    elif ours.value is not None:
+        detail = _difference(_masked(body), _masked(ours.body))
+    return Result(row["name"], not detail, detail)
+
+
+def _essence(status: Row) -> Any:
+    """What must agree in a ``Status``; of a CEL syntax error the text up to its position."""
+    causes = (status.get("details") or {}).get("causes", [])
+    return {
+        "reason": status.get("reason"),
+        "message": _to_position(status["message"]),
+        "causes": [cause | {"message": _to_position(cause["message"])} for cause in causes],
+    }
+
+
+def _to_position(text: str) -> str:
+    return re.sub(r"(ERROR: <input>:[0-9]+:[0-9]+: Syntax error: ).*", r"\1", text, flags=re.DOTALL)
+
+
+def _masked(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _masked(item) for key, item in tree.items() if key not in MASKED}
+    return [_masked(item) for item in tree] if isinstance(tree, list) else tree
+
+
+def _difference(expected: Any, found: Any, path: str = "") -> str:
+    """The first place where two trees differ; empty if they agree."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            missing = "nothing"
+            if detail := _difference(expected.get(key, missing), found.get(key, missing), f"{path}.{key}"):
+                return detail
+        return ""
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for index, pair in enumerate(zip(expected, found, strict=True)):
+            if detail := _difference(*pair, f"{path}[{index}]"):
+                return detail
+        return ""
+    return "" if expected == found else f"{path}: expected {expected!r}, answered {found!r}"
