@@ -59,7 +59,9 @@ def headline(report: FreeReport) -> str:
     free_now = report.count("free")
     where = "one node" if nodes == 1 else f"{nodes} nodes"
     verb = "is" if free_now == 1 else "are"
-    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}."
+    overlap = any(node.counter_sets for node in report.nodes)
+    also = " Partitions that overlap exclude each other." if overlap else ""
+    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}.{also}"
 
 
 def _name(node: NodeReport) -> str:
@@ -81,12 +83,12 @@ def _by_kind(screen: Screen, report: FreeReport) -> None:
             counts.setdefault((_name(node), device.kind), Counter())[device.state] += 1
     shown = [state for state in STATES if state in ("free", "in-use") or report.count(state)]
     screen.table(
-        ["NODE", "DEVICES", "TOTAL", *(state.upper() for state in shown)],
+        ["NODE", "KIND", "TOTAL", *(state.upper() for state in shown)],
         [
             [node, kind, str(count.total()), *(str(count[state]) for state in shown)]
             for (node, kind), count in counts.items()
         ],
-        cut=["DEVICES"],
+        cut=["KIND"],
     )
 
 
@@ -117,7 +119,7 @@ def _shares(screen: Screen, report: FreeReport) -> None:
 
 def _every_device(screen: Screen, report: FreeReport) -> None:
     screen.table(
-        ["NODE", "DEVICE", "DEVICES", "STATE", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
+        ["NODE", "DEVICE", "KIND", "STATE", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
         [
             [
                 _name(node),
@@ -168,6 +170,7 @@ def counters_left(counter_set: CounterSetReport) -> str:
     >>> counters_left(CounterSetReport("d", "p", "s", (Amount("slice-0", one, none), Amount("slice-1", one, one))))
     'slice 1 of 2'
     """
+    memory: list[Amount] = []
     plain: list[Amount] = []
     numbered: dict[str, list[Amount]] = {}
     for amount in counter_set.counters:
@@ -175,9 +178,9 @@ def counters_left(counter_set: CounterSetReport) -> str:
         if match:
             numbered.setdefault(match[1], []).append(amount)
         elif amount.total.sign() > 0:
-            plain.append(amount)
+            (memory if amount.name == "memory" else plain).append(amount)
     parts = [f"{name} {sum(a.left == a.total for a in group)} of {len(group)}" for name, group in numbered.items()]
-    return ", ".join([*parts, *([amounts(plain)] if plain else [])])
+    return ", ".join(part for part in (amounts(memory), *parts, amounts(plain)) if part)
 
 
 def _problems(screen: Screen, report: FreeReport) -> None:

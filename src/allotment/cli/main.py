@@ -77,17 +77,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: a user must never see a bare traceback
-        return _report(error, parsed.debug)
+        return _report(error, parsed)
 
 
-def _report(error: Exception, debug: bool) -> int:
+def _report(error: Exception, parsed: argparse.Namespace) -> int:
     from allotment.cli.mistakes import describe
 
-    lines = describe(error)
-    if lines is not None:
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
+    description = describe(error)
+    if description is not None:
+        output = getattr(parsed, "output", None)
+        if output in ("json", "yaml"):
+            from allotment.cli.formats import to_json, to_yaml
+
+            sys.stdout.write(to_json(description.data) + "\n" if output == "json" else to_yaml([description.data]))
+        else:
+            sys.stderr.write("".join(f"{line}\n" for line in description.lines))
         return EXIT_BAD_INPUT
-    if debug:
+    if parsed.debug:
         raise error
     sys.stderr.write(
         f"allot: internal error: {type(error).__name__}: {error}\n"

@@ -1,10 +1,22 @@
 """Users' mistakes as lines of text: where, what was wanted, what was found, what to do next.
 
 Every kind of mistake that a lower floor can raise is listed here; anything else is ours, and ``describe`` says so by
-returning ``None``.
+returning ``None``. What has a place in a file is a ``Problem`` and comes with the line it stands on.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from allotment.model.problems import Problem
+
+#: As many findings as somebody reads; the rest is counted.
+MOST_SHOWN = 50
+_FRAME_WIDTH = 100
+#: Problems of a file as a whole, for which line and column mean nothing.
+_WHOLE_FILE = frozenset({"unreadable", "no-files", "no-object", "too-big"})
 
 
 class Mistake(Exception):
@@ -15,19 +27,91 @@ class Mistake(Exception):
         self.hint = hint
 
 
-def describe(error: Exception) -> list[str] | None:
-    """The lines to print for a user's mistake, or ``None`` when the error is ours."""
+class BadInput(Exception):
+    """Raised when files cannot be used, with everything that is wrong in them."""
+
+    def __init__(self, problems: Iterable[Problem], source: Callable[[str], str | None]) -> None:
+        self.problems = sorted(problems, key=lambda problem: (problem.position, problem.message))
+        self.source = source
+        super().__init__(f"{len(self.problems)} problems")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A mistake as lines for a person, and as data for a program."""
+
+    lines: tuple[str, ...]
+    data: dict[str, Any]
+
+
+def describe(error: Exception) -> Description | None:
+    """What to print for a user's mistake, or ``None`` when the error is ours."""
+    if isinstance(error, BadInput):
+        return Description(tuple(_findings(error)), {"problems": [_data(problem) for problem in error.problems]})
     if isinstance(error, Mistake):
-        return _lines(str(error), error.hint)
+        return _single(str(error), error.hint)
     from allotment.fleet.errors import FleetError
 
     if isinstance(error, FleetError):
-        return _lines(str(error), error.hint)
-    if isinstance(error, OSError) and error.filename is not None:
-        return _lines(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+        return _single(str(error), error.hint)
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}")
     return None
 
 
-def _lines(problem: str, hint: str = "") -> list[str]:
-    lines = [f"allot: error: {problem}"]
-    return [*lines, f"  {hint}"] if hint else lines
+def _single(problem: str, hint: str = "") -> Description:
+    lines = (f"allot: error: {problem}", *((f"  {hint}",) if hint else ()))
+    return Description(lines, {"problems": [{"code": "bad-input", "message": problem, "hint": hint}]})
+
+
+def _data(problem: Problem) -> dict[str, Any]:
+    position = problem.position
+    data = {
+        "code": problem.code,
+        "file": position.file,
+        "line": position.line,
+        "column": position.column,
+        "path": problem.path,
+        "message": problem.message,
+        "hint": problem.hint,
+        "suggestion": problem.suggestion,
+    }
+    return {key: value for key, value in data.items() if value != ""}
+
+
+def _findings(error: BadInput) -> Iterator[str]:
+    shown = error.problems[:MOST_SHOWN]
+    for problem in shown:
+        yield from finding(problem, error.source(problem.position.file))
+    more = len(error.problems) - len(shown)
+    if more:
+        yield f"and {more} more"
+    count = len(error.problems)
+    files = len({problem.position.file for problem in error.problems})
+    where = "" if files == 1 else f" in {files} files"
+    yield f"Found {count} error{'s' if count > 1 else ''}{where}."
+
+
+def finding(problem: Problem, source: str | None) -> Iterator[str]:
+    """One problem: place, code and message, then the line of the file, then what to do."""
+    first, *rest = problem.message.splitlines() or [""]
+    whole = problem.code in _WHOLE_FILE
+    yield f"{problem.position.file if whole else problem.position}: {problem.code}: {first}"
+    yield from (f"    {line}" for line in rest)
+    if not whole:
+        yield from _frame(problem.position.line, problem.position.column, source)
+    if problem.hint:
+        yield f"  {problem.hint}"
+
+
+def _frame(line: int, column: int, source: str | None) -> Sequence[str]:
+    """The line of the file with a caret under the column; nothing where the line is not to be had."""
+    lines = source.splitlines() if source is not None else []
+    if not 1 <= line <= len(lines) or not lines[line - 1].strip():
+        return ()
+    text = "".join(char if char.isprintable() else " " for char in lines[line - 1])
+    # Of a very long line only the surroundings of the column are shown.
+    start = max(column - _FRAME_WIDTH, 0)
+    shown = text[start : start + _FRAME_WIDTH].rstrip()
+    number = f"{line:>5}"
+    return (f"{number} | {shown}", f"{' ' * len(number)} | {' ' * (column - 1 - start)}^")

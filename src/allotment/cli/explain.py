@@ -1,0 +1,147 @@
+"""``allot explain``: which devices the objects of ``-f`` get in a cluster, or why they get none.
+
+Without ``-f`` the pods that wait in the snapshot are explained. Pods that run already are not tried again; what their
+claims hold is taken.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from allotment.cli.formats import to_json, to_yaml
+from allotment.cli.inputs import Inputs, read_inputs
+from allotment.cli.manifest import fields
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import Screen, open_screen
+from allotment.fleet.errors import nearest
+from allotment.model.core import Pod
+from allotment.model.meta import ObjectKey, Value
+from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from allotment.tools.explain import Answer, Explanation, explain, lines
+
+EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
+
+#: What users may write before a slash: ``pod/trainer-0``.
+_KINDS = {
+    "Pod": ("pod", "pods", "po"),
+    "ResourceClaim": ("claim", "claims", "resourceclaim", "resourceclaims"),
+    "": ("deployment", "deploy", "job", "statefulset", "sts", "daemonset", "ds", "replicaset", "rs"),
+}
+_DEFAULT_WIDTH = 80
+
+
+def run(arguments: Namespace) -> int:
+    """Explain, and return 0 when everything asked about fits, else 1."""
+    screen = open_screen()
+    _take_subject(arguments)
+    if not (arguments.files or arguments.cluster or arguments.fleet):
+        raise Mistake(
+            "nothing to explain",
+            "give manifests with -f FILE, and a cluster with --cluster FILE or hardware with --fleet SPEC",
+        )
+    inputs = read_inputs(arguments)
+    explanation = narrow(explain(_values(inputs), inputs.features), inputs, arguments)
+    if arguments.output in ("json", "yaml"):
+        data = {"fits": explanation.fits, **fields(explanation)}
+        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+    else:
+        show(screen, explanation, wide=arguments.output == "wide")
+        if not explanation.fits and not inputs.of(ResourceSlice):
+            screen.line()
+            screen.line("No ResourceSlice is given: add --cluster FILE or --fleet SPEC (allot fleet list).")
+    return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
+
+
+def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
+    """Print the words of an explanation, the verdicts in colour."""
+    for line in lines(explanation, screen.width or _DEFAULT_WIDTH, wide):
+        if not line.startswith(" "):
+            line = line.replace(" does not fit", screen.paint(" does not fit", "red"), 1)
+            line = line.replace(" fits", screen.paint(" fits", "green"), 1)
+        screen.line(line)
+
+
+def _take_subject(arguments: Namespace) -> None:
+    """In ``-f app.yaml trainer-0`` the last word is meant as the pod, unless there is such a file."""
+    for group in (*arguments.files, *arguments.cluster):
+        last = group[-1]
+        if arguments.object is None and len(group) > 1 and "." not in last and last != "-" and not Path(last).exists():
+            arguments.object = group.pop()
+
+
+def _values(inputs: Inputs) -> tuple[Value, ...]:
+    """What to try. What was asked replaces what the cluster has of it, but an existing claim keeps its allocation."""
+    asked = {_identity(value) for value in inputs.asked}
+    existing = {_identity(v) for v in inputs.cluster if isinstance(v, ResourceClaim) and v.status.allocation}
+    waiting = (value for value in inputs.cluster if _is_state(value, only_state=bool(inputs.asked)))
+    cluster = [v for v in waiting if _identity(v) in existing or _identity(v) not in asked]
+    return (*cluster, *(value for value in inputs.asked if _identity(value) not in existing))
+
+
+def _identity(value: Value) -> tuple[str, ObjectKey]:
+    metadata = value.metadata  # type: ignore[attr-defined]  # every object has one
+    return type(value).__name__, ObjectKey(metadata.namespace, metadata.name)
+
+
+def _is_state(value: Value, only_state: bool) -> bool:
+    """Whether an object of a snapshot takes part: pods only while they wait and nothing else is asked about.
+
+    A snapshot's workloads are left out: their pods are in it.
+    """
+    if isinstance(value, Pod):
+        waits = not value.spec.node_name and value.status.phase in ("", "Pending")
+        return waits and not only_state
+    return not isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job)
+
+
+def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace) -> Explanation:
+    """Only the answers that were asked for."""
+    asked = {_identity(value) for value in inputs.asked}
+    answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_asked(a, asked)]
+    if arguments.object is not None:
+        everything = answers
+        answers = [answer for answer in everything if _is_meant(answer, arguments.object, arguments.namespace)]
+        if not answers:
+            raise _nothing_called(arguments.object, everything)
+    if not answers:
+        raise Mistake(
+            "nothing to explain: no pod, workload or claim " + ("in these files" if asked else "is waiting"),
+            "give manifests with -f FILE",
+        )
+    return Explanation(answers=tuple(answers), notes=explanation.notes)
+
+
+def _is_asked(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:
+    return any(kind == answer.kind and str(key) == answer.name for kind, key in asked)
+
+
+def _names(answer: Answer) -> Iterable[tuple[str, str]]:
+    """Kind and full name of everything an answer can be asked by."""
+    yield answer.kind, answer.name
+    if answer.owner:
+        yield "", answer.owner.rpartition(" ")[2]
+    yield from (("ResourceClaim", claim.name) for claim in answer.claims)
+
+
+def _is_meant(answer: Answer, subject: str, namespace: str | None) -> bool:
+    prefix, slash, rest = subject.partition("/")
+    kinds = [kind for kind, words in _KINDS.items() if slash and prefix.lower() in words]
+    wanted = rest if kinds else subject
+    for kind, full in _names(answer):
+        own_namespace, _, name = full.rpartition("/")
+        if kinds and kind not in kinds:
+            continue
+        if wanted == full or (wanted == name and namespace in (None, own_namespace)):
+            return True
+    return False
+
+
+def _nothing_called(subject: str, answers: Iterable[Answer]) -> Mistake:
+    known: dict[str, Any] = {full.rpartition("/")[2]: None for answer in answers for _, full in _names(answer)}
+    listed = ", ".join(list(known)[:5])
+    hint = nearest(subject.rpartition("/")[2], known) or (f"there are {listed}" if known else "")
+    return Mistake(f"no pod or claim called {subject!r}", hint)

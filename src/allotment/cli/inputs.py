@@ -1,0 +1,265 @@
+"""``-f``, ``--cluster`` and ``--fleet``: from the command line to object values.
+
+What is asked about (``-f``) is held to what the API server would say on creation: unknown fields, defaults and
+validation, with the place in the file. A snapshot comes from an API server, perhaps a newer one: it is only decoded,
+and fields that are not known are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from allotment.cel.admission import validation_context
+from allotment.cli.mistakes import BadInput, Mistake
+from allotment.cli.release import features
+from allotment.engine.inventory import Inventory
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.core import Namespace as KubeNamespace
+from allotment.model.core import Node, Pod, PodTemplateSpec
+from allotment.model.decoding import Manifest, decode_all
+from allotment.model.features import Features
+from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
+from allotment.model.loading import Document, Loaded, load_paths
+from allotment.model.meta import Value
+from allotment.model.problems import Position, Problem
+from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.model.validation import FieldError, create
+from allotment.model.validation.admission import RULES
+from allotment.model.validation.context import Context
+from allotment.model.validation.pods import pod_claims
+from allotment.model.workloads import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+#: Stands for the time of creation; nothing that is printed depends on it.
+_NOW = "2000-01-01T00:00:00Z"
+
+_Kind = TypeVar("_Kind", bound=Value)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the command line brought. ``asked`` are the objects of ``-f``; ``cluster`` those of the cluster."""
+
+    features: Features
+    cluster: tuple[Value, ...]
+    asked: tuple[Value, ...]
+
+    def of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        """All objects of a kind, those of the cluster first."""
+        return tuple(value for value in (*self.cluster, *self.asked) if isinstance(value, kind))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The objects that say which devices there are and who has them."""
+
+    features: Features
+    nodes: tuple[Node, ...]
+    slices: tuple[ResourceSlice, ...]
+    classes: tuple[DeviceClass, ...]
+    claims: tuple[ResourceClaim, ...]
+    rules: tuple[DeviceTaintRule, ...]
+
+    def inventory(self) -> Inventory:
+        """The engine's state; nodes that only slices name have no labels."""
+        nodes = {node.metadata.name: node.metadata.labels for node in self.nodes}
+        for one in self.slices:
+            for name in (one.spec.node_name, *(device.node_name for device in one.spec.devices or ())):
+                if name:
+                    nodes.setdefault(name, {"kubernetes.io/hostname": name})
+        return Inventory.of(
+            self.features,
+            nodes=nodes.items(),
+            slices=self.slices,
+            classes=self.classes,
+            claims=self.claims,
+            taint_rules=self.rules,
+        )
+
+
+def read_inputs(arguments: Namespace) -> Inputs:
+    """Read everything that the options name. Raises ``BadInput`` with all that is wrong with it."""
+    known = features(arguments.kube_version, arguments.feature_gates)
+    stdin = _Stdin()
+    snapshot = _flat(arguments.cluster)
+    fleet = cluster_of(parse_fleet(_flat(arguments.fleet)), known.kube) if arguments.fleet else None
+    cluster, cluster_problems = _read(snapshot, stdin, None, arguments.namespace, ())
+    given = (*cluster, *((*fleet.nodes, *fleet.slices, *fleet.classes) if fleet else ()))
+    files = _flat(arguments.files)
+    asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given) if files else ((), [])
+    if cluster_problems or problems:
+        raise BadInput([*cluster_problems, *problems], stdin.source)
+    return Inputs(known, given, asked)
+
+
+def read_cluster(arguments: Namespace) -> ClusterState:
+    """Read the state of a cluster; at least one option must bring something."""
+    if not (arguments.cluster or arguments.fleet or arguments.files):
+        raise Mistake(
+            "no cluster is given",
+            "give a snapshot with --cluster FILE, hardware with --fleet SPEC, or manifests with -f FILE",
+        )
+    inputs = read_inputs(arguments)
+    return ClusterState(
+        inputs.features,
+        inputs.of(Node),
+        inputs.of(ResourceSlice),
+        inputs.of(DeviceClass),
+        inputs.of(ResourceClaim),
+        inputs.of(DeviceTaintRule),
+    )
+
+
+class _Stdin:
+    """Standard input, read once; files are read again where a line of theirs must be shown."""
+
+    def __init__(self) -> None:
+        self._bytes: bytes | None = None
+
+    def open(self) -> io.BytesIO:
+        if self._bytes is None:
+            self._bytes = sys.stdin.buffer.read()
+        return io.BytesIO(self._bytes)
+
+    def source(self, file: str) -> str | None:
+        """The text of a file, if it still can be had."""
+        if file == "<stdin>":
+            return (self._bytes or b"").decode("utf-8", "replace")
+        try:
+            return Path(file).read_text("utf-8", "replace") if Path(file).is_file() else None
+        except (OSError, ValueError):
+            return None
+
+
+def _flat(options: Sequence[Sequence[str]]) -> list[str]:
+    return [item for group in options for item in group]
+
+
+def _read(
+    paths: Sequence[str], stdin: _Stdin, context: Context | None, namespace: str | None, given: Iterable[Value]
+) -> tuple[tuple[Value, ...], list[Problem]]:
+    """The objects of files. With a ``context`` they are new, and held to everything that holds for new objects."""
+    if not paths:
+        return (), []
+    loaded = load_paths(paths, stdin.open() if "-" in paths else None)
+    values, problems = judge(loaded, context, namespace, given)
+    if not problems and not loaded.documents:
+        problems = [_no_object(path) for path in paths]
+    return values, problems
+
+
+def judge(
+    loaded: Loaded, context: Context | None, namespace: str | None = None, given: Iterable[Value] = ()
+) -> tuple[tuple[Value, ...], list[Problem]]:
+    """The objects of documents and what is wrong with them; ``given`` are objects that exist already."""
+    decoded = decode_all(loaded.documents, strict=context is not None)
+    problems = [*loaded.problems, *decoded.problems]
+    problems += _twice(decoded.manifests)
+    if context is not None:
+        problems += _removed(loaded.documents)
+        namespaces = {value.metadata.name: value for value in given if isinstance(value, KubeNamespace)}
+        for manifest in decoded.manifests:
+            if isinstance(manifest.value, KubeNamespace):
+                namespaces[manifest.key.name] = manifest.value
+        for manifest in decoded.manifests:
+            problems += _refusals(manifest, context, namespaces)
+    values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Value))
+    return values, problems
+
+
+def _placed(manifest: Manifest, namespace: str | None) -> Value:
+    """The object, in the namespace of ``-n`` if it is of a namespaced kind and names none itself."""
+    value = manifest.value
+    assert isinstance(value, Value)
+    metadata = manifest.document.tree.get("metadata") or {}
+    if namespace is None or not manifest.key.namespace or metadata.get("namespace"):
+        return value
+    changed: dict[str, Any] = {"metadata": replace(value.metadata, namespace=namespace)}  # type: ignore[attr-defined]
+    return replace(value, **changed)
+
+
+def _no_object(path: str) -> Problem:
+    file = "<stdin>" if path == "-" else path
+    return Problem(code="no-object", message="no Kubernetes object in it", position=Position(file, 1, 1))
+
+
+def _twice(manifests: Iterable[Manifest]) -> Iterable[Problem]:
+    """Objects that are given twice: nobody can tell which is meant."""
+    first: dict[tuple[str, str, str, str], Manifest] = {}
+    for manifest in manifests:
+        if not manifest.document.name:  # a generated name is another one each time
+            continue
+        identity = (manifest.group, manifest.kind, manifest.key.namespace, manifest.key.name)
+        known = first.setdefault(identity, manifest)
+        if known is not manifest:
+            yield Problem(
+                code="given-twice",
+                message=f"{manifest.kind} {manifest.key} is given twice",
+                position=manifest.position(("metadata", "name")),
+                path="metadata.name",
+                hint=f"first given at {known.position(('metadata', 'name'))}",
+            )
+
+
+def _removed(documents: Iterable[Document]) -> Iterable[Problem]:
+    for document in documents:
+        if document.api_version == REMOVED_VERSION and document.kind in REMOVED_KINDS:
+            yield Problem(
+                code="removed-version",
+                message=f'no matches for kind "{document.kind}" in version "{document.api_version}"',
+                position=document.position(("apiVersion",)),
+                path="apiVersion",
+                hint="removed in Kubernetes 1.34: write resource.k8s.io/v1",
+            )
+
+
+def _refusals(manifest: Manifest, context: Context, namespaces: dict[str, KubeNamespace]) -> Iterable[Problem]:
+    """What the API server would refuse an object for, when it is created."""
+    value = manifest.value
+    errors: Iterable[FieldError] = ()
+    template = _template_of(value)
+    if isinstance(value, Pod):
+        errors = pod_claims(value)
+    elif template is not None:
+        path, spec = template
+        pod = Pod(metadata=spec.metadata, spec=spec.spec)
+        errors = (error._replace(path=f"{path}.{error.path}") for error in pod_claims(pod))
+    elif type(value) in RULES:
+        namespace = namespaces.get(manifest.key.namespace)
+        version = manifest.api_version.rpartition("/")[2]
+        labels = namespace.metadata.labels if namespace is not None else {}
+        errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
+    return [_problem(manifest, error) for error in errors]
+
+
+def _template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
+    """The pod template of a workload, and where it stands."""
+    if isinstance(value, CronJob):
+        return "spec.jobTemplate.spec.template", value.spec.job_template.spec.template
+    if isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job):
+        return "spec.template", value.spec.template
+    return None
+
+
+def _problem(manifest: Manifest, error: FieldError) -> Problem:
+    return Problem(
+        code="selector-invalid" if error.path.endswith(".expression") else "invalid-field",
+        message=str(error),
+        position=manifest.position(error.path),
+        path=error.path,
+    )
