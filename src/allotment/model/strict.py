@@ -167,10 +167,13 @@ class _Walk:
         found = _JSON_NAMES.get(type(value), "number")
         if literal:
             found += f" {_number_text(value)}"
-        field = ".".join(self.names)
-        # Go names the innermost struct and then the whole path.
-        message = f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {shape.name}"
+        message = self.cannot_read(found, shape.name)
         self.misfits.append(Misfit("type", message, tuple(self.path), _expectation(shape, value)))
+
+    def cannot_read(self, found: str, wanted: str) -> str:
+        """Go names the innermost struct and then the whole path, also for types that decode themselves."""
+        field = ".".join(self.names)
+        return f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {wanted}"
 
     def wrong_value(self, message: str, hint: str = "") -> None:
         self.misfits.append(Misfit("value", message, tuple(self.path), hint))
@@ -266,7 +269,7 @@ class _Walk:
     def time(self, shape: Shape, value: Any) -> Any:
         if type(value) is not str:
             found = _JSON_NAMES.get(type(value), "number")
-            self.wrong_value(f"json: cannot unmarshal {found} into Go value of type string")
+            self.wrong_value(self.cannot_read(found, "string"))
             return None
         layout = _TIME_LAYOUT if shape.form == "Time" else _MICRO_TIME_LAYOUT
         if not _TIME.fullmatch(value):
@@ -277,7 +280,7 @@ class _Walk:
         if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
             return value
         found = _JSON_NAMES.get(type(value)) or f"number {_number_text(value)}"
-        self.wrong_value(f"json: cannot unmarshal {found} into Go value of type int32")
+        self.wrong_value(self.cannot_read(found, "int32"))
         return None
 
     def anything(self, _: Shape, value: Any) -> Any:

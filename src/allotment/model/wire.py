@@ -47,7 +47,7 @@ _ALWAYS: dict[type[Any], tuple[str, ...]] = {
     resource.DeviceTaintRuleSpec: ("taint",),
     resource.ResourcePoolStatusRequest: ("metadata", "spec"),
     resource.ResourcePoolStatusRequestSpec: ("driver",),
-    resource.PoolStatus: ("driver", "pool_name", "generation"),
+    resource.PoolStatus: ("generation",),
     meta.OwnerReference: ("api_version", "kind", "name", "uid"),
     meta.Condition: ("type", "status", "last_transition_time", "reason", "message"),
 }
