@@ -16,20 +16,24 @@ from allotment.model.loading.scalars import json_float
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _TOKEN: Final = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+)', re.DOTALL)
-_LOOKS_LIKE_JSON: Final = re.compile(r"\s*[{\[]")
+_START: Final = re.compile(r"(?:---(?=\s))?\s*(?=[{\[])")
 
 
 class _Unfit(ValueError):
     """Raised for what JSON or Python would accept and Kubernetes does not."""
 
 
-def looks_like_json(text: str) -> bool:
-    """Whether the text opens like JSON; YAML's flow style may open the same way."""
-    return bool(_LOOKS_LIKE_JSON.match(text))
+def start(text: str) -> int | None:
+    """Where JSON would begin in a document that opens like JSON; YAML's flow style may open the same way."""
+    match = _START.match(text)
+    return match.end() if match else None
 
 
-def read(text: str) -> Iterator[tuple[Any, int, list[Duplicate]]]:
-    """Every value of a stream of JSON values: value, offset, keys that stand twice. Raises ``Fault``."""
+def read(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[Duplicate]]]:
+    """Every value of a stream of JSON values from ``offset`` on: value, offset, keys that stand twice.
+
+    Raises ``Fault``.
+    """
     repeated: list[bool] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -39,7 +43,7 @@ def read(text: str) -> Iterator[tuple[Any, int, list[Duplicate]]]:
         return mapping
 
     decoder = json.JSONDecoder(object_pairs_hook=pairs, parse_float=_float, parse_constant=_constant)
-    offset = _space(text, 0)
+    offset = _space(text, offset)
     while offset < len(text):
         try:
             value, end = decoder.raw_decode(text, offset)

@@ -86,7 +86,8 @@ def json_float(number: float) -> int | float:
 
 
 def _number(text: str) -> Any:
-    digits = text.replace("_", "")
+    # A number may hold underscores unless it starts with its point.
+    digits = text if text.startswith(".") else text.replace("_", "")
     match = _INTEGER.fullmatch(digits)
     if match:
         sign, hexadecimal, binary, octal, decimal = match.groups()

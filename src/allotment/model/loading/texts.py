@@ -49,7 +49,7 @@ def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
         try:
             for tree, origin, duplicates in _read(chunk, file, first_line):
                 if duplicates:
-                    loaded.problems.extend(_duplicate(duplicate, origin) for duplicate in duplicates)
+                    loaded.problems.extend(_duplicate(duplicate, origin) for duplicate in _in_order(duplicates))
                 else:
                     _add(loaded, tree, origin)
         except Fault as fault:
@@ -77,9 +77,10 @@ def _chunks(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _read(chunk: str, file: str, first_line: int) -> Iterator[tuple[Any, Origin, list[Duplicate]]]:
-    if jsons.looks_like_json(chunk):
+    start = jsons.start(chunk)
+    if start is not None:
         try:
-            values = list(jsons.read(chunk))
+            values = list(jsons.read(chunk, start))
         except Fault as fault:
             # Flow-style YAML opens like JSON. Where YAML fails too, the file's name tells what was meant.
             if fault.code != "bad-json" or file.endswith(".json"):
@@ -124,6 +125,10 @@ def _add(loaded: Loaded, tree: Any, origin: Origin) -> None:
         if kind != "List" and not ("kind" in item and "apiVersion" in item):
             item = {"apiVersion": tree.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
         loaded.documents.append(Document(item, origin, len(loaded.documents), ("items", index)))
+
+
+def _in_order(duplicates: list[Duplicate]) -> list[Duplicate]:
+    return sorted(duplicates, key=lambda duplicate: (duplicate.line, duplicate.column))
 
 
 def _name_of(value: Any) -> str:

@@ -1,0 +1,73 @@
+"""Files, folders and standard input."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from allotment.model.loading import load_paths
+
+
+def test_folders_are_read_sorted_and_deep_without_hidden_files(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "c.json", "d.txt", ".e.yaml", "sub/z.yaml", ".git/y.yaml"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('{"kind": "A"}')
+    loaded = load_paths([tmp_path])
+    assert [Path(document.file).relative_to(tmp_path).as_posix() for document in loaded.documents] == [
+        "a.yml",
+        "b.yaml",
+        "c.json",
+        "sub/z.yaml",
+    ]
+    assert loaded.problems == []
+
+
+def test_files_and_standard_input_keep_the_order_given(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"\xef\xbb\xbfkind: A\n")
+    loaded = load_paths([file, "-"], io.BytesIO(b"kind: B\nx: [\n"))
+    assert [document.kind for document in loaded.documents] == ["A"]
+    assert [str(problem.position) for problem in loaded.problems] == ["<stdin>:3:1"]
+
+
+def test_links_that_lead_back_up_end(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: A")
+    (tmp_path / "up").symlink_to(tmp_path, target_is_directory=True)
+    assert len(load_paths([tmp_path]).documents) == 1
+
+
+def test_what_cannot_be_read_is_one_problem_each(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\x7fELF\0\0")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    missing = tmp_path / "missing.yaml"
+    dangling = tmp_path / "dangling.yaml"
+    dangling.symlink_to(missing)
+    loaded = load_paths([binary, empty, missing, dangling, "a\0b"])
+    assert [(problem.code, problem.message) for problem in loaded.problems] == [
+        ("bad-text", "a binary file, not YAML or JSON"),
+        ("no-files", "no .yaml, .yml or .json file in this folder"),
+        ("unreadable", "cannot read the file: no such file or directory"),
+        ("unreadable", "cannot read the file: no such file or directory"),
+        ("unreadable", "cannot read the file: bad file name"),
+    ]
+    assert all(problem.position.line == 1 for problem in loaded.problems)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_folders_without_permission(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    (problem,) = load_paths([tmp_path]).problems
+    assert problem.message == "cannot read the folder: permission denied"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero here")
+def test_an_endless_device_ends() -> None:
+    (problem,) = load_paths(["/dev/zero"]).problems
+    assert problem.code == "bad-text"
