@@ -241,19 +241,23 @@ class Miss(Value, frozen=True):
     what: str
     actual: str
     wanted: str
+    kind: str = ""
 
     def __str__(self) -> str:
-        return f"{self.device} has {self.what} {self.actual}, {self.wanted} asked"
+        kind = f" ({self.kind})" if self.kind else ""
+        return f"{self.device}{kind} has {self.what} {self.actual}, {self.wanted} asked"
 
 
 class Change(Value, frozen=True):
     """A change after which the engine does allocate (it was run on the changed objects before this was said).
 
-    ``at`` is the object and field to change, ``becomes`` the new value where there is one, ``node`` where it fits then.
+    ``object`` (kind and name) and ``path`` are what to change, ``becomes`` the new value where there is one, ``node``
+    where it fits then.
     """
 
     text: str
-    at: str = ""
+    object: str = ""
+    path: str = ""
     becomes: str = ""
     node: str = ""
 

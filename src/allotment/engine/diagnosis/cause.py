@@ -13,12 +13,13 @@ from dataclasses import replace
 from allotment.engine.diagnosis.edits import fewer_devices
 from allotment.engine.diagnosis.holders import Holdings, holdings
 from allotment.engine.diagnosis.request import class_missing, exact
-from allotment.engine.diagnosis.scene import Cause, Inquiry, Scene, fewest
+from allotment.engine.diagnosis.scene import Cause, Inquiry, Scene, fewest, places
 from allotment.engine.diagnosis.together import competition, constraint_unmet
 from allotment.engine.diagnosis.view import look
-from allotment.engine.diagnosis.world import Place, World, claim_name, only_alternative, only_request, with_devices
+from allotment.engine.diagnosis.world import World, claim_name, only_alternative, only_request, with_devices
 from allotment.engine.outcome import Aborted, Allocated, Outcome
 from allotment.engine.outcome import Cause as Abort
+from allotment.engine.refusal import RANK
 from allotment.model.resource import DeviceRequest, ResourceClaim
 
 
@@ -79,8 +80,9 @@ def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome
         if told is not None:
             return told
     name = claim_name(claim)
+    spots = {place.name: place for place, _ in places(claim)}
     if request.exactly is not None:
-        return exact(scene, Place(name, request.name), request.exactly, outcome)
+        return exact(scene, spots[request.name], request.exactly, outcome)
     alternatives = []
     for sub in request.first_available:
         single = only_request(claim, only_alternative(request, sub.name))
@@ -89,15 +91,16 @@ def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome
         of = scene if isinstance(alone, Allocated) else _idle(scene)
         if isinstance(alone, Allocated):
             alone = scene.inquiry.attempts(world)
-        alternatives.append(exact(of, Place(name, request.name, sub.name), sub, alone))
-    words = "; ".join(f"{a.request.partition('/')[2]}: {a.summary} ({a.code})" for a in alternatives)
+        alternatives.append(exact(of, spots[f"{request.name}/{sub.name}"], sub, alone))
+    words = ", ".join(f"{a.request.partition('/')[2]} {a.code}" for a in alternatives)
+    nearest_first = sorted(alternatives, key=lambda a: RANK[a.code])
     return Cause(
         "no-alternative-fits",
         f"none of the {len(alternatives)} alternatives fits: {words}",
         name,
         request.name,
         alternatives=tuple(alternatives),
-        candidates=tuple(c for a in alternatives for c in a.candidates),
+        candidates=tuple(c for a in nearest_first for c in a.candidates),
     )
 
 

@@ -26,8 +26,7 @@ def smallest_change(world: World, found: Cause, inquiry: Inquiry) -> tuple[Chang
         path = _search(world, found, inquiry, depth, tries)
         if path is not None:
             return tuple(
-                Change(text=c.text, at=c.at, becomes=c.becomes, node=world.node if i == len(path) - 1 else "")
-                for i, c in enumerate(path)
+                Change(text=c.text, object=c.object, path=c.path, becomes=c.becomes, node=world.node) for c in path
             )
         if tries[0] <= 0:
             break

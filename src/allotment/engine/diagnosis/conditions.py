@@ -31,11 +31,15 @@ _KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A text that could replace the condition; ``""`` drops it. Smaller ``size`` is a smaller change."""
+    """A text that could replace the condition; ``""`` drops it. Smaller ``size`` is a smaller change.
+
+    ``rename`` (pattern and replacement) corrects a name wherever the selector uses it.
+    """
 
     size: int
     words: str
-    becomes: str
+    becomes: str = ""
+    rename: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +136,29 @@ def examine(conjunct: Conjunct, arriving: Sequence[Seen], published: Published, 
     if comparison is None:
         return _plain(conjunct, of_class, None, repairs)
     if comparison.path == ("driver",):
-        wanted = comparison.literal
-        if comparison.operator == "==" and isinstance(wanted, str) and wanted not in published.drivers:
-            names = near(wanted, published.drivers)
-            drivers = ", ".join(sorted(published.drivers)) or "none"
-            summary = f'no ResourceSlice is of driver "{wanted}".{did_you_mean(wanted, published.drivers)}'
-            if not names:
-                return Finding("driver-missing", f"{summary} Drivers here: {drivers}", None, tuple(repairs))
-            renames = [_rename(conjunct.text, wanted, n, f'write the driver as "{n}"') for n in names]
-            return Finding("unknown-driver", summary, None, (*renames, *repairs))
-        return _plain(conjunct, of_class, None, repairs)
+        return _driver(conjunct, comparison, published, of_class, repairs)
     mismatch = _type_mismatch(comparison, arriving)
     if mismatch is not None:
         return _with(mismatch, repairs)
     return _too_little_or_other(conjunct, comparison, arriving, of_class, repairs)
+
+
+def _driver(
+    conjunct: Conjunct, comparison: Comparison, published: Published, of_class: bool, repairs: list[Repair]
+) -> Finding:
+    """``device.driver`` compared with a name: misspelt, not installed, or not on this node."""
+    wanted = comparison.literal
+    if comparison.operator != "==" or not isinstance(wanted, str):
+        return _plain(conjunct, of_class, None, repairs)
+    if wanted in published.drivers:
+        return Finding("driver-missing", f'no device of driver "{wanted}" on the node', None, tuple(repairs))
+    names = near(wanted, published.drivers)
+    summary = f'no ResourceSlice is of driver "{wanted}".{did_you_mean(wanted, published.drivers)}'
+    if not names:
+        drivers = ", ".join(sorted(published.drivers))
+        return Finding("driver-missing", f"{summary} Drivers here: {drivers}", None, tuple(repairs))
+    renames = [_rename(wanted, n, f'write the driver as "{n}"') for n in names]
+    return Finding("unknown-driver", summary, None, (*renames, *repairs))
 
 
 def _with(finding: Finding, repairs: Sequence[Repair]) -> Finding:
@@ -162,9 +175,10 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _rename(text: str, old: str, new: str, words: str) -> Repair:
-    pattern = rf"(?<![\w.\-]){re.escape(old)}(?![\w\-])"
-    return Repair(1, words, re.sub(pattern, lambda _: new, text))
+def _rename(old: str, new: str, words: str) -> Repair:
+    """Write ``new`` for ``old``: a whole name, not a part of a longer one (nor of a longer domain)."""
+    before = r"(?<![\w\-])" if "." not in old else r"(?<![\w.\-])"
+    return Repair(1, words, rename=(rf"{before}{re.escape(old)}(?![\w\-])", new.replace("\\", r"\\")))
 
 
 def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding | None:
@@ -196,7 +210,7 @@ def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], pu
     summary = f'no device publishes {what} "{name}" of {domain}.' + (
         did_you_mean(name, here) or f" Published: {listed}"
     )
-    repairs = [_rename(text, name, n, f"write the {what} as {n}") for n in names]
+    repairs = [_rename(name, n, f"write the {what} as {n}") for n in names]
     if not names:
         crossed = near(name, there)
         other = "attributes" if side == "capacity" else "capacity"
@@ -217,7 +231,7 @@ def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], 
         example = f'device.{path[0]}["{drivers[0]}"].…' if drivers else f'device.{path[0]}["domain"].name'
         return Finding("unknown-driver", f"{summary} The index is the domain, the name comes after it: {example}")
     summary += did_you_mean(domain, domains) or f" Domains here: {', '.join(domains)}"
-    repairs = [_rename(text, domain, n, f'look {name} up in "{n}"') for n in names]
+    repairs = [_rename(domain, n, f'look {name} up in "{n}"') for n in names]
     return Finding("unknown-driver", summary, None, tuple(repairs))
 
 
@@ -300,7 +314,9 @@ def _too_little_or_other(
         )
     best, actual = _nearest(valued, operator, wanted)
     # Upstream's own names for amounts carry the unit; the name of the capacity is the noun.
-    nearest = Miss(device=best.name, what=path[-1], actual=shown(actual), wanted=_WORDS[operator] + shown(wanted))
+    nearest = Miss(
+        device=best.name, kind=best.kind, what=path[-1], actual=shown(actual), wanted=_WORDS[operator] + shown(wanted)
+    )
     relaxed = operator.rstrip("=") + "=" if operator in ("<", ">") else operator
     if isinstance(actual, Quantity) and operator == "==":
         relaxed = ">="  # drivers publish exact bytes; asking for equality again would be the same trap

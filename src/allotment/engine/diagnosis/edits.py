@@ -21,7 +21,8 @@ def ask_for(place: Place, asked: int, count: int) -> Candidate:
         3,
         f"ask for {plural(count, 'device')} instead of {asked}",
         edit_request(place, lambda old: altered(old, count=count)),
-        f"claim {place.claim}, request {place.name}: count",
+        place.object,
+        f"{place.path}.count",
         str(count),
     )
 
@@ -69,7 +70,8 @@ def other_classes(scene: Scene, place: Place, asked: Asked) -> list[Candidate]:
             5,
             f"use class {other}",
             edit_request(place, lambda old, other=other: altered(old, device_class_name=other)),  # type: ignore[misc]
-            f"claim {place.claim}, request {place.name}: deviceClassName",
+            place.object,
+            f"{place.path}.deviceClassName",
             other,
         )
         for other in others[:4]
@@ -83,7 +85,8 @@ def capacity_edit(place: Place, requests: dict[str, Quantity], size: int, words:
         size,
         words,
         edit_request(place, lambda old: altered(old, capacity=CapacityRequirements(requests=requests))),
-        f"claim {place.claim}, request {place.name}: capacity.requests",
+        place.object,
+        f"{place.path}.capacity.requests",
         f"{{{shown_requests}}}",
     )
 
@@ -117,8 +120,9 @@ def exact_count(place: Place, count: int) -> Candidate:
         4,
         f"ask for {plural(count, 'device')} instead of all",
         edit_request(place, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
-        f"claim {place.claim}, request {place.name}: allocationMode",
-        f"ExactCount, count: {count}",
+        place.object,
+        f"{place.path}",
+        f"allocationMode: ExactCount, count: {count}",
     )
 
 
@@ -145,5 +149,6 @@ def drop_constraint(claim: str, index: int, constraint: DeviceConstraint, attrib
         5,
         f"drop the constraint {kind} {attribute}",
         edit_constraint(claim, index, None),
-        f"claim {claim}: constraints[{index}]",
+        f"ResourceClaim {claim}",
+        f"spec.devices.constraints[{index}]",
     )

@@ -86,6 +86,16 @@ def find_attribute(device: Device, driver: str, domain: str, name: str) -> Devic
     return device.attributes.get(name) if found is None and domain == driver else found
 
 
+def kind_of(device: Device, driver: str) -> str:
+    """What a device is, in its driver's words: product and partition profile."""
+    words = []
+    for name in ("productName", "profile", "model"):
+        found = find_attribute(device, driver, driver, name)
+        if found is not None and found.string:
+            words.append(found.string)
+    return " ".join(words[:2])
+
+
 def published(slices: Iterable[ResourceSlice]) -> Published:
     """Collect the names of all slices; old generations count, too (they tell what a driver calls things)."""
     count = 0
@@ -125,11 +135,13 @@ def likeness(one: str, other: str) -> float:
     >>> likeness("nvidia.com", "gpu.nvidia.com") > NEAR > likeness("model", "productName")
     True
     """
+    if one == other:
+        return 1.0
     plain_one, plain_other = (re.sub(r"[^a-z0-9]", "", n.lower()) for n in (one, other))
     letters = SequenceMatcher(None, plain_one, plain_other, autojunk=False).ratio()
     words_one, words_other = _words(one), _words(other)
     shared = words_one & words_other
-    by_words = len(shared) / len(words_one | words_other) if len(shared) > 1 or words_one == words_other else 0.0
+    by_words = len(shared) / len(words_one | words_other) if len(shared) > 1 else 0.0
     if words_one and words_one < words_other:  # nvidia.com in gpu.nvidia.com, deviceID in parentDeviceID
         by_words = max(by_words, 0.7)
     return max(letters, by_words)

@@ -15,7 +15,7 @@ from allotment.engine.diagnosis.wording import named, plural
 from allotment.engine.diagnosis.world import Asked, Candidate, Place, edit_request
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
-from allotment.engine.refusal import Miss
+from allotment.engine.refusal import CODES, Miss
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceToleration
 
@@ -41,7 +41,7 @@ def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
     if has is None:
         summary = f"no device can give {loss.text}; its request policy does not allow that amount"
         return Cause("not-enough-capacity", summary, place.claim, place.name, (traced,))
-    nearest = Miss(device=best.name, what=name, actual=str(has), wanted=str(requests[name]))
+    nearest = Miss(device=best.name, kind=best.kind, what=name, actual=str(has), wanted=str(requests[name]))
     summary = f"{requests[name]} of {name} asked, the most that a device here has is {has}"
     smaller = capacity_edit(place, {**requests, name: has}, 3, f"ask for {has} of {name}")
     return Cause("not-enough-capacity", summary, place.claim, place.name, (traced,), nearest, (smaller,))
@@ -81,7 +81,8 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
         3,
         f"tolerate {', '.join(taint_text(t) for t in loss.taints)}",
         edit_request(place, lambda old: altered(old, tolerations=(*old.tolerations, *tolerations))),
-        f"claim {place.claim}, request {place.name}: tolerations",
+        place.object,
+        f"{place.path}.tolerations",
         shown_tolerations,
     )
     candidates = [tolerate]
@@ -104,7 +105,10 @@ def withheld_pool(scene: Scene, place: Place, wanted: Wanted, traced: Trace) -> 
             candidates: tuple[Candidate, ...] = ()
             if pool.why == "pool-incomplete":
                 candidates = (complete_pool(pool.pool.driver, pool.pool.pool),)
-            return Cause(pool.why, pool.text, place.claim, place.name, (traced,), candidates=candidates)
+            kubernetes = CODES[pool.why].kubernetes
+            return Cause(
+                pool.why, pool.text, place.claim, place.name, (traced,), candidates=candidates, kubernetes=kubernetes
+            )
     return None
 
 

@@ -53,11 +53,11 @@ def class_missing(world: World, claim: ResourceClaim, request: str, text: str) -
     for place, asked in places(claim):
         if asked.device_class_name in world.classes:
             continue
-        return missing_class(world, place, asked.device_class_name, text)
+        return missing_class(world, place, asked.device_class_name)
     return Cause("class-missing", text, name, request, kubernetes=text)
 
 
-def missing_class(world: World, place: Place, class_name: str, text: str = "") -> Cause:
+def missing_class(world: World, place: Place, class_name: str) -> Cause:
     """A request that names a class that is not there."""
     known = sorted(world.classes)
     summary = f'DeviceClass "{class_name}" does not exist.' + (
@@ -69,12 +69,13 @@ def missing_class(world: World, place: Place, class_name: str, text: str = "") -
             1 if other in near(class_name, known) else 5,
             f"use class {other}",
             edit_request(place, lambda asked, other=other: altered(asked, device_class_name=other)),  # type: ignore[misc]
-            f"claim {place.claim}, request {place.name}: deviceClassName",
+            place.object,
+            f"{place.path}.deviceClassName",
             other,
         )
         for other in others
     ]
-    kubernetes = text or f"request {place.name}: device class {class_name} does not exist"
+    kubernetes = f"request {place.name}: device class {class_name} does not exist"
     return Cause("class-missing", summary, place.claim, place.name, candidates=tuple(candidates), kubernetes=kubernetes)
 
 
@@ -85,7 +86,7 @@ def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:
     class_ = scene.world.classes[asked.device_class_name]
     for where, selectors in (
         (f"DeviceClass {class_.metadata.name}: spec.selectors", class_.spec.selectors),
-        (f"claim {place.claim}, request {place.name}: selectors", asked.selectors),
+        (f"{place.object}: {place.path}.selectors", asked.selectors),
     ):
         for index, selector in enumerate(selectors):
             try:

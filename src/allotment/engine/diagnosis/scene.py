@@ -11,7 +11,7 @@ from allotment.engine.diagnosis.names import Published
 from allotment.engine.diagnosis.view import View
 from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name
 from allotment.engine.outcome import Allocated
-from allotment.engine.refusal import CODES, Miss, Refused
+from allotment.engine.refusal import CANNOT_ALLOCATE, Miss, Refused
 from allotment.model.resource import DeviceRequest, ExactDeviceRequest, ResourceClaim
 
 
@@ -42,7 +42,7 @@ class Cause:
             nearest=self.nearest,
             notes=self.notes,
             alternatives=tuple(a.refused(node) for a in self.alternatives),
-            kubernetes=self.kubernetes or CODES[self.code].kubernetes,
+            kubernetes=self.kubernetes or CANNOT_ALLOCATE,
         )
 
 
@@ -82,10 +82,12 @@ def places(claim: ResourceClaim) -> list[tuple[Place, Asked]]:
     """Every request and alternative of a claim."""
     name = claim_name(claim)
     found: list[tuple[Place, Asked]] = []
-    for request in claim.spec.devices.requests:
+    for index, request in enumerate(claim.spec.devices.requests):
+        path = f"spec.devices.requests[{index}]"
         if request.exactly is not None:
-            found.append((Place(name, request.name), request.exactly))
-        found.extend((Place(name, request.name, sub.name), sub) for sub in request.first_available)
+            found.append((Place(name, request.name, path=f"{path}.exactly"), request.exactly))
+        for number, sub in enumerate(request.first_available):
+            found.append((Place(name, request.name, sub.name, f"{path}.firstAvailable[{number}]"), sub))
     return found
 
 

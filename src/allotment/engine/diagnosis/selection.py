@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from allotment.engine.diagnosis.conditions import Finding, Repair, examine, one_line
 from allotment.engine.diagnosis.edits import ask_for, other_classes
 from allotment.engine.diagnosis.funnel import Loss, Trace, compiled
@@ -30,8 +32,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
         )
     elif not loss.errors:
         finding = _excluding(scene, traced, loss, finding)
-    where = _where(place, traced, loss)
-    candidates = [*_repairs(scene, place, asked, traced, loss, finding.repairs, where)]
+    candidates = _repairs(scene, place, asked, loss, finding.repairs)
     if loss.of_class:
         candidates.extend(other_classes(scene, place, asked))
     return Cause(
@@ -80,17 +81,10 @@ def _guards(arriving: list[Seen], loss: Loss) -> tuple[Repair, ...]:
     )
 
 
-def _where(place: Place, traced: Trace, loss: Loss) -> str:
-    if loss.of_class:
-        return f"DeviceClass {traced.wanted.device_class}: spec.selectors[{loss.selector}].cel.expression"
-    return f"claim {place.claim}, request {place.name}: selectors[{loss.selector}].cel.expression"
-
-
-def _repairs(
-    scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, repairs: tuple[Repair, ...], where: str
-) -> list[Candidate]:
+def _repairs(scene: Scene, place: Place, asked: Asked, loss: Loss, repairs: tuple[Repair, ...]) -> list[Candidate]:
     """Repairs of one condition as edits of the whole selector."""
-    selectors = scene.world.classes[asked.device_class_name].spec.selectors if loss.of_class else asked.selectors
+    class_name = asked.device_class_name
+    selectors = scene.world.classes[class_name].spec.selectors if loss.of_class else asked.selectors
     cel = selectors[loss.selector].cel
     program = compiled(cel.expression, scene.world.features) if cel else None
     if program is None:
@@ -98,17 +92,33 @@ def _repairs(
     texts = [one_line(c.text) for c in program.conjuncts]
     found = []
     for repair in repairs:
-        changed = [repair.becomes if i == loss.position else _grouped(t) for i, t in enumerate(texts)]
-        expression = " && ".join(t for t in changed if t)
-        edit: Edit = (
-            edit_class(asked.device_class_name, loss.selector, expression)
-            if loss.of_class
-            else edit_selector(place, loss.selector, expression)
-        )
-        size = repair.size + (2 if loss.of_class else 0)
-        words = f"{repair.words} in DeviceClass {asked.device_class_name}" if loss.of_class else repair.words
-        found.append(Candidate(size, words, edit, where, expression))
+        if repair.rename:
+            changed = [re.sub(*repair.rename, text) for text in texts]
+        elif _plain_quotes(repair.becomes) in map(_plain_quotes, texts):
+            continue
+        else:
+            changed = [repair.becomes if i == loss.position else text for i, text in enumerate(texts)]
+        if changed == texts:
+            continue
+        kept = [text for text in changed if text]
+        expression = " && ".join(_grouped(text) for text in kept) if len(kept) > 1 else "".join(kept)
+        edit: Edit
+        if loss.of_class:
+            # A class serves many claims: changing it is more than changing the claim, unless it is plainly misspelt.
+            size = repair.size + (1 if repair.rename else 5)
+            edit = edit_class(class_name, loss.selector, expression)
+            object_, path = f"DeviceClass {class_name}", f"spec.selectors[{loss.selector}].cel.expression"
+            words = f"in DeviceClass {class_name} {repair.words}"
+        else:
+            size, words = repair.size, repair.words
+            edit = edit_selector(place, loss.selector, expression)
+            object_, path = place.object, f"{place.path}.selectors[{loss.selector}].cel.expression"
+        found.append(Candidate(size, words, edit, object_, path, expression))
     return found
+
+
+def _plain_quotes(text: str) -> str:
+    return text.replace("'", '"')
 
 
 def _grouped(text: str) -> str:

@@ -25,7 +25,7 @@ def by_counters(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
     lacking = scene.view.lacking(short, scene.held)
     set_, counter, left, need = max(lacking, key=lambda x: (x[3] - x[2], x[1]))
     amount, rest = amount_text(need), amount_text(max(left, 0))
-    nearest = Miss(device=short.name, what=f"{counter} left in {set_}", actual=rest, wanted=amount)
+    nearest = Miss(device=short.name, kind=short.kind, what=f"{counter} left in {set_}", actual=rest, wanted=amount)
     holders = holders_of(loss)
     if holders:
         whom = listed(holders)
@@ -75,7 +75,7 @@ def _share_in_use(
         summary = (
             f"{amount} of {name} asked, {rest} of {total} left on {device.name}; the rest is held by {listed(holders)}"
         )
-        nearest = Miss(device=device.name, what=f"{name} left", actual=rest, wanted=str(amount))
+        nearest = Miss(device=device.name, kind=device.kind, what=f"{name} left", actual=rest, wanted=str(amount))
         requests = dict(asked.capacity.requests) if asked.capacity is not None else {}
         candidates = []
         if total.nano > used:

@@ -86,7 +86,8 @@ def constraint_unmet(scene: Scene, claim: ResourceClaim) -> Cause:
             wanted=f"{need} devices with one value",
         )
     else:
-        summary = f"{need} devices with different {short} asked, there are {plural(len(groups), 'value')} ({spread})"
+        there = f"there {'is' if len(groups) == 1 else 'are'} {plural(len(groups), 'value')}"
+        summary = f"{need} devices with different {short} asked, {there} ({spread})"
         nearest = Miss(
             device=named(tuple(reaching)),
             what=short,
@@ -153,7 +154,8 @@ def _unpublished(
                 if constraint.match_attribute
                 else altered(constraint, distinct_attribute=new),
             ),
-            f"claim {claim_name(claim)}: constraints[{index}]."
+            f"ResourceClaim {claim_name(claim)}",
+            f"spec.devices.constraints[{index}]."
             + ("matchAttribute" if constraint.match_attribute else "distinctAttribute"),
             new,
         )

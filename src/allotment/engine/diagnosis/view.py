@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from allotment.engine.capacity import consumption
 from allotment.engine.devices import Traits
 from allotment.engine.diagnosis.holders import Holder, Holdings
+from allotment.engine.diagnosis.names import kind_of
 from allotment.engine.identity import DeviceID, PoolID
 from allotment.engine.inventory import Inventory
 from allotment.engine.pools import Pool, PoolStatus
@@ -31,6 +32,11 @@ class Seen:
     def driver(self) -> str:
         """The driver that publishes it."""
         return self.id.driver
+
+    @property
+    def kind(self) -> str:
+        """What it is, in its driver's words; empty if they say nothing."""
+        return kind_of(self.device, self.driver)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ of the diagnosis, so reasons cannot disagree with outcomes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as altered
 
@@ -60,6 +60,13 @@ class Place:
     claim: str
     request: str
     alternative: str = ""
+    path: str = ""
+    """In the claim as it was given: ``spec.devices.requests[0].exactly``."""
+
+    @property
+    def object(self) -> str:
+        """The claim with its kind."""
+        return f"ResourceClaim {self.claim}"
 
     @property
     def name(self) -> str:
@@ -150,11 +157,11 @@ def edit_constraint(claim: str, index: int, constraint: DeviceConstraint | None)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change worth trying. ``size`` orders candidates; ``at`` and ``becomes`` say it exactly."""
+    """A change worth trying. ``size`` orders candidates; object, path and ``becomes`` say it exactly."""
 
     size: int
     text: str
     edit: Edit
-    at: str = ""
+    object: str = ""
+    path: str = ""
     becomes: str = ""
-    order: tuple[int, ...] = field(default=())

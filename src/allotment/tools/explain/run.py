@@ -6,15 +6,16 @@ with claims of their own where their template says so. Claims that no pod names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.cluster import diagnose
-from allotment.engine.diagnosis.names import attribute_value, find_attribute
+from allotment.engine.diagnosis.names import kind_of
 from allotment.engine.inventory import Inventory
+from allotment.engine.outcome import Allocated
 from allotment.engine.placement import Placed
 from allotment.engine.reach import UnusableNodeSelector, selects
 from allotment.engine.refusal import CODES, Diagnosis, NodeReason, Refused
@@ -203,7 +204,8 @@ class _Run:
         self, kind: str, name: str, owner: str, ask: _Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
     ) -> Answer:
         if not eligible and self.nodes:
-            return Answer(kind=kind, name=name, outcome="refused", reasons=_not_eligible(out), owner=owner)
+            rows = self._excluded(tuple(ask.pending), out)
+            return Answer(kind=kind, name=name, outcome="refused", reasons=_not_eligible(rows), owner=owner)
         pending = tuple(ask.pending)
         if not pending:
             node = eligible[0] if eligible else ""
@@ -229,11 +231,31 @@ class _Run:
                 owner=owner,
                 claims=tuple(self._given(c, ask) for c in given),
             )
-        reasons = diagnose(self.inventory, pending, self._allocated(), eligible)
+        reasons = _by_template(diagnose(self.inventory, pending, self._allocated(), eligible), ask.templates)
         if out:
-            rows = (*reasons.nodes, *_excluded_rows(out))
-            reasons = replace(reasons, nodes=rows)
+            reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out)))
         return Answer(kind=kind, name=name, outcome="refused", reasons=reasons, owner=owner)
+
+    def _excluded(self, pending: tuple[ResourceClaim, ...], out: dict[str, str]) -> tuple[NodeReason, ...]:
+        """Excluded nodes by what excludes them, those that would do otherwise apart."""
+        groups: dict[tuple[str, bool], list[str]] = {}
+        for node, why in out.items():
+            would = bool(pending) and isinstance(self.allocator.allocate(node, pending), Allocated)
+            groups.setdefault((why, would), []).append(node)
+        rows = []
+        for (why, would), nodes in groups.items():
+            shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+            verb = "has" if len(nodes) == 1 else "have"
+            having = f", which {verb} the devices" if would else ""
+            reason = f"the pod excludes {shown}{having}: {why}"
+            refused = Refused(
+                code="node-not-eligible",
+                summary=reason,
+                node=nodes[0],
+                kubernetes=CODES["node-not-eligible"].kubernetes,
+            )
+            rows.append(NodeReason(nodes=tuple(nodes), refused=refused))
+        return tuple(rows)
 
     def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None) -> ResourceClaim:
         """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""
@@ -272,41 +294,33 @@ class _Run:
         )
 
     def _kind(self, driver: str, pool: str, name: str) -> str:
-        """What the device is, in its driver's words."""
         device = self.devices.get((driver, pool, name))
-        if device is None:
-            return ""
-        words = []
-        for attribute in ("productName", "profile", "model"):
-            found = find_attribute(device, driver, driver, attribute)
-            value = attribute_value(found) if found is not None else None
-            if isinstance(value, str):
-                words.append(value)
-        return " ".join(words[:2])
+        return kind_of(device, driver) if device is not None else ""
 
 
-def _not_eligible(out: dict[str, str]) -> Diagnosis:
-    rows = _excluded_rows(out)
-    first = next(iter(out.values()))
-    several = len(rows) > 1
-    summary = (
-        f"the pod excludes every node: {'; '.join(r.refused.summary for r in rows[:3])}"
-        if several
-        else (f"the pod excludes every node: {first}")
-    )
+def _not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
+    """The pod rules out every node."""
+    summary = "; ".join(row.refused.summary for row in rows[:3])
     refused = Refused(code="node-not-eligible", summary=summary, kubernetes=CODES["node-not-eligible"].kubernetes)
-    return Diagnosis(headline=refused, nodes=rows)
+    return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
 
 
-def _excluded_rows(out: dict[str, str]) -> tuple[NodeReason, ...]:
-    """Excluded nodes by what excludes them."""
-    groups: dict[str, list[str]] = {}
-    for node, why in out.items():
-        groups.setdefault(why, []).append(node)
-    return tuple(
-        NodeReason(
-            nodes=tuple(nodes),
-            refused=Refused(code="node-not-eligible", summary=f"excluded by the pod: {why}", node=nodes[0]),
+def _by_template(diagnosis: Diagnosis, templates: Mapping[ObjectKey, str]) -> Diagnosis:
+    """Changes of a generated claim are changes of its template: the claim itself is immutable and not the user's."""
+    if not templates:
+        return diagnosis
+    origin = {
+        f"ResourceClaim {key}": f"ResourceClaimTemplate {ObjectKey(key.namespace, name)}"
+        for key, name in templates.items()
+    }
+
+    def mend(refused: Refused) -> Refused:
+        changes = tuple(
+            replace(c, object=origin[c.object], path=f"spec.{c.path}") if c.object in origin else c
+            for c in refused.changes
         )
-        for why, nodes in groups.items()
-    )
+        return replace(refused, changes=changes)
+
+    rows = tuple(NodeReason(nodes=row.nodes, refused=mend(row.refused)) for row in diagnosis.nodes)
+    headline = rows[0].refused if rows else mend(diagnosis.headline)
+    return replace(diagnosis, headline=headline, nodes=rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from allotment.engine.refusal import Diagnosis, Funnel, NodeReason, Refused
@@ -32,25 +32,34 @@ def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list
     return out
 
 
+#: In front of a line that is not to be broken.
+_AS_IT_IS = "\0"
+#: Words, and what must stay in one piece to be pasted: quoted strings.
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\S)+""")
+
+
 def _fold(line: str, width: int) -> list[str]:
-    """A line broken at spaces, the rest indented two deeper; a long word is left whole, for it may be pasted."""
+    """A line broken between words, the rest indented deeper. Longer words stay whole, for they may be pasted."""
+    if line.startswith(_AS_IT_IS):
+        return [line.removeprefix(_AS_IT_IS)]
     if len(line) <= width:
         return [line]
     indent = len(line) - len(line.lstrip(" "))
-    # Funnel lines carry their count in front; the rest goes under the text.
-    head = line.lstrip(" ")
-    digits = head.split("  ", 1)[0]
-    hang = indent + len(digits) + 2 if digits.isdigit() else indent + 2
-    return textwrap.wrap(
-        line,
-        width,
-        initial_indent="",
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-        replace_whitespace=False,
-    )
+    words = _WORD.findall(line)
+    # The count in front of a funnel line stands out; the rest goes under the text.
+    first = line[:indent] + words[0]
+    if words[0].isdigit():
+        first += f"  {words.pop(1)}"
+        hang = len(line[:indent] + words[0]) + 2
+    else:
+        hang = indent + 2
+    folded = [first]
+    for word in words[1:]:
+        if len(folded[-1]) + 1 + len(word) <= width:
+            folded[-1] += f" {word}"
+        else:
+            folded.append(" " * hang + word)
+    return folded
 
 
 def _first_line(answers: Sequence[Answer]) -> str:
@@ -59,7 +68,8 @@ def _first_line(answers: Sequence[Answer]) -> str:
     if fit == len(answers):
         return f"all {fit} {what} fit"
     first = next(answer for answer in answers if not answer.fits)
-    return f"{fit} of {len(answers)} {what} fit; {_headline(first)}"
+    assert first.reasons is not None
+    return f"{fit} of {len(answers)} {what} fit; {first.kind} {first.name} does not ({first.reasons.headline.code})"
 
 
 def _headline(answer: Answer) -> str:
@@ -125,10 +135,10 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
     for row in shown:
         if wide:
             yield ""
-            yield f"  {_nodes(row)}: {row.refused.summary} ({row.refused.code})"
+            yield _row(row)
             yield from _refused(row.refused, _nodes(row))
         else:
-            yield f"  {_nodes(row)}: {row.refused.summary} ({row.refused.code})"
+            yield _row(row)
     if len(others) > len(shown):
         rest = others[len(shown) :]
         yield f"  {sum(len(r.nodes) for r in rest)} more nodes for {len(rest)} other reasons (-o wide)"
@@ -136,6 +146,12 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
         yield f"  {_names(list(reasons.fitting))}: would fit, but Kubernetes gives up on the error"
     if reasons.headline.kubernetes:
         yield f"  Kubernetes says: {reasons.headline.kubernetes}"
+
+
+def _row(row: NodeReason) -> str:
+    if row.refused.code == "node-not-eligible":
+        return f"  {row.refused.summary}"
+    return f"  {_nodes(row)}: {row.refused.summary} ({row.refused.code})"
 
 
 def _where(reasons: Diagnosis) -> str:
@@ -177,6 +193,8 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
     node = f" on {where}" if where else ""
     yield f"  claim {funnel.claim}, request {funnel.request}: {asked} of class {funnel.device_class}{node}"
     yield f"  {funnel.visible:>5}  on the node"
+    if not funnel.visible:
+        return
     for step in funnel.steps:
         detail = f" – lost {_names(list(step.lost))}" if step.lost and step.left else ""
         held = f" – {'; '.join(step.by[:_NAMES])}" if step.by else ""
@@ -188,12 +206,15 @@ def _changes(refused: Refused) -> Iterator[str]:
         return
     words = ", and ".join(change.text for change in refused.changes)
     node = refused.changes[-1].node
-    yield f"  to make it fit{f' {node}' if node else ''}: {words}"
-    for change in refused.changes:
-        if change.at:
-            yield f"    {change.at}:" if change.becomes else f"    {change.at}"
+    yield f"  to make it fit{f' on {node}' if node else ''}: {words}"
+    places = [(change.object, change.path) for change in refused.changes]
+    for number, change in enumerate(refused.changes):
+        if not change.object or places[number] in places[number + 1 :]:
+            continue  # of several changes in one place the last one shows them all
+        yield f"    {change.object}"
+        yield f"    {change.path}{':' if change.becomes else ''}"
         if change.becomes:
-            yield f"      {change.becomes}"
+            yield f"{_AS_IT_IS}      {change.becomes}"
 
 
 def join(parts: Iterable[str]) -> str:

@@ -1,0 +1,45 @@
+"""The codes are a contract: documented, ordered, and worded for people."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from allotment.engine.refusal import CODES, RANK, Change, Diagnosis, Funnel, Miss, NodeReason, Refused, Step, page
+
+DOCS = Path(__file__).parents[3] / "docs" / "reasons.md"
+
+
+def test_the_page_is_generated_from_the_table() -> None:
+    assert DOCS.read_text() == page()
+
+
+def test_codes_are_kebab_case_and_fully_told() -> None:
+    for name, code in CODES.items():
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
+        assert code.summary.endswith(".")
+        assert code.advice.endswith(".")
+        assert code.kubernetes
+
+
+def test_what_waiting_mends_ranks_nearest() -> None:
+    waiting = ("devices-in-use", "capacity-in-use", "counters-exhausted")
+    assert all(RANK[code] < RANK["selector-matches-nothing"] < RANK["driver-missing"] for code in waiting)
+
+
+def test_json_twin_comes_back_as_it_was() -> None:
+    step = Step(step="in-use", text="in use", left=0, lost=("gpu-0",), by=("claim a/b: gpu-0",))
+    funnel = Funnel(claim="a/c", request="gpu", device_class="x", wanted=1, visible=1, steps=(step,))
+    refused = Refused(
+        code="devices-in-use",
+        summary="s",
+        node="n",
+        funnels=(funnel,),
+        nearest=Miss(device="gpu-0", what="memory", actual="1Gi", wanted="2Gi"),
+        changes=(Change(text="free claim a/b", node="n"),),
+    )
+    diagnosis = Diagnosis(headline=refused, nodes=(NodeReason(nodes=("n",), refused=refused),))
+    assert msgspec.json.decode(msgspec.json.encode(diagnosis), type=Diagnosis) == diagnosis
+    assert funnel.left() == 0
