@@ -1,0 +1,73 @@
+"""The screen of `free`: the answer first, then who uses what and what is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Allot
+
+CLAIMS = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: train, namespace: ml}
+spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]}}
+status:
+  allocation:
+    devices:
+      results:
+      - {request: g, driver: gpu.nvidia.com, pool: a, device: gpu-1}
+      - {request: g, driver: gpu.nvidia.com, pool: mig, device: gpu-0-mig-3g40gb-9-4}
+      - {request: g, driver: gpu.nvidia.com, pool: gone, device: gpu-0}
+  reservedFor:
+  - {resource: pods, name: train-0, uid: u0}
+  - {resource: pods, name: train-1, uid: u1}
+"""
+
+
+@pytest.fixture
+def snapshot(allot: Allot, tmp_path: Path) -> str:
+    file = tmp_path / "snapshot.yaml"
+    file.write_text(allot("fleet", "slices", "a=2xt4,mig=h100/dynamic-mig", "--all").out + "---\n" + CLAIMS)
+    return str(file)
+
+
+def test_the_first_line_answers_and_tables_follow(allot: Allot, snapshot: str) -> None:
+    ran = allot("free", "--cluster", snapshot)
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "15 of 28 devices are free, on 2 nodes. Partitions that overlap exclude each other."
+    assert "a      Tesla T4                           2       1      1        0" in lines
+    assert "a      gpu-1                  ml/train   train-0,train-1" in lines
+    assert "mig    gpu-0-mig-3g40gb-9-4   ml/train   train-0,train-1" in lines
+    (counters,) = [line for line in lines if "gpu-0-counter-set" in line]
+    assert "memory 40704Mi of 81152Mi, memory-slice 4 of 8, multiprocessors 72 of 132" in counters
+    assert "ml/train   gpu.nvidia.com/gone/gpu-0" in lines
+
+
+def test_wide_lists_every_device(allot: Allot, snapshot: str) -> None:
+    out = allot("free", "--cluster", snapshot, "-o", "wide").out
+    assert sum("gpu-" in line for line in out.splitlines()) >= 28
+    (blocked,) = [line for line in out.splitlines() if "gpu-0-mig-7g80gb-0-0" in line]
+    assert "blocked   (ml/train)" in blocked
+
+
+def test_json_is_the_report(allot: Allot, snapshot: str) -> None:
+    report = json.loads(allot("free", "--cluster", snapshot, "-o", "json").out)
+    assert [node["node"] for node in report["nodes"]] == ["a", "mig"]
+    assert report["nodes"][0]["devices"][1]["holders"] == [{"claim": "ml/train", "consumers": ["train-0", "train-1"]}]
+
+
+def test_a_terminal_of_eighty_columns_is_not_exceeded(
+    allot: Allot, snapshot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    tables = allot("free", "--cluster", snapshot).out.splitlines()[1:]
+    assert max(map(len, tables)) <= 80
+
+
+def test_nothing_published_is_said(allot: Allot) -> None:
+    text = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
+    assert allot("free", "--cluster", "-", stdin=text).out == "No node publishes a device.\n"

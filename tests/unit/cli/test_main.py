@@ -1,0 +1,109 @@
+"""The command as a whole: quick to start, clear about mistakes, quiet about broken pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from allotment.cli import version as version_screen
+from allotment.cli.main import EXIT_INTERRUPTED, EXIT_OUR_ERROR
+from tests.unit.cli.conftest import Allot
+
+SRC = Path(__file__).parents[3] / "src"
+
+
+def python(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=30, check=False, **options
+    )
+
+
+def test_help_imports_nothing_but_argparse() -> None:
+    script = (
+        "import sys\n"
+        "from allotment.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'msgspec', 'yaml', 're2', 'rich', 'allotment.engine', 'allotment.cel', 'allotment.fleet'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = python("-c", script)
+    assert "explain" in done.stdout
+    assert done.stderr == "[]\n"
+
+
+def test_no_words_print_the_help(allot: Allot) -> None:
+    ran = allot()
+    assert ran.code == 0
+    assert ran.out.startswith("usage: allot")
+    assert allot("fleet").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        (["explian"], "unknown command or value 'explian'", "did you mean explain?"),
+        (["free", "-o", "jsn"], "unknown command or value 'jsn'", "did you mean json?"),
+        (["free", "--nonsense"], "unrecognized arguments: --nonsense", "--help"),
+        (["free"], "no cluster is given", "--cluster FILE"),
+        (["explain"], "nothing to explain", "-f FILE"),
+        (["free", "--fleet", "dgx-a10"], "unknown hardware 'dgx-a10'", "did you mean dgx-a100-40gb?"),
+        (["free", "--fleet", "t4", "--cluster", "x"], "not allowed with", ""),
+        (["free", "--fleet", "t4", "--kube-version", "3"], "wanted one of 1.34", ""),
+        (["free", "--fleet", "t4", "--feature-gates", "DRAX=true"], "no DRA gate 'DRAX'", ""),
+        (["examples", "print", "mpps"], "no example 'mpps'", "did you mean mps?"),
+    ],
+)
+def test_a_mistake_is_one_error_and_a_way_on(allot: Allot, words: list[str], problem: str, hint: str) -> None:
+    ran = allot(*words)
+    assert ran.code == 2
+    assert ran.out == ""
+    first, _, rest = ran.err.partition("\n")
+    assert first.startswith("allot: error: ")
+    assert problem in first
+    assert hint in rest
+    assert "Traceback" not in ran.err
+
+
+def test_a_defect_of_ours_is_called_so_and_shown_with_debug(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> int:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(version_screen, "run", broken)
+    ran = allot("version")
+    assert ran.code == EXIT_OUR_ERROR
+    assert "internal error: ZeroDivisionError: oops" in ran.err
+    assert "--debug" in ran.err
+    with pytest.raises(ZeroDivisionError):
+        allot("--debug", "version")
+
+
+def test_interruption_is_quiet(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(version_screen, "run", interrupted)
+    assert allot("version") == (EXIT_INTERRUPTED, "", "")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"'{sys.executable}' -m allotment.cli.main fleet slices b200 --mode dynamic-mig --gpus 8 | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout == "apiVersion: resource.k8s.io/v1\n"
+    assert done.stderr == ""
+
+
+def test_version_tells_the_releases(allot: Allot) -> None:
+    assert "models Kubernetes 1.34, 1.35, 1.36" in allot("version").out
+    assert allot("version", "-o", "json").out.startswith('{\n    "allotment"')
