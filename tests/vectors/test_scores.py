@@ -21,6 +21,8 @@ RECORDINGS = [
     ("cel", "cel-generated.jsonl.gz"),
     ("cel", "cel-versions.jsonl.gz"),
     ("validation", "validation.jsonl.gz"),
+    ("validation", "validation-seeds.jsonl.gz"),
+    ("validation", "validation-generated.jsonl.gz"),
 ]
 
 

@@ -1,7 +1,8 @@
 """Scores requests that the real API server answered: status code, causes and texts, and the object that comes back.
 
 A row is one request with its answer. Rows that write to the resource API, or create a pod or workload, are answered by
-us in memory; other rows only add what they create. Every feature gate of 1.36 is on, as in the recordings. Objects of
+us in memory; other rows only add what they create. Every feature gate of 1.36 is on, as in the recordings, but those
+that a row names as ``gates_off``. A row may bring the object that is ``stored`` before it; objects of
 ``00-fixtures.jsonl.gz`` beside the file exist beforehand.
 """
 
@@ -11,24 +12,30 @@ import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from allotment.cel.admission import validation_context
+from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.fields import GROUP
 from allotment.model.meta import Value
 from allotment.model.trees import to_value
 from allotment.model.validation.answers import FOREIGN, RESOURCES, Answer, Request, World, answer
+from allotment.model.validation.context import Context
 from allotment.model.versions import to_v1
 from tests.vectors.result import Result
 
 RELEASE = "1.36"
+EPOCH = "2026-01-01T00:00:00Z"
 FIXTURES = "00-fixtures.jsonl.gz"
 WRITES = ("POST", "PUT", "PATCH")
 #: What differs from run to run, or is not the resource API's own (managed fields are the store's).
 MASKED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "timeAdded")
+
+_OF_A_MAP = re.compile(r"[.](labels|annotations|attributes|capacity|counters|nodeAllocatableResourceMappings)\b")
 
 Row = dict[str, Any]
 Objects = dict[tuple[str, str, str], Value]
@@ -48,12 +55,10 @@ def score(path: Path) -> Iterator[Result]:
         _remember(row, objects, namespaces)
 
 
-def everything_on() -> Features:
-    """All gates of the release on."""
-    return Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
-
-
-CONTEXT = validation_context(everything_on())
+@cache
+def _context(gates_off: tuple[str, ...]) -> Context:
+    gates = {gate: gate not in gates_off for gate, releases in GATES.items() if RELEASE in releases}
+    return validation_context(Features(RELEASE, gates))
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -80,8 +85,10 @@ def _ours(row: Row) -> bool:
 def _answered(row: Row, objects: Objects, namespaces: Mapping[str, Mapping[str, str]]) -> Answer:
     request, recorded, steps = row["request"], row["response"], _steps(row)
     place = steps.index("namespaces") + 1 if "namespaces" in steps else 0
+    if stored := row.get("stored"):
+        objects = _with(objects, stored, steps)
     world = World(
-        CONTEXT,
+        _context(tuple(row.get("gates_off", ()))),
         now=_time_of(recorded),
         objects=objects,
         namespaces={steps[place]: namespaces.get(steps[place], {})} if place else None,
@@ -91,9 +98,18 @@ def _answered(row: Row, objects: Objects, namespaces: Mapping[str, Mapping[str, 
     return answer(Request(request["method"], request["path"], request["body"], content_type), world)
 
 
+def _with(objects: Objects, stored: Row, steps: list[str]) -> Objects:
+    """The objects and one more, with the defaults that it was stored with."""
+    plural = next(step for step in steps[3:] if step in RESOURCES)
+    value: Any = with_defaults(
+        to_value(to_v1(stored), RESOURCES[plural].type), version=stored["apiVersion"].rpartition("/")[2], now=EPOCH
+    )
+    return {**objects, (plural, value.metadata.namespace, value.metadata.name): value}
+
+
 def _time_of(recorded: Row) -> str:
     body = recorded.get("body") or {}
-    return str(body.get("metadata", {}).get("creationTimestamp", "2026-01-01T00:00:00Z"))
+    return str(body.get("metadata", {}).get("creationTimestamp", EPOCH))
 
 
 def _remember(row: Row, objects: Objects, namespaces: dict[str, Mapping[str, str]]) -> None:
@@ -137,11 +153,13 @@ def _compared(row: Row, ours: Answer) -> Result:
 def _essence(status: Row) -> Any:
     """What must agree in a ``Status``; of a CEL syntax error the text up to its position."""
     causes = (status.get("details") or {}).get("causes", [])
-    return {
-        "reason": status.get("reason"),
-        "message": _to_position(status["message"]),
-        "causes": [cause | {"message": _to_position(cause["message"])} for cause in causes],
-    }
+    causes = [cause | {"message": _to_position(cause["message"])} for cause in causes]
+    message = _to_position(status["message"])
+    if any(_OF_A_MAP.search(cause["field"]) for cause in causes):
+        # The real server walks maps in an order of chance; the message repeats the causes in the same order.
+        causes.sort(key=lambda cause: (cause["field"], cause["message"]))
+        message = message.partition(" is invalid: ")[0]
+    return {"reason": status.get("reason"), "message": message, "causes": causes}
 
 
 def _to_position(text: str) -> str:
