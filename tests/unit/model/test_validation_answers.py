@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest
@@ -15,6 +17,12 @@ CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "k"}}]}}
 BODY = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": SPEC}
 CLASS = value(DeviceClass, {"metadata": {"name": "k", "uid": "u", "resourceVersion": "7", "generation": 1}})
+
+
+WORDS = st.sampled_from(
+    ("apis", "api", "v1", "resource.k8s.io", "namespaces", "n", "deviceclasses", "pods", "k", "status", "", "kind",
+     "apiVersion", "metadata", "name", "spec", "devices", "requests", "exactly", "selectors", "config", "labels")
+)  # fmt: skip
 
 
 def ask(method: str, path: str, body: Any, content_type: str = "application/json", **world: Any) -> Answer:
@@ -138,6 +146,23 @@ def test_what_is_refused_before_validation(path: str, change: Any, expected: tup
     code, message = said(ask("POST", path, BODY | change))
     assert code == expected[0]
     assert expected[1] is None or message == expected[1]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(("POST", "PUT", "PATCH", "DELETE")), st.lists(WORDS, max_size=4), JSON, JSON)
+def test_any_request_gets_an_answer(method: str, steps: list[str], body: Any, spec: Any) -> None:
+    stored = {("deviceclasses", "", "k"): CLASS}
+    for path in ("/api", "/" + "/".join(steps), CLAIMS, f"{CLASSES}/k", f"{CLAIMS}/{'/'.join(steps)}"):
+        for sent in (body, BODY | {"spec": spec}, {"spec": spec}):
+            for content_type in ("application/json", "application/merge-patch+json"):
+                answered = ask(method, path, sent, content_type, objects=stored)
+                assert answered.code in (200, 201) or answered.body["kind"] == "Status"
 
 
 @pytest.mark.parametrize("body", [None, [], "text", 1])

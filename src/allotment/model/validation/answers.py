@@ -181,7 +181,7 @@ def _foreign(request: Request) -> Answer | None:
     """The answer for a new object of another group; ``None`` for a path of ours."""
     url = urlsplit(request.path)
     steps = url.path.strip("/").split("/")
-    version = steps[1] if steps[0] == "api" else "/".join(steps[1:3])
+    version = "/".join(steps[1:2] if steps[0] == "api" else steps[1:3])
     kind = FOREIGN.get((version, steps[-1]))
     if kind is None or request.method != "POST":
         return None
@@ -189,7 +189,9 @@ def _foreign(request: Request) -> Answer | None:
     tree, warnings = _decoded(request.body, version, kind, strict=strict)
     if kind == "Pod":
         pod = to_value(tree, Pod)
-        errors = list(object_meta(replace(pod.metadata, namespace=steps[-2]), namespaced=True))
+        errors = list(
+            object_meta(replace(pod.metadata, namespace=steps[-2] if len(steps) > 3 else ""), namespaced=True)
+        )
         errors.extend(pod_claims(pod))
         if errors:
             raise _Refused(invalid_status("", kind, pod.metadata.name, errors))
