@@ -215,7 +215,7 @@ def _refuse_unknown(document: Document) -> None:
     version, kind = document.api_version, document.kind
     known = kinds_of(version)
     group = version.rpartition("/")[0]
-    if not known and group not in ("", GROUP):
+    if not known and group not in ("", GROUP, "extensions") and (group, kind) not in VALUE_TYPES:
         return
     message = f"no matches for kind {quote(kind)} in version {quote(version)}"
     hint, suggestion, at = "", "", "kind"

@@ -179,6 +179,21 @@ def test_custom_kinds_stay_trees() -> None:
     assert problem.message == "metadata.name is no string"
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "meant"),
+    [
+        ("apps/v1beta2", "Deployment", "apps/v1"),
+        ("extensions/v1beta1", "Deployment", "apps/v1"),
+        ("v1", "Job", "batch/v1"),
+        ("v2", "Pod", "v1"),
+    ],
+)
+def test_kinds_in_the_wrong_version_are_not_taken_for_custom_ones(version: str, kind: str, meant: str) -> None:
+    (problem,) = refusal(f"apiVersion: {version}\nkind: {kind}\n").problems
+    assert problem.message == f'no matches for kind "{kind}" in version "{version}"'
+    assert (problem.code, problem.suggestion, str(problem.position)) == ("no-such-kind", meant, "t.yaml:1:13")
+
+
 def test_pods_and_nodes_keep_what_matters() -> None:
     pod = manifest(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n"

@@ -218,13 +218,19 @@ class _Composer:
 
     def duplicate(self, frame: _Frame, key: str) -> None:
         if len(self.duplicates) < MAX_FAULTS:
-            steps: Path = tuple(
-                len(outer.container) if type(outer.container) is list else outer.key or "<<"
-                for outer in self.stack[:-1]
-            )
+            steps: Path = tuple(_step(outer) for outer in self.stack[:-1])
             mark = frame.key_mark
             path = join_path((*steps, key))
             self.duplicates.append(Duplicate(path, mark.line, mark.column, frame.lines[key]))
+
+
+def _step(frame: _Frame) -> str | int:
+    """Which value of an open container is being read: an index, a key, a merge, or a key that is itself a mapping."""
+    if type(frame.container) is list:
+        return len(frame.container)
+    if frame.key is _MISSING:
+        return "?"
+    return "<<" if frame.key is None else str(frame.key)
 
 
 def _is_plain(event: Any) -> bool:

@@ -142,6 +142,7 @@ def test_a_broken_document_does_not_hide_the_others() -> None:
     ]
 
 
+BAD_KEY = "bad-yaml t.yaml:1:{}: not YAML for Kubernetes: a key must be a string, not a list or mapping"
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
@@ -162,7 +163,8 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         ('{"a":' * 300 + "1" + "}" * 300, "too-deep t.yaml:1:1: nested deeper than 200 levels"),
         ("a: .inf", "bad-yaml t.yaml:1:4: not YAML for Kubernetes: .inf has no JSON form"),
         ("a: !!int x", "bad-yaml t.yaml:1:4: not YAML for Kubernetes: cannot decode `x` as a !!int"),
-        ("? [a]\n: 2", "bad-yaml t.yaml:1:3: not YAML for Kubernetes: a key must be a string, not a list or mapping"),
+        ("? [a]\n: 2", BAD_KEY.format(3)),
+        ("? {a: 1, a: 2}\n: 3", BAD_KEY.format(3)),
         ("~: 2", "bad-yaml t.yaml:1:1: not YAML for Kubernetes: a key is null"),
         ("<<: 2", "bad-yaml t.yaml:1:5: map merge requires map or sequence of maps as the value"),
         ("a: \x01", "bad-text t.yaml:1:4: control character U+0001 in the text"),
