@@ -1,0 +1,412 @@
+"""Variables and what is selected from them: ``device.attributes["d"].name``, ``x[i].?f``, ``has(e.f)``.
+
+Upstream resolves a variable with all its selections in one go, and charges 1 for the whole and 1 for each selection
+made; a selection from the result of a call starts a path of its own. What follows from that (what is charged when a key
+is missing, that ``c ? a : b`` passes selections on to its branches and does not charge for their paths) is visible in
+costs, so paths are planned as upstream has them, and the common ones from ``device`` are then shortened to a lookup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from allotment.cel.device import Bound
+from allotment.cel.library.network import CIDR, IP
+from allotment.cel.library.url import URL
+from allotment.cel.printing import show
+from allotment.cel.steps import COST, DEVICE, Frame, Run, Step
+from allotment.cel.values import (
+    ABSENT,
+    NONE,
+    Failure,
+    ListValue,
+    MapValue,
+    Optional,
+    QuantityPointer,
+    TypeValue,
+    Uint,
+    Value,
+    go_type,
+    type_name,
+)
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
+
+_KEYS: Final = frozenset({str, int, Uint, bool, float})
+_UNCONVERTIBLE: Final[dict[type, str]] = {
+    Quantity: "*resource.Quantity", QuantityPointer: "*resource.Quantity", Semver: "semver.Version",
+    IP: "netip.Addr", CIDR: "netip.Prefix", URL: "*url.URL",
+}  # fmt: skip
+
+
+# --- one selection -----------------------------------------------------------------------------------------------
+
+
+def check_key(key: Value) -> None:
+    """Raise for a value that cannot select anything."""
+    if type(key) not in _KEYS:
+        raise Failure(f"invalid qualifier type: {go_type(key)}")
+
+
+def _index(values: ListValue, key: Value) -> int:
+    """The position that a key means in a list; -1 when it is outside."""
+    kind = type(key)
+    if kind is int:
+        position = key
+    elif kind is float and key == key and abs(key) < 2.0**63 and key == int(key):
+        position = int(key)
+    elif kind is Uint and key < 2**63:
+        position = int(key)
+    elif kind is float or kind is Uint:
+        raise Failure(f"unsupported index value {show(key)} in list")
+    else:
+        raise Failure(f"unsupported index type '{type_name(key)}' in list")
+    return position if 0 <= position < values.size else -1
+
+
+def select(value: Value, key: Value) -> Value:
+    """``value[key]``"""
+    kind = type(value)
+    if kind is MapValue:
+        found = value.find(key)
+        if found is not ABSENT:
+            return found
+    elif kind is ListValue:
+        position = _index(value, key)
+        if position >= 0:
+            return value.at(position)
+        raise Failure(f"index out of bounds: {show(key)}")
+    elif kind is Failure:
+        raise value
+    raise Failure(f"no such key: {show(key)}")
+
+
+def select_if_present(value: Value, key: Value) -> Value:
+    """``value[key]``, ABSENT when there is no such thing."""
+    kind = type(value)
+    if kind is MapValue:
+        return value.find(key)
+    if kind is ListValue:
+        position = _index(value, key)
+        return value.at(position) if position >= 0 else ABSENT
+    if kind is Failure:
+        raise value
+    return ABSENT
+
+
+def unwrapped(value: Value) -> Value:
+    """The content of an optional after a trip through Go's native values, which upstream makes whenever a variable or
+    a branch of ``?:`` holds an optional: Kubernetes' values do not survive it and become failures inside it."""
+    kind = type(value)
+    go_name = _UNCONVERTIBLE.get(kind)
+    if go_name is not None:
+        return Failure(f"unsupported conversion to ref.Val: ({go_name}){value}")
+    if kind is TypeValue:
+        return value.name
+    if kind is Optional:
+        return None if value.value is ABSENT else unwrapped(value.value)
+    return value
+
+
+def rewrapped(value: Value) -> Value:
+    """A value as it comes out of a variable or a branch: optionals are unwrapped and wrapped again."""
+    if type(value) is Optional and value.value is not ABSENT:
+        return Optional(unwrapped(value.value))
+    return value
+
+
+# --- paths -------------------------------------------------------------------------------------------------------
+
+
+class Selection:
+    """One selection of a path: by a constant ``key``, or by one that ``compute`` gives."""
+
+    __slots__ = ("compute", "key", "optional", "test")
+
+    def __init__(self, key: Value, compute: Run | None = None, optional: bool = False, test: bool = False) -> None:
+        self.key = key
+        self.compute = compute
+        self.optional = optional
+        self.test = test
+
+
+class Path(Step):
+    """A root and the selections from it. ``resolve`` gives the value without the charge for the whole; ``run`` charges.
+
+    A path grows while the planner climbs the tree, so its functions are made when they are first asked for.
+    """
+
+    __slots__ = ("_resolve", "_run", "fuse", "is_device", "plain_root", "root", "selections", "test_only")
+
+    def __init__(self, root: Run, *, is_device: bool = False, plain_root: bool = False, fuse: bool = True) -> None:
+        self.root = root
+        self.is_device = is_device
+        #: The root is a variable that needs no look at optionals, so the value is the path.
+        self.plain_root = plain_root
+        self.fuse = fuse
+        self.selections: list[Selection] = []
+        self.test_only = False
+        self._run: Run | None = None
+        self._resolve: Run | None = None
+
+    def extended(self, selection: Selection) -> Step:
+        """This path with one more selection."""
+        self.selections.append(selection)
+        self._run = self._resolve = None
+        return self
+
+    @property
+    def resolve(self) -> Run:
+        """The value, without the charge for the whole path."""
+        if self._resolve is None:
+            self._resolve = _resolver(self)
+        return self._resolve
+
+    @property
+    def run(self) -> Run:  # type: ignore[override]
+        """The value, charged."""
+        if self._run is None:
+            self._run = _runner(self)
+        return self._run
+
+
+class Branches(Step):
+    """``condition ? truthy : falsy``: selections go to both branches, and the whole costs nothing by itself."""
+
+    __slots__ = ("_resolve", "condition", "falsy", "truthy")
+
+    def __init__(self, condition: Run, truthy: Path | Branches, falsy: Path | Branches) -> None:
+        self.condition = condition
+        self.truthy = truthy
+        self.falsy = falsy
+        self._resolve: Run | None = None
+
+    def extended(self, selection: Selection) -> Step:
+        """Both branches with one more selection."""
+        self.truthy.extended(selection)
+        self.falsy.extended(selection)
+        self._resolve = None
+        return self
+
+    @property
+    def resolve(self) -> Run:
+        """The value of the branch that the condition picks."""
+        if self._resolve is None:
+            self._resolve = _branching(self.condition, self.truthy.resolve, self.falsy.resolve)
+        return self._resolve
+
+    @property
+    def run(self) -> Run:  # type: ignore[override]
+        """The value; ``has`` over branches gives a bool."""
+        if _tested(self):
+            return _presence(self.resolve)
+        return self.resolve
+
+
+def _tested(step: Path | Branches) -> bool:
+    while isinstance(step, Branches):
+        step = step.truthy
+    return bool(step.selections) and step.selections[-1].test
+
+
+def _branching(condition: Run, truthy: Run, falsy: Run) -> Run:
+    def run(frame: Frame) -> Value:
+        decided = condition(frame)
+        if decided is True:
+            return truthy(frame)
+        if decided is False:
+            return falsy(frame)
+        raise Failure("no such overload")
+
+    return run
+
+
+def _presence(resolve: Run) -> Run:
+    def run(frame: Frame) -> Value:
+        found = resolve(frame)
+        return found.value is not ABSENT if type(found) is Optional else found
+
+    return run
+
+
+def _runner(path: Path) -> Run:
+    if path.selections and path.selections[-1].test:
+        # ``has`` gives the charge for the path back.
+        short = _short_presence(path) if path.fuse else None
+        return _presence(path.resolve) if short is None else short
+    if path.fuse:
+        short = _short(path, 1)
+        if short is not None:
+            return short
+    resolve = path.resolve
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = resolve(frame)
+        except Failure:
+            frame[COST] += 1
+            raise
+        frame[COST] += 1
+        return value
+
+    return run
+
+
+def _resolver(path: Path) -> Run:
+    if path.fuse:
+        short = _short(path, 0)
+        if short is not None:
+            return short
+    root = path.root
+    selections = tuple(path.selections)
+    if path.fuse and path.is_device and len(selections) > 2 and all(map(_is_plain, selections[:2])):
+        # Start at the domain: it cannot fail.
+        kind, domain = selections[0].key, selections[1].key
+        if kind in ("attributes", "capacity"):
+            root = _field(lambda device: device.domain(kind, domain), 2)
+            selections = selections[2:]
+
+    def resolve(frame: Frame) -> Value:
+        value = root(frame)
+        optional = False
+        if type(value) is Optional:
+            if value.value is ABSENT:
+                return value
+            value = unwrapped(value.value)
+            optional = True
+        for selection in selections:
+            optional = optional or selection.optional
+            if optional:
+                value = _advance_optional(frame, value, selection)
+                if value is ABSENT:
+                    return NONE
+            else:
+                value = _advance(frame, value, selection)
+        return Optional(value) if optional else value
+
+    return resolve
+
+
+def _advance(frame: Frame, value: Value, selection: Selection) -> Value:
+    # Charged whether it succeeds or not.
+    key = selection.key
+    if selection.compute is not None:
+        try:
+            key = selection.compute(frame)
+            check_key(key)
+        except Failure:
+            frame[COST] += 1
+            raise
+    frame[COST] += 1
+    if selection.test:
+        return select_if_present(value, key) is not ABSENT
+    return select(value, key)
+
+
+def _advance_optional(frame: Frame, value: Value, selection: Selection) -> Value:
+    # Charged only when there is something.
+    key = selection.key
+    if selection.compute is not None:
+        key = selection.compute(frame)
+        check_key(key)
+    found = select_if_present(value, key)
+    if found is not ABSENT:
+        frame[COST] += 1
+        if selection.test:
+            return None
+    return found
+
+
+# --- short forms -------------------------------------------------------------------------------------------------
+
+
+def _short(path: Path, charge: int) -> Run | None:
+    """A faster form of a path, charging ``charge`` for the whole; None when there is none."""
+    selections = path.selections
+    if path.is_device:
+        if not all(map(_is_plain, selections)):
+            return None
+        return _short_device([s.key for s in selections], charge)
+    if not path.plain_root:
+        return None
+    root = path.root
+    if not selections:
+        if not charge:
+            return root
+
+        def variable(frame: Frame) -> Value:
+            frame[COST] += 1
+            return root(frame)
+
+        return variable
+    return None
+
+
+def _is_plain(selection: Selection) -> bool:
+    return type(selection.key) is str and not (selection.compute or selection.optional or selection.test)
+
+
+def _short_presence(path: Path) -> Run | None:
+    """``has(device.attributes["d"].name)``"""
+    selections = path.selections
+    if not path.is_device or len(selections) != 3 or not all(map(_is_plain, selections[:2])):
+        return None
+    kind, domain, name = (s.key for s in selections)
+    if kind not in ("attributes", "capacity"):
+        return None
+    none: dict[str, Value] = {}
+
+    def run(frame: Frame) -> Value:
+        frame[COST] += 3
+        device = frame[DEVICE]
+        return name in (device.attributes if kind == "attributes" else device.capacity).get(domain, none)
+
+    return run
+
+
+def _short_device(keys: list[str], charge: int) -> Run | None:
+    if len(keys) == 1:
+        if keys[0] == "driver":
+            return _field(lambda device: device.driver, 1 + charge)
+        if keys[0] == "allowMultipleAllocations":
+            return _field(lambda device: device.multiple, 1 + charge)
+        return None
+    if len(keys) not in (2, 3) or keys[0] not in ("attributes", "capacity"):
+        return None
+    kind, domain = keys[0], keys[1]
+    if len(keys) == 2:
+        return _field(lambda device: device.domain(kind, domain), 2 + charge)
+    return _value(kind, domain, keys[2], 3 + charge)
+
+
+def _field(get: Callable[[Bound], Value], charge: int) -> Run:
+    def run(frame: Frame) -> Value:
+        frame[COST] += charge
+        return get(frame[DEVICE])
+
+    return run
+
+
+def _value(kind: str, domain: str, name: str, charge: int) -> Run:
+    missing = f"no such key: {name}"
+    none: dict[str, Value] = {}
+    if kind == "attributes":
+
+        def attribute(frame: Frame) -> Value:
+            frame[COST] += charge
+            found = frame[DEVICE].attributes.get(domain, none).get(name, ABSENT)
+            if found is ABSENT:
+                raise Failure(missing)
+            return found
+
+        return attribute
+
+    def capacity(frame: Frame) -> Value:
+        frame[COST] += charge
+        found = frame[DEVICE].capacity.get(domain, none).get(name, ABSENT)
+        if found is ABSENT:
+            raise Failure(missing)
+        return found
+
+    return capacity

@@ -1,0 +1,677 @@
+"""From a checked tree to Python closures that evaluate it.
+
+What upstream decides when it plans is decided here too, because costs and errors show it: conversions of constants and
+literals of constants are computed (a failing one does not compile), membership in a constant list becomes a set lookup,
+constant patterns are compiled. On top of that, calls that only parse a literal (``quantity("1Gi")``) are made once and
+charged every time, and common shapes get closures of their own; ``fuse=False`` leaves that out, and every charge is then
+made at the very step at which upstream makes it (see :class:`~allotment.cel.steps.CountingFrame`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from allotment.cel import ast, calls, cost, folds, paths
+from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select
+from allotment.cel.checked import Checked
+from allotment.cel.declarations import Overload
+from allotment.cel.equality import NO_SUCH_OVERLOAD, equal
+from allotment.cel.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic, conversions, strings
+from allotment.cel.membership import membership
+from allotment.cel.paths import Branches, Path, Selection
+from allotment.cel.printing import show
+from allotment.cel.regex import RegexError
+from allotment.cel.steps import COST, DEVICE, FIRST_SLOT, Constant, Frame, Run, Static, Step
+from allotment.cel.types import Kind
+from allotment.cel.values import (
+    ABSENT,
+    Failure,
+    ListValue,
+    MapValue,
+    Optional,
+    TypeValue,
+    Uint,
+    Value,
+    map_key,
+    no_such_overload,
+)
+
+
+class PlanError(Exception):
+    """Raised when a constant part of an expression fails; the text is that of the failure."""
+
+
+class Plan:
+    """A planned expression. ``variables`` are the names, in the order of their frame slots, that it may use beside
+    ``device``; ``slots`` is the number of frame entries behind them."""
+
+    __slots__ = ("run", "slots", "variables")
+
+    def __init__(self, run: Run, variables: tuple[str, ...], slots: int) -> None:
+        self.run = run
+        self.variables = variables
+        self.slots = slots
+
+
+def plan(checked: Checked, node: Node | None = None, *, variables: Sequence[str] = (), fuse: bool = True) -> Plan:
+    """Plan an expression, or the part of it at ``node``. Raises PlanError."""
+    planner = _Planner(checked, tuple(variables), fuse)
+    step = planner.plan(checked.expr if node is None else node)
+    return Plan(step.run, planner.globals, planner.next_slot - FIRST_SLOT - len(planner.globals))
+
+
+#: Overloads that upstream binds to a function of any number of arguments, although they take two.
+_SEQUENTIAL: Final = frozenset({"string_format"})
+#: Calls on literals that can be made when the selector is compiled: they are pure and small.
+_PARSERS: Final = frozenset(
+    {"quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "url", "isURL"}
+)
+_PATTERNED: Final = frozenset({"matches", "find", "findAll"})
+#: Functions that traverse their arguments for less than a charge of one for each element.
+_TRAVERSING: Final = frozenset(
+    {
+        "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "join", "format", "distinct", "sort", "includes",
+        ast.SORT_BY_KEYS, "flatten", "sets.contains", "sets.intersects", "sets.equivalent", "unwrapOpt", "reverse",
+        "optional.unwrap", "slice", ast.IN,
+    }
+)
+_PRINTING: Final = frozenset({"format", "replace", "join"})
+_MAY_HOLD_MORE: Final = frozenset({Kind.LIST, Kind.MAP, Kind.DYN, Kind.ANY, Kind.PARAM, Kind.OPAQUE, Kind.ERROR})
+_AUTHORIZER: Final = ("authorizer_", "groupcheck_", "resourcecheck_", "pathcheck_", "decision_")
+_SINGLETON_ARITY: Final = {"size": 1, "type": 1, "dyn": 1, "sort": 1, "-_": 1}
+
+
+class _Planner:
+    def __init__(self, checked: Checked, variables: tuple[str, ...], fuse: bool) -> None:
+        self.checked = checked
+        self.functions = checked.environment.functions
+        self.unchecked = not checked.types
+        self.fuse = fuse
+        self.globals = variables
+        self.next_slot = FIRST_SLOT + len(variables)
+        self.scopes: list[dict[str, tuple[int, Run | None]]] = [
+            {name: (FIRST_SLOT + i, None) for i, name in enumerate(variables)}
+        ]
+
+    def plan(self, node: Node) -> Step:
+        """The step of a node."""
+        return _PLANNERS[type(node)](self, node)
+
+    def slot(self) -> int:
+        """A new variable's place in the frame. Places are not shared: a lazy binding may run anywhere."""
+        self.next_slot += 1
+        return self.next_slot - 1
+
+    # --- leaves --------------------------------------------------------------------------------------------------
+
+    def const(self, node: Const) -> Step:
+        return Constant(Uint(node.value) if node.kind == "uint" else node.value)
+
+    def ident(self, node: Ident) -> Step:
+        type_name = self.checked.type_names.get(node.id)
+        if type_name is not None:
+            return Constant(TypeValue(type_name))
+        found = self.variable(node.id, node.name)
+        if found is not None:
+            return found
+        if self.unchecked:
+            return self.unresolved(node.name)
+        return _missing(node.name)
+
+    def variable(self, node_id: int, name: str) -> Path | None:
+        """A variable in scope as the start of a path."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                slot, compute = scope[name]
+                static = self.checked.types.get(node_id)
+                plain = static is not None and static.kind not in _MAY_HOLD_MORE
+                root = _read(slot) if compute is None else folds.bound_variable(slot, compute)
+                return Path(root, plain_root=plain, fuse=self.fuse)
+        if name == "device" and "device" in self.checked.environment.variables:
+            return Path(lambda frame: frame[DEVICE].whole(), is_device=True, fuse=self.fuse)
+        return None
+
+    def unresolved(self, name: str) -> Step:
+        """A name in an expression that has not been checked."""
+        environment = self.checked.environment
+        for full in environment.candidates(name):
+            found = self.variable(-1, full)
+            if found is not None:
+                return found
+            if full in environment.type_names:
+                return Constant(TypeValue(full))
+        return _missing(", ".join(environment.candidates(name)))
+
+    # --- paths ---------------------------------------------------------------------------------------------------
+
+    def select(self, node: Select) -> Step:
+        type_name = self.checked.type_names.get(node.id)
+        if type_name is not None:
+            return Constant(TypeValue(type_name))
+        if self.unchecked and not node.test_only:
+            dotted = _dotted(node)
+            if dotted is not None:
+                for full in self.checked.environment.candidates(dotted):
+                    found = self.variable(node.id, full)
+                    if found is not None:
+                        return found
+        return self.path(self.plan(node.operand)).extended(Selection(node.field, test=node.test_only))
+
+    def path(self, step: Step) -> Path | Branches:
+        """A step as something that can be selected from."""
+        return step if isinstance(step, Path | Branches) else Path(step.run, fuse=self.fuse)
+
+    def index(self, node: Call, optional: bool) -> Step:
+        base, key = (self.plan(argument) for argument in node.args)
+        if isinstance(key, Constant):
+            try:
+                paths.check_key(key.value)
+            except Failure as failure:
+                raise PlanError(str(failure)) from None
+            selection = Selection(key.value, optional=optional)
+        elif isinstance(key, Path | Branches):
+            resolve = key.resolve
+            selection = Selection(ABSENT, lambda frame: paths.rewrapped(resolve(frame)), optional)
+        else:
+            run = key.run
+            selection = Selection(ABSENT, lambda frame: paths.rewrapped(run(frame)), optional)
+        return self.path(base).extended(selection)
+
+    def conditional(self, node: Call) -> Step:
+        condition, truthy, falsy = (self.plan(argument) for argument in node.args)
+        return Branches(condition.run, self.branch(truthy), self.branch(falsy))
+
+    def branch(self, step: Step) -> Path | Branches:
+        """A branch of ``?:``. What is no path by itself becomes one without selections."""
+        if isinstance(step, Path | Branches):
+            return step
+        return Path(step.run, plain_root=isinstance(step, Constant), fuse=self.fuse)
+
+    # --- literals ------------------------------------------------------------------------------------------------
+
+    def list(self, node: ListExpr) -> Step:
+        steps = [self.plan(element) for element in node.elements]
+        optional = frozenset(node.optional_indices)
+        run = _list(steps, optional)
+        if all(isinstance(step, Constant) for step in steps):
+            return self.folded(run)
+        return Step(run)
+
+    def map(self, node: MapExpr) -> Step:
+        entries = [(self.plan(e.key), self.plan(e.value), e.optional) for e in node.entries]
+        run = _map(entries)
+        if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
+            return self.folded(run)
+        return Step(run)
+
+    def folded(self, run: Run) -> Constant:
+        """The value of constants; what it would have cost is not charged."""
+        try:
+            return Constant(run([0, 0, 0, None]))
+        except Failure as failure:
+            raise PlanError(str(failure)) from None
+
+    def struct(self, node: Node) -> NoReturn:
+        raise PlanError("messages cannot be built for devices")
+
+    # --- logic ---------------------------------------------------------------------------------------------------
+
+    def chain(self, node: Call, function: str) -> list[Run]:
+        """The operands of nested ``&&`` or ``||``: the balanced tree and the flat chain decide alike."""
+        terms: list[Run] = []
+        stack: list[Node] = [node]
+        while stack:
+            term = stack.pop()
+            if isinstance(term, Call) and term.function == function:
+                stack.extend(reversed(term.args))
+            else:
+                terms.append(self.plan(term).run)
+        return terms
+
+    # --- calls ---------------------------------------------------------------------------------------------------
+
+    def call(self, node: Call) -> Step:
+        function = node.function
+        special = _SPECIAL.get(function)
+        if special is not None:
+            return special(self, node)
+        arguments = list(node.args)
+        ids = self.checked.overloads.get(node.id, ())
+        if node.target is not None:
+            dotted = _dotted(node.target) if self.unchecked else None
+            if dotted is not None and f"{dotted}.{function}" in self.functions:
+                function = f"{dotted}.{function}"
+            else:
+                arguments.insert(0, node.target)
+        overload = ids[0] if len(ids) == 1 else ""
+        if function in ("or", "orValue") and len(arguments) == 2:
+            return self.alternative(function, arguments)
+        steps = [self.plan(argument) for argument in arguments]
+        if function == ast.IN and overload == "in_list" and isinstance(steps[1], Constant):
+            found = membership(steps[0].run, steps[1].value)
+            if found is not None:
+                return Constant(False) if found is ABSENT else Step(found)
+        return self.invocation(node, function, overload, steps)
+
+    def alternative(self, function: str, arguments: Sequence[Node]) -> Step:
+        first, second = (self.plan(argument).run for argument in arguments)
+        whole = function == "or"
+
+        def run(frame: Frame) -> Value:
+            value = first(frame)
+            if type(value) is not Optional:
+                return value
+            if value.value is ABSENT:
+                return second(frame)
+            if whole:
+                return value
+            if isinstance(value.value, Failure):
+                raise value.value
+            return value.value
+
+        return Step(run)
+
+    def invocation(self, node: Call, function: str, overload: str, steps: list[Step]) -> Step:
+        implementation, sequential = self.implementation(node, function, overload, len(steps))
+        if function in _PATTERNED and len(steps) > 1 and isinstance(steps[1], Constant) and type(steps[1].value) is str:
+            try:
+                implementation = strings.constant_pattern(function, steps[1].value)
+            except RegexError as error:
+                raise PlanError(str(error)) from None
+            sequential = True
+        charge = cost.call(function, overload)
+        if function in conversions.FOLDED and len(steps) == 1 and isinstance(steps[0], Constant):
+            return self.folded(calls.call_unary(implementation, steps[0], 0))
+        if self.fuse and function in _PARSERS and all(isinstance(step, Constant) for step in steps):
+            static = _static(implementation, [step.value for step in steps if isinstance(step, Constant)], charge)
+            if static is not None:
+                return static
+        if function in _TRAVERSING:
+            steps = [calls.metered(step) for step in steps]
+        run = self.closure(function, implementation, sequential, steps, charge)
+        return Step(calls.metered_result(run) if function in _PRINTING else run)
+
+    def closure(
+        self, function: str, implementation: calls.Implementation, sequential: bool, steps: list[Step],
+        charge: cost.CostOf | int,
+    ) -> Run:
+        if not steps:
+            return calls.call_nullary(implementation, charge)
+        if sequential or len(steps) > 2:
+            return calls.call_sequence(implementation, steps, charge)
+        if len(steps) == 1:
+            return calls.call_unary(implementation, steps[0], charge)
+        fast = _INTEGER_ORDER.get(function)
+        if self.fuse and fast is not None and isinstance(steps[1], Constant) and type(steps[1].value) is int:
+            return _order_with_int(implementation, fast, steps[0], steps[1], charge)
+        return calls.call_binary(implementation, steps[0], steps[1], charge)
+
+    def implementation(
+        self, node: Call, function: str, overload: str, count: int
+    ) -> tuple[calls.Implementation, bool]:
+        """What a call runs, and whether it stops at its first failing argument."""
+        singleton = SINGLETONS.get(function)
+        if singleton is not None:
+            if self.unchecked:
+                _check_arity(function, _SINGLETON_ARITY.get(function, 2), count)
+            return singleton, False
+        declared = self.functions.get(function)
+        candidates: list[Overload] = [*declared.members, *declared.globals] if declared is not None else []
+        bound = [o for o in candidates if o.id in OVERLOADS or o.id.startswith(_AUTHORIZER)]
+        if overload:
+            for candidate in bound:
+                if candidate.id == overload:
+                    return _guarded(function, candidate), overload in _SEQUENTIAL
+        if not bound:
+            return _unbound(function, node.id, count), count > 2
+        if len(bound) == 1:
+            if self.unchecked and len(bound[0].params) <= 2 and bound[0].id not in _SEQUENTIAL:
+                _check_arity(function, len(bound[0].params), count)
+            return _guarded(function, bound[0]), bound[0].id in _SEQUENTIAL
+        rows = [(o.params, _implementation(function, o), o.id in UNGUARDED) for o in bound]
+        return calls.dispatched(function, rows), True
+
+    # --- equality ------------------------------------------------------------------------------------------------
+
+    def equals(self, node: Call) -> Step:
+        left, right = (self.plan(argument) for argument in node.args)
+        if self.fuse and isinstance(right, Constant):
+            value = right.value
+            if type(value) is str:
+                return Step(_equals_text(left.run, value, node.function == ast.EQUALS))
+            if type(value) in (int, bool):
+                return Step(_equals_scalar(left.run, value, node.function == ast.EQUALS))
+        if any(self.may_be_deep(argument) for argument in node.args):
+            left, right = calls.metered(left), calls.metered(right)
+        if node.function == ast.EQUALS:
+            return Step(calls.call_binary(equal, left, right, lambda values, _: cost.equality(*values)))
+        return Step(calls.call_binary(_not_equal, left, right, lambda values, _: cost.inequality(*values)))
+
+    def may_be_deep(self, node: Node) -> bool:
+        static = self.checked.types.get(node.id)
+        return static is None or static.kind in _MAY_HOLD_MORE
+
+    # --- comprehensions ------------------------------------------------------------------------------------------
+
+    def comprehension(self, node: Comprehension) -> Step:
+        if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
+            return self.bind(node)
+        over = self.plan(node.iter_range).run
+        slot = self.slot()
+        slot2 = None if node.iter_var2 is None else self.slot()
+        scope: dict[str, tuple[int, Run | None]] = {node.iter_var: (slot, None)}
+        if node.iter_var2 is not None and slot2 is not None:
+            scope[node.iter_var2] = (slot2, None)
+        self.scopes.append(scope)
+        try:
+            return Step(self.fold(node, over, slot, slot2))
+        finally:
+            self.scopes.pop()
+
+    def bind(self, node: Comprehension) -> Step:
+        slot = self.slot()
+        compute = self.plan(node.accu_init).run
+        self.scopes.append({node.accu_var: (slot, compute)})
+        try:
+            return Step(folds.bind(slot, self.plan(node.result).run))
+        finally:
+            self.scopes.pop()
+
+    def fold(self, node: Comprehension, over: Run, slot: int, slot2: int | None) -> Run:
+        step = node.loop_step
+        assert isinstance(step, Call)
+        if step.function in (ast.AND, ast.OR):
+            predicate = self.plan(step.args[1]).run
+            return folds.quantifier(over, slot, slot2, predicate, every=step.function == ast.AND)
+        keep: Run | None = None
+        if step.function == ast.CONDITIONAL:
+            keep = self.plan(step.args[0]).run
+            taken = step.args[1]
+            assert isinstance(taken, Call)
+            step = taken
+            if isinstance(step.args[1], Const):  # accumulator + 1
+                return folds.one(over, slot, slot2, keep)
+        if step.function == ast.ADD:
+            literal = step.args[1]
+            assert isinstance(literal, ListExpr)
+            element = self.plan(literal.elements[0])
+            return folds.build(over, slot, slot2, keep, self.append(element), mapping=False)
+        if len(step.args) == 3:
+            accumulate = folds.insert_entry(slot, self.plan(step.args[2]).run)
+        else:
+            accumulate = folds.insert_entries(self.plan(step.args[1]).run)
+        return folds.build(over, slot, slot2, keep, accumulate, mapping=True)
+
+    def append(self, element: Step) -> folds.Accumulate:
+        # A list literal of a constant is folded, and then costs nothing.
+        return folds.append(element.run, 0 if isinstance(element, Constant) else cost.LIST)
+
+
+# --- closures ----------------------------------------------------------------------------------------------------
+
+
+def _read(slot: int) -> Run:
+    return lambda frame: frame[slot]
+
+
+def _missing(name: str) -> Path:
+    def run(frame: Frame) -> Value:
+        raise Failure(f"no such attribute(s): {name}")
+
+    return Path(run)
+
+
+def _dotted(node: Node) -> str | None:
+    """The name that selections from an identifier spell."""
+    fields: list[str] = []
+    while isinstance(node, Select) and not node.test_only:
+        fields.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    return ".".join((node.name, *reversed(fields)))
+
+
+def _list(steps: Sequence[Step], optional: frozenset[int]) -> Run:
+    runs = tuple(step.run for step in steps)
+
+    def run(frame: Frame) -> Value:
+        items: list[Value] = []
+        try:
+            for position, compute in enumerate(runs):
+                item = compute(frame)
+                if position in optional:
+                    if type(item) is not Optional:
+                        raise Failure(
+                            f"cannot initialize optional list element from non-optional value {show(item)}"
+                        )
+                    item = item.value
+                    if item is ABSENT:
+                        continue
+                items.append(item)
+        except Failure:
+            frame[COST] += cost.LIST
+            raise
+        frame[COST] += cost.LIST
+        return ListValue(items)
+
+    return run
+
+
+def _map(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
+    runs = tuple((key.run, value.run, optional) for key, value, optional in entries)
+
+    def run(frame: Frame) -> Value:
+        built: dict[Any, tuple[Value, Value]] = {}
+        try:
+            for compute_key, compute_value, optional in runs:
+                key = compute_key(frame)
+                value = compute_value(frame)
+                if optional:
+                    if type(value) is not Optional:
+                        raise Failure(
+                            f"cannot initialize optional entry '{show(key)}' from non-optional value {show(value)}"
+                        )
+                    value = value.value
+                    if value is ABSENT:
+                        built.pop(map_key(key), None)
+                        continue
+                built[map_key(key)] = (key, value)
+        except Failure:
+            frame[COST] += cost.MAP
+            raise
+        frame[COST] += cost.MAP
+        return MapValue(built)
+
+    return run
+
+
+def _and(self: _Planner, node: Call) -> Step:
+    return Step(_logic(tuple(self.chain(node, ast.AND)), False))
+
+
+def _or(self: _Planner, node: Call) -> Step:
+    return Step(_logic(tuple(self.chain(node, ast.OR)), True))
+
+
+def _logic(terms: tuple[Run, ...], deciding: bool) -> Run:
+    other = not deciding
+
+    def run(frame: Frame) -> Value:
+        failed: Failure | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except Failure as failure:
+                if failed is None:
+                    failed = failure
+                continue
+            if value is other:
+                continue
+            if value is deciding:
+                return deciding
+            if failed is None:
+                failed = Failure(NO_SUCH_OVERLOAD)
+        if failed is not None:
+            raise failed
+        return other
+
+    return run
+
+
+def _negated(value: Value) -> bool:
+    if value is True:
+        return False
+    if value is False:
+        return True
+    raise Failure(NO_SUCH_OVERLOAD)
+
+
+def _not(self: _Planner, node: Call) -> Step:
+    return Step(calls.call_unary(_negated, self.plan(node.args[0]), 1))
+
+
+def _not_equal(left: Value, right: Value) -> bool:
+    # Upstream asks whether equality gave true; a failure did not.
+    try:
+        return not equal(left, right)
+    except Failure:
+        return True
+
+
+def _equals_text(first: Run, text: str, wanted: bool) -> Run:
+    length = len(text)
+    limit = min(length, 1024)
+    traversal = cost.TRAVERSAL
+    most = cost.equality(text, text)
+    charge_of = cost.equality if wanted else cost.inequality
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += 1 if length else 0
+            raise
+        if type(value) is str:
+            size = len(value)
+            frame[COST] += most if size >= length else traversal[size] if size < limit else charge_of(value, text)
+            return (value == text) is wanted
+        frame[COST] += charge_of(value, text)
+        return equal(value, text) if wanted else _not_equal(value, text)
+
+    return run
+
+
+def _equals_scalar(first: Run, scalar: Value, wanted: bool) -> Run:
+    kind = type(scalar)
+    charge_of = cost.equality if wanted else cost.inequality
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += 1
+            raise
+        if type(value) is kind:
+            frame[COST] += 1
+            return (value == scalar) is wanted
+        frame[COST] += charge_of(value, scalar)
+        return equal(value, scalar) if wanted else _not_equal(value, scalar)
+
+    return run
+
+
+_INTEGER_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ast.LESS: operator.lt, ast.LESS_EQUALS: operator.le, ast.GREATER: operator.gt, ast.GREATER_EQUALS: operator.ge,
+}  # fmt: skip
+
+
+def _order_with_int(
+    implementation: calls.Implementation, fast: Callable[[Any, Any], bool], left: Step, right: Constant,
+    charge: cost.CostOf | int,
+) -> Run:
+    if not isinstance(charge, int):
+        return calls.call_binary(implementation, left, right, charge)
+    first, number, fixed = left.run, right.value, charge
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += fixed
+            raise
+        frame[COST] += fixed
+        return fast(value, number) if type(value) is int else implementation(value, number)
+
+    return run
+
+
+def _static(implementation: calls.Implementation, values: list[Value], charge: cost.CostOf | int) -> Static | None:
+    """A call made now, None when it fails: failures are made when they happen."""
+    try:
+        value = implementation(*values)
+    except Failure:
+        return None
+    return Static(value, charge if isinstance(charge, int) else charge(values, value))
+
+
+# --- what a call runs --------------------------------------------------------------------------------------------
+
+
+def _implementation(function: str, overload: Overload) -> calls.Implementation:
+    found = OVERLOADS.get(overload.id)
+    if found is not None:
+        return found
+
+    def unreachable(*arguments: Value) -> Value:
+        # The authorizer's functions: no value of their types exists here.
+        raise no_such_overload(function, arguments)
+
+    return unreachable
+
+
+_GUARDED: dict[tuple[str, str], calls.Implementation] = {}
+
+
+def _guarded(function: str, overload: Overload) -> calls.Implementation:
+    found = _GUARDED.get((function, overload.id))
+    if found is None:
+        found = _implementation(function, overload)
+        if overload.id not in UNGUARDED:
+            found = calls.guarded(function, overload.params, found)
+        _GUARDED[function, overload.id] = found
+    return found
+
+
+def _unbound(function: str, node_id: int, count: int) -> calls.Implementation:
+    """A function that is declared but that nobody implements."""
+    if not count:
+        raise PlanError(f"no such overload: {function}()")
+
+    def refuse(*arguments: Value) -> Value:
+        arithmetic.refuse(f"{function} {node_id}" if count > 2 else function, arguments[0])
+
+    return refuse
+
+
+def _check_arity(function: str, wanted: int, found: int) -> None:
+    """Upstream's complaint when an unchecked call has another number of arguments than the one implementation."""
+    if wanted != found:
+        shape = {0: "", 1: "arg", 2: "lhs, rhs"}.get(found, "...")
+        raise PlanError(f"no such overload: {function}({shape})")
+
+
+_PLANNERS: Final[dict[type, Callable[[_Planner, Any], Step]]] = {
+    Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call, ListExpr: _Planner.list,
+    MapExpr: _Planner.map, ast.StructExpr: _Planner.struct, Comprehension: _Planner.comprehension,
+}  # fmt: skip
+
+_SPECIAL: Final[dict[str, Callable[[_Planner, Call], Step]]] = {
+    ast.AND: _and, ast.OR: _or, ast.NOT: _not, ast.EQUALS: _Planner.equals, ast.NOT_EQUALS: _Planner.equals,
+    ast.CONDITIONAL: _Planner.conditional,
+    ast.INDEX: lambda planner, node: planner.index(node, False),
+    ast.OPT_INDEX: lambda planner, node: planner.index(node, True),
+    ast.OPT_SELECT: lambda planner, node: planner.index(node, True),
+}  # fmt: skip

@@ -1,0 +1,378 @@
+"""Score recordings of CEL answers; the README of the shared vectors describes the four kinds of files.
+
+A case passes when outcome, error text, output type, estimated and actual cost are those of upstream; of syntax errors
+only line, column and kind are compared, and where upstream's result or cost hangs on the order of a Go map, not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from allotment.cel import CompileError, DeviceInput, EvaluationError
+from allotment.cel import types as cel_types
+from allotment.cel.admission import validation_context
+from allotment.cel.checked import Checked
+from allotment.cel.declarations import Overload, overload
+from allotment.cel.device import Bound
+from allotment.cel.environment import Environment, declare
+from allotment.cel.estimate import estimate
+from allotment.cel.library import moments
+from allotment.cel.library.formats import Format
+from allotment.cel.library.network import CIDR, IP
+from allotment.cel.library.url import URL
+from allotment.cel.output import require_bool
+from allotment.cel.parser import parse
+from allotment.cel.selector import COST_LIMIT, Evaluation, as_bool, compile_checked, plan_checked, run_plan, with_hint
+from allotment.cel.values import (
+    ABSENT,
+    Duration,
+    ListValue,
+    MapValue,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    map_key,
+)
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
+from allotment.model.semver import Semver
+from tests.vectors.result import Result
+
+Case = Mapping[str, Any]
+
+
+def score(path: Path) -> Iterator[Result]:
+    """Every case of a file, compared."""
+    opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            case = json.loads(line)
+            name = case.get("id") or "/".join(case[k] for k in ("file", "section", "name") if k in case)
+            problems = _compare(case)
+            yield Result(name, not problems, f"{case.get('expression', case.get('expr'))!r}: {'; '.join(problems)}")
+
+
+def _compare(case: Case) -> list[str]:
+    if "dra" in case:
+        return _conformance(case)
+    if "expect" in case:
+        return _recorded(case, case["expect"])
+    return _table(case)
+
+
+def _differs(what: str, wanted: object, found: object) -> list[str]:
+    return [] if wanted == found else [f"{what}: wanted {wanted!r}, found {found!r}"]
+
+
+# --- devices and typed values ------------------------------------------------------------------------------------
+
+
+def _attribute(fields: Case) -> DeviceAttribute:
+    renamed = {"int": "int_", "bool": "bool_"}
+    return DeviceAttribute(**{renamed.get(k, k): tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+
+
+def device_of(described: Case) -> DeviceInput:
+    """A recorded device."""
+    return DeviceInput(
+        described.get("driver") or "",
+        Device(
+            attributes={name: _attribute(a) for name, a in (described.get("attributes") or {}).items()},
+            capacity={
+                name: DeviceCapacity(value=Quantity.parse(c["value"]))
+                for name, c in (described.get("capacity") or {}).items()
+            },
+            allow_multiple_allocations=described.get("allowMultipleAllocations"),
+        ),
+    )
+
+
+_PLAIN: dict[type, str] = {bool: "bool", str: "string"}
+_PRINTED: dict[type, str] = {Semver: "semver", IP: "ip", CIDR: "cidr", URL: "url"}
+
+
+def typed(value: Value) -> Any:
+    """A value in the notation of the recordings."""
+    kind = type(value)
+    if value is None:
+        return {"t": "null"}
+    if kind in _PLAIN:
+        return {"t": _PLAIN[kind], "v": value}
+    if kind in _PRINTED:
+        return {"t": _PRINTED[kind], "v": str(value)}
+    if kind is int or kind is Uint:
+        return {"t": "int" if kind is int else "uint", "v": int(value)}
+    if kind is float:
+        return {"t": "double", "v": _double(value)}
+    if kind is bytes:
+        return {"t": "bytes", "v": base64.b64encode(value).decode()}
+    if kind is ListValue:
+        return {"t": "list", "v": [typed(item) for item in value.items]}
+    if kind is MapValue:
+        pairs = [[typed(key), typed(item)] for key, item in value.entries.values()]
+        return {"t": "map", "v": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True))}
+    return _typed_special(value)
+
+
+def _double(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return "-0.0" if value == 0 and math.copysign(1.0, value) < 0 else value
+
+
+def _typed_special(value: Value) -> Any:
+    kind = type(value)
+    if kind is Duration:
+        return {"t": "duration", "ns": value.ns}
+    if kind is Timestamp:
+        return {"t": "timestamp", "v": moments.format_timestamp(Timestamp(value.ns))}
+    if kind is Optional:
+        return {"t": "optional", "v": None if value.value is ABSENT else typed(value.value)}
+    if kind is TypeValue:
+        return {"t": "type", "v": value.name}
+    if kind is Format:
+        return {"t": "format", "v": value.name}
+    if isinstance(value, Quantity):
+        return {"t": "quantity", "nano": value.nano}
+    return {"t": kind.__name__, "v": str(value)}
+
+
+def _normal(recorded: Any) -> Any:
+    """A recorded value with what is not compared left out."""
+    if not isinstance(recorded, dict):
+        return recorded
+    match recorded["t"]:
+        case "duration":
+            return {"t": "duration", "ns": recorded["ns"]}
+        case "quantity":
+            return {"t": "quantity", "nano": Quantity.parse(recorded["v"]).nano}
+        case "double":
+            return {"t": "double", "v": recorded["v"] if isinstance(recorded["v"], str) else float(recorded["v"])}
+        case "list":
+            return {"t": "list", "v": [_normal(item) for item in recorded["v"]]}
+        case "map":
+            pairs = [[_normal(key), _normal(item)] for key, item in recorded["v"]]
+            return {"t": "map", "v": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True))}
+        case "optional":
+            return {"t": "optional", "v": _normal(recorded["v"])}
+        case "timestamp":
+            parsed = moments.parse_timestamp(recorded["v"])
+            return {"t": "timestamp", "v": moments.format_timestamp(Timestamp(parsed.ns)) if parsed else None}
+    return recorded
+
+
+def untyped(recorded: Any) -> Value:
+    """A value from the notation of the recordings."""
+    v = recorded.get("v")
+    match recorded["t"]:
+        case "null":
+            return None
+        case "uint":
+            return Uint(v)
+        case "double":
+            return float(v)
+        case "bytes":
+            return base64.b64decode(v)
+        case "list":
+            return ListValue([untyped(item) for item in v])
+        case "map":
+            return MapValue({map_key(untyped(k)): (untyped(k), untyped(item)) for k, item in v})
+        case "duration":
+            return Duration(recorded["ns"])
+        case "timestamp":
+            return moments.parse_timestamp(v)
+        case "type":
+            return TypeValue(v)
+        case "optional":
+            return Optional(ABSENT if v is None else untyped(v))
+    return v
+
+
+# --- comparing ---------------------------------------------------------------------------------------------------
+
+_SYNTAX = re.compile(r"(?:compilation failed: )?ERROR: <input>:(-?\d+):(-?\d+): Syntax error:")
+
+
+def _differs_compile(wanted: str | None, found: str | None) -> list[str]:
+    if wanted is not None and found is not None:
+        a, b = _SYNTAX.match(wanted), _SYNTAX.match(found)
+        if a and b and a.groups() == b.groups():
+            return []
+    return _differs("compile error", wanted, found)
+
+
+def _environment(case: Case) -> Environment:
+    return declare(
+        case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"])
+    )
+
+
+def _recorded(case: Case, expect: Case) -> list[str]:
+    if case["mode"] == "api":
+        return _api(case, expect)
+    match_mode = case["mode"] == "match"
+    env = _environment(case)
+    estimated: tuple[int, int] | None = None
+    try:
+        checked = compile_checked(case["expression"], env)
+        if match_mode:
+            require_bool(checked)
+        else:
+            estimated = estimate(checked)
+        planned = plan_checked(checked)
+    except CompileError as error:
+        if "upstreamPanics" in expect:
+            return []
+        problems = _differs_compile(expect.get("compileError"), str(error))
+        if "compileErrorType" in expect:
+            kind = {"invalid": "RuleInvalid", "required": "RuleRequired", "internal": "InternalError"}[error.kind]
+            problems += _differs("compile error type", expect["compileErrorType"], kind)
+        return problems
+    if "upstreamPanics" in expect or "compileError" in expect:
+        return [f"compiled; wanted {expect.get('compileError', 'any compile error')!r}"]
+    problems = _differs("output type", expect["outputType"], str(checked.output_type))
+    estimated = estimated or estimate(checked)
+    problems += _differs("estimated cost", expect["estimatedCost"], estimated[1])
+    if "estimatedCostMin" in expect:
+        problems += _differs("estimated minimum", expect["estimatedCostMin"], estimated[0])
+    bound = device_of(case["device"]).bound(env.list_attributes)
+    limit = expect.get("costLimit", case.get("costLimit", COST_LIMIT))
+    return problems + _outcome(expect, _evaluate(checked, planned, bound, limit, match_mode), match_mode)
+
+
+def _evaluate(checked: Checked, planned: Any, bound: Bound, limit: int, match_mode: bool) -> Evaluation:
+    if match_mode and bound.problem is not None:
+        return Evaluation(None, EvaluationError(bound.problem), None)
+    found = run_plan(checked, planned, bound, (), limit)
+    if match_mode:
+        if found.error is not None and checked.environment.missing_key_hint:
+            found.error = with_hint(found.error)
+        if found.error is None:
+            try:
+                found.value = as_bool(found.value)
+            except EvaluationError as error:
+                found.error = error
+    return found
+
+
+def _outcome(expect: Case, found: Evaluation, match_mode: bool) -> list[str]:
+    wanted_error = expect.get("matchError") if match_mode else expect.get("error")
+    problems = _differs("error", wanted_error, None if found.error is None else str(found.error))
+    if not problems and wanted_error is None:
+        if match_mode:
+            problems += _differs("match", expect["match"], found.value)
+        else:
+            problems += _differs("value", _normal(expect["value"]), typed(found.value))
+    if not expect.get("actualCostVaries") and found.cost is not None:
+        problems += _differs("actual cost", expect.get("actualCost"), found.cost)
+    return problems
+
+
+def _api(case: Case, expect: Case) -> list[str]:
+    from allotment.model.resource import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
+    from allotment.model.meta import ObjectMeta
+    from allotment.model.validation.classes import validate_class
+
+    features = Features(
+        kube=case["version"],
+        gates={
+            "DRAConsumableCapacity": bool(case["consumableCapacity"]),
+            "DRAListTypeAttributes": bool(case["listTypeAttributes"]),
+        },
+    )
+    chosen = DeviceSelector(cel=CELDeviceSelector(expression=case["expression"]))
+    given = DeviceClass(metadata=ObjectMeta(name="test"), spec=DeviceClassSpec(selectors=(chosen,)))
+    found = validate_class(given, validation_context(features))
+    wanted = expect["apiErrors"]
+    return _differs("errors", wanted, [str(e) for e in found])
+
+
+def _table(case: Case) -> list[str]:
+    expect: dict[str, Any] = {
+        "outputType": case["outputType"], "estimatedCost": case["estimatedCost"], "actualCost": case["actualCost"],
+        "match": case["expectMatch"],
+    }
+    if case["expectCompileError"] is not None:
+        expect["compileError"] = case["expectCompileError"]
+    if case["expectMatchError"] is not None:
+        expect["matchError"] = case["expectMatchError"]
+    return _recorded({**case, "mode": "match", "device": case}, expect)
+
+
+# --- conformance of the language ---------------------------------------------------------------------------------
+
+_TYPES: dict[str, cel_types.Type] = {
+    "bool": cel_types.BOOL, "int": cel_types.INT, "uint": cel_types.UINT, "double": cel_types.DOUBLE,
+    "string": cel_types.STRING, "bytes": cel_types.BYTES, "dyn": cel_types.DYN, "null_type": cel_types.NULL,
+    "null": cel_types.NULL, "type": cel_types.TYPE, "timestamp": cel_types.TIMESTAMP,
+    "duration": cel_types.DURATION, "google.protobuf.Timestamp": cel_types.TIMESTAMP,
+    "google.protobuf.Duration": cel_types.DURATION, "any": cel_types.ANY, "google.protobuf.Any": cel_types.ANY,
+    "net.IP": cel_types.IP, "net.CIDR": cel_types.CIDR,
+}  # fmt: skip
+
+
+def _type(described: Any) -> cel_types.Type:
+    if isinstance(described, str):
+        return _TYPES[described]
+    match described:
+        case {"list": element}:
+            return cel_types.list_of(_type(element))
+        case {"map": [key, value]}:
+            return cel_types.map_of(_type(key), _type(value))
+        case {"opaque": name, **rest}:
+            return cel_types.opaque(name, *(_type(p) for p in rest.get("params", ())))
+        case {"type": t}:
+            return cel_types.type_of(_type(t))
+        case {"param": name}:
+            return cel_types.param(name)
+        case {"wrapper": t}:
+            return cel_types.wrapper(_type(t))
+    raise ValueError(f"type {described!r}")
+
+
+def _declared(functions: Sequence[Case]) -> list[tuple[str, Overload]]:
+    return [
+        (f["name"], overload(o["id"], [_type(p) for p in o["params"]], _type(o["result"]), bool(o.get("member"))))
+        for f in functions
+        for o in f["overloads"]
+    ]
+
+
+def _conformance(case: Case) -> list[str]:
+    expect = case["dra"]
+    names = list(case["bindings"])
+    # A name that is not bound is declared all the same, but never one that the grammar keeps for itself.
+    variables = {name: _type(t) for name, t in case["type_env"].items()}
+    base = declare("1.36", "stored", True, True)
+    env = base.extended(variables, _declared(case.get("function_decls", ())), case.get("container", ""))
+    try:
+        if case.get("disable_check"):
+            parsed = parse(case["expr"], env.macros)
+            checked = Checked(parsed.expr, parsed, env, {}, {}, {}, cel_types.DYN)
+        else:
+            checked = compile_checked(case["expr"], env)
+        planned = plan_checked(checked, names)
+    except CompileError as error:
+        text = str(error).removeprefix("compilation failed: ")
+        if text.startswith("program instantiation failed: "):
+            found = text.removeprefix("program instantiation failed: ")
+            return _differs("program error", expect.get("programError"), found)
+        return _differs_compile(expect.get("compileError"), text)
+    if "compileError" in expect or "programError" in expect:
+        return [f"compiled; wanted {expect.get('compileError', expect.get('programError'))!r}"]
+    problems = _differs("output type", expect["outputType"], str(checked.output_type))
+    values = [untyped(case["bindings"][name]) for name in names]
+    device = Bound("", Device(), True)
+    return problems + _outcome(expect, run_plan(checked, planned, device, values, COST_LIMIT), False)
