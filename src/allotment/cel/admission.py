@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-from allotment.cel import CompileError, compile_selector
+from allotment.cel import COST_LIMIT, CompileError, compile_selector
 from allotment.model.features import Features
 from allotment.model.validation.context import Context, ExpressionProblem
-
-#: The limit on the estimated cost of one expression (``CELSelectorExpressionMaxCost``).
-COST_MAX = 1_000_000
 
 
 def validation_context(features: Features) -> Context:
@@ -21,7 +18,7 @@ def validation_context(features: Features) -> Context:
             selector = compile_selector(expression, features, env="stored" if stored else "new")
         except CompileError as error:
             return (ExpressionProblem(error.kind, str(error)),)
-        if selector.estimated_cost > COST_MAX:
+        if selector.estimated_cost > COST_LIMIT:
             return (ExpressionProblem("cost"),)
         return ()
 
