@@ -10,22 +10,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from allotment.cel import Comparison, Conjunct
-from allotment.engine.diagnosis.names import (
-    Published,
-    attribute_kind,
-    attribute_value,
-    did_you_mean,
-    find_attribute,
-    near,
-)
+from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
+from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, find_attribute, near
 from allotment.engine.diagnosis.view import Seen
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 
-_MIRROR = {"==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_WORDS = {"==": "", "!=": "anything but ", "<": "less than ", "<=": "at most ", ">": "more than ", ">=": "at least "}
+_WORDS = {
+    "==": "", "in": "one of ", "!=": "anything but ",
+    "<": "less than ", "<=": "at most ", ">": "more than ", ">=": "at least ",
+}  # fmt: skip
 _KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a version"}
 
 
@@ -72,6 +67,8 @@ def literal(value: object) -> str:
 
 def shown(value: object) -> str:
     """A value as a sentence shows it: strings quoted, amounts plain."""
+    if isinstance(value, tuple):
+        return ", ".join(shown(one) for one in value)
     return f'"{value}"' if isinstance(value, str) else literal(value) if isinstance(value, bool) else str(value)
 
 
@@ -95,42 +92,27 @@ def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
     return f"{path_text(path)} {operator} {literal(value)}"
 
 
-def value_of(seen: Seen, path: tuple[str, ...]) -> object | None:
-    """What a device has at a path: a str, int, bool, tuple, Quantity or Semver; None if it has nothing there."""
-    if path[0] == "driver":
-        return seen.driver
-    if path[0] == "allowMultipleAllocations":
-        return bool(seen.device.allow_multiple_allocations)
-    if len(path) < 3:
+def value_of(comparison: Comparison, seen: Seen) -> object | None:
+    """What a device has at the path of a comparison; None if it has nothing there, or nothing that can be read."""
+    try:
+        value: object = comparison.actual(DeviceInput(seen.driver, seen.device))
+    except EvaluationError:
         return None
-    domain, name = path[1], path[2]
-    if path[0] == "capacity":
-        found = seen.device.capacity.get(f"{domain}/{name}")
-        if found is None and domain == seen.driver:
-            found = seen.device.capacity.get(name)
-        return None if found is None else found.value
-    attribute = find_attribute(seen.device, seen.driver, domain, name)
-    if attribute is None:
-        return None
-    value = attribute_value(attribute)
-    if attribute.version is not None:
-        try:
-            return Semver.parse(attribute.version)
-        except ValueError:
-            return None
     return value
 
 
-def examine(conjunct: Conjunct, arriving: Sequence[Seen], published: Published, *, of_class: bool) -> Finding:
-    """Say why ``conjunct`` keeps none of the devices that arrive at it.
+def examine(
+    conjunct: Conjunct, names: Sequence[Reference], arriving: Sequence[Seen], published: Published, *, of_class: bool
+) -> Finding:
+    """Say why ``conjunct``, which names ``names``, keeps none of the devices that arrive at it.
 
     The order matters: a name that nobody publishes explains a false comparison, never the reverse.
     """
     comparison = conjunct.comparison
     repairs = [Repair(6, f"drop the condition {one_line(conjunct.text)}", "")]
-    for path in sorted(conjunct.reads or (), key=str):
-        if len(path) >= 3 and published.slices:
-            finding = _unknown_name(conjunct.text, path, arriving, published)
+    if published.slices:
+        for name in names:
+            finding = _unknown_name(conjunct.text, (name.kind, name.domain, name.name), arriving, published)
             if finding is not None:
                 return _with(finding, repairs)
     if comparison is None:
@@ -238,24 +220,20 @@ def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], 
 def _type_mismatch(comparison: Comparison, arriving: Sequence[Seen]) -> Finding | None:
     """A literal whose type no arriving device's attribute has."""
     path, wanted = comparison.path, comparison.literal
-    if path[0] != "attributes" or comparison.operator == "!=":
+    if path[0] != "attributes" or comparison.operator in ("!=", "in"):
         return None
     for seen in arriving:
         attribute = find_attribute(seen.device, seen.driver, path[1], path[2])
         if attribute is None:
             continue
         kind = attribute_kind(attribute)
-        if kind not in _KIND or kind == _kind_of(wanted):
+        if kind not in _KIND or kind == _kind_of(wanted) or (kind == "int" and isinstance(wanted, float)):
             return None
-        first, actual = seen, value_of(seen, path)
+        first, actual = seen, value_of(comparison, seen)
         break
     else:
         return None
-    summary = (
-        f"{path[2]} is {_KIND[kind]} and is compared with {_KIND.get(_kind_of(wanted), 'a')} {shown(wanted)}".replace(
-            "a string ", "the string "
-        )
-    )
+    summary = f"{path[2]} is {_KIND[kind]} and is compared with the {_kind_of(wanted)} {shown(wanted)}"
     repairs = []
     typed = _as_kind(wanted, kind)
     if typed is not None:
@@ -272,8 +250,10 @@ def _type_mismatch(comparison: Comparison, arriving: Sequence[Seen]) -> Finding 
 def _kind_of(value: object) -> str:
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, int | float):
+    if isinstance(value, int):
         return "int"
+    if isinstance(value, float):
+        return "double"
     if isinstance(value, Semver):
         return "version"
     if isinstance(value, Quantity):
@@ -302,10 +282,8 @@ def _too_little_or_other(
     conjunct: Conjunct, comparison: Comparison, arriving: Sequence[Seen], of_class: bool, repairs: list[Repair]
 ) -> Finding:
     """The values are there and are others: too small, too large, or different."""
-    path, operator, wanted = comparison.path, _MIRROR.get(comparison.operator, ""), comparison.literal
-    valued = [(seen, value) for seen in arriving if (value := value_of(seen, path)) is not None]
-    if not operator:
-        return _plain(conjunct, of_class, None, repairs)
+    path, operator, wanted = comparison.path, comparison.operator, comparison.literal
+    valued = [(seen, value) for seen in arriving if (value := value_of(comparison, seen)) is not None]
     if not valued:
         finding = _plain(conjunct, of_class, None, repairs)
         side = "capacity" if path[0] == "capacity" else "attribute"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, Selector, compile_selector
+from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, Reference, Selector, compile_selector
 from allotment.engine.diagnosis.conditions import one_line
 from allotment.engine.diagnosis.holders import Holder, Holdings
 from allotment.engine.diagnosis.view import Seen, View
@@ -44,6 +44,7 @@ class Loss:
     arriving: tuple[Seen, ...]
     left: tuple[Seen, ...]
     conjunct: Conjunct | None = None
+    names: tuple[Reference, ...] = ()
     of_class: bool = False
     selector: int = 0
     position: int = 0
@@ -138,7 +139,10 @@ def _select(
                 if conjunct.matches(DeviceInput(seen.driver, seen.device)):
                     kept.append(seen)
             except EvaluationError as error:
-                errors[seen.name] = str(error)
+                if _false(program, seen):
+                    kept.append(seen)  # `error && false` is false: a later condition takes it out
+                else:
+                    errors[seen.name] = str(error)
         left = tuple(kept)
         text = one_line(conjunct.text)
         losses.append(
@@ -148,6 +152,7 @@ def _select(
                 arriving=arriving,
                 left=left,
                 conjunct=conjunct,
+                names=tuple(r for r in program.references if conjunct.start <= r.pos < conjunct.stop),
                 of_class=of_class,
                 selector=number,
                 position=position,
@@ -155,6 +160,14 @@ def _select(
             )
         )
     return losses
+
+
+def _false(program: Selector, seen: Seen) -> bool:
+    """Whether the whole selector is false for a device, in spite of an error in a part of it."""
+    try:
+        return not program.matches(DeviceInput(seen.driver, seen.device))
+    except EvaluationError:
+        return False
 
 
 def _capacity(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from allotment.engine.diagnosis.conditions import Finding, Repair, examine, one_line
+from allotment.engine.diagnosis.conditions import Finding, Repair, examine, one_line, shown
 from allotment.engine.diagnosis.edits import ask_for, other_classes
 from allotment.engine.diagnosis.funnel import Loss, Trace, compiled
 from allotment.engine.diagnosis.scene import Cause, Scene
@@ -20,7 +20,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
     if loss.left and not loss.errors:
         return too_few(scene, place, asked, traced, len(loss.left))
     arriving = [s for s in loss.arriving if s.name in loss.errors] if loss.errors else list(loss.arriving)
-    finding = examine(loss.conjunct, arriving, scene.inquiry.published, of_class=loss.of_class)
+    finding = examine(loss.conjunct, loss.names, arriving, scene.inquiry.published, of_class=loss.of_class)
     kubernetes = outcome.text if isinstance(outcome, Aborted) else ""
     if loss.errors and finding.code in ("selector-matches-nothing", "class-matches-nothing", "not-enough-capacity"):
         device, text = next(iter(loss.errors.items()))
@@ -49,7 +49,13 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
 
 def _excluding(scene: Scene, traced: Trace, loss: Loss, finding: Finding) -> Finding:
     """Devices of the class that satisfy this condition, but not the ones before it."""
-    if loss.of_class or finding.code not in ("selector-matches-nothing", "not-enough-capacity"):
+    if finding.code not in ("class-matches-nothing", "selector-matches-nothing", "not-enough-capacity"):
+        return finding
+    contradiction = _contradicted(traced, loss)
+    if contradiction:
+        code = "class-matches-nothing" if loss.of_class else "selector-matches-nothing"
+        return Finding(code, contradiction, finding.nearest, finding.repairs)
+    if loss.of_class:
         return finding
     of_class = next((x.arriving for x in traced.losses if x.step == "selector"), ())
     earlier = [x for x in traced.losses if x.step == "selector" and x.lost and x is not loss]
@@ -59,6 +65,21 @@ def _excluding(scene: Scene, traced: Trace, loss: Loss, finding: Finding) -> Fin
         return finding
     summary = f"{finding.summary}; {others[0].name} would do, but not for {earlier[-1].text}"
     return Finding("selector-matches-nothing", summary, finding.nearest, finding.repairs)
+
+
+def _contradicted(traced: Trace, loss: Loss) -> str:
+    """The sentence for two conditions that no device can satisfy together; empty if there is no such earlier one."""
+    mine = loss.conjunct.comparison if loss.conjunct is not None else None
+    if mine is None or mine.operator != "==":
+        return ""
+    for earlier in traced.losses:
+        if earlier is loss or earlier.conjunct is None:
+            break
+        other = earlier.conjunct.comparison
+        if other is not None and other.path == mine.path and other.operator == "==" and other.literal != mine.literal:
+            what = mine.path[-1]
+            return f"{what} must be {shown(other.literal)} and {shown(mine.literal)} at once, which no device can be"
+    return ""
 
 
 def _holds(loss: Loss, seen: Seen) -> bool:

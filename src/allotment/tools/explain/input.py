@@ -42,7 +42,7 @@ def key_of(value: Value) -> ObjectKey:
 
 
 def sort(values: Iterable[Value], features: Features) -> Input:
-    """Sort objects by kind; those of ``resource.k8s.io`` get their defaults and are validated as on creation."""
+    """Sort objects by kind; those of ``resource.k8s.io`` that no API server has seen are completed and validated."""
     found = Input(features)
     resources: list[Value] = []
     for value in values:
@@ -60,6 +60,9 @@ def sort(values: Iterable[Value], features: Features) -> Input:
     context = validation_context(features)
     for value in resources:
         key = key_of(value)
+        if value.metadata.uid:  # type: ignore[attr-defined]  # an API server has accepted and completed it
+            _keep(found, value, value)
+            continue
         namespace = found.namespaces.get(key.namespace)
         labels = namespace.metadata.labels if namespace is not None else {}
         admitted = create(value, context, version="v1", now=_NOW, namespace_labels=labels)
