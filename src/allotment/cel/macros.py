@@ -35,12 +35,12 @@ class ExpansionTooLarge(Exception):
 
 
 class NodeMaker:
-    """Makes nodes for one macro call: fresh ids, one position. ``next_id`` counts on across calls."""
+    """Makes nodes: fresh ids from 1, and for the nodes of a macro the position of its call."""
 
-    __slots__ = ("next_id", "pos", "copies")
+    __slots__ = ("copies", "next_id", "pos")
 
     def __init__(self) -> None:
-        self.next_id = 1
+        self.next_id = 0
         self.pos = 0
         self.copies = 0
 

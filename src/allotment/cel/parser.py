@@ -1,8 +1,9 @@
 """Tokens to the expression tree, macros expanded.
 
 A recursive descent whose recursion follows brackets only; binary operators are climbed by precedence inside one
-function. Everything is linear in the text. Upstream's limits are kept because they decide which texts compile: 100,000
-code points, 250 nested uses of one grammar rule, 250 nested operators and selections.
+function. Everything is linear in the text. Node ids are given in upstream's order, since errors can show them.
+Upstream's limits are kept because they decide which texts compile: 100,000 code points, 250 nested uses of one grammar
+rule, 250 nested operators and selections.
 
 The first syntax error ends the parse. Findings that do not concern the grammar (a number out of range, a macro's
 arguments) are collected and reported together, as upstream does.
@@ -161,11 +162,11 @@ class _Parser:
         token = self.tokens[self.at]
         if token.kind == "?":
             self.at += 1
+            id_ = self.make.id()
             if_true = self.disjunction()
             self.expect(":")
-            if_false = self.expr()
-            args = [node, if_true, if_false]
-            node = Call(self.make.id(), token.pos, ast.CONDITIONAL, None, args)
+            args = [node, if_true, self.expr()]
+            node = Call(id_, token.pos, ast.CONDITIONAL, None, args)
             self.weigh(node, 1, args)
         self.expr_depth -= 1
         return node
@@ -177,11 +178,11 @@ class _Parser:
         if tokens[self.at].kind != "||":
             return node
         terms = [node]
-        operators: list[int] = []
+        operators: list[tuple[int, int]] = []
         while (token := tokens[self.at]).kind == "||":
             self.at += 1
-            operators.append(token.pos)
             terms.append(self.conjunction())
+            operators.append((self.make.id(), token.pos))
         node = self.balanced(ast.OR, terms, operators, 0, len(operators) - 1)
         self.weigh(node, 0, terms)
         return node
@@ -194,14 +195,14 @@ class _Parser:
         if tokens[self.at].kind != "&&":
             return node
         terms = [node]
-        operators: list[int] = []
+        operators: list[tuple[int, int]] = []
         spans = [Term(node, first, self.stop())]
         while (token := tokens[self.at]).kind == "&&":
             self.at += 1
-            operators.append(token.pos)
             first = tokens[self.at].pos
             term = self.binary(1)
             terms.append(term)
+            operators.append((self.make.id(), token.pos))
             spans.append(Term(term, first, self.stop()))
         node = self.balanced(ast.AND, terms, operators, 0, len(operators) - 1)
         self.weigh(node, 0, terms)
@@ -213,12 +214,15 @@ class _Parser:
         last = self.tokens[self.at - 1]
         return last.pos + len(last.text)
 
-    def balanced(self, function: str, terms: list[Node], operators: list[int], low: int, high: int) -> Node:
+    def balanced(
+        self, function: str, terms: list[Node], operators: list[tuple[int, int]], low: int, high: int
+    ) -> Node:
         """The operators ``low`` to ``high`` of a chain as a tree, split in the middle."""
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else self.balanced(function, terms, operators, low, middle - 1)
         right = terms[middle + 1] if middle == high else self.balanced(function, terms, operators, middle + 1, high)
-        return Call(self.make.id(), operators[middle], function, None, [left, right])
+        id_, pos = operators[middle]
+        return Call(id_, pos, function, None, [left, right])
 
     def binary(self, floor: int) -> Node:
         """Operands joined by operators of at least this precedence, left-associative.
@@ -241,8 +245,9 @@ class _Parser:
             if operator is None or operator[0] < floor:
                 break
             self.at += 1
+            id_ = self.make.id()
             args = [left, self.binary(operator[0] + 1)]
-            left = Call(self.make.id(), token.pos, operator[1], None, args)
+            left = Call(id_, token.pos, operator[1], None, args)
             if self.heights is not None:
                 self.weigh(left, 1, args)
         self.relation_depth, self.calc_depth = relation_depth, calc_depth
@@ -258,10 +263,11 @@ class _Parser:
         while self.tokens[self.at].kind == kind:
             self.at += 1
             count += 1
-        operand = self.member()
         if count % 2 == 0:
-            return operand
-        node = Call(self.make.id(), token.pos, ast.NOT if kind == "!" else ast.NEGATE, None, [operand])
+            return self.member()
+        id_ = self.make.id()
+        operand = self.member()
+        node = Call(id_, token.pos, ast.NOT if kind == "!" else ast.NEGATE, None, [operand])
         self.weigh(node, 0, node.args)
         return node
 
@@ -278,10 +284,11 @@ class _Parser:
             elif token.kind == "[":
                 self.at += 1
                 optional = self.accept("?")
+                id_ = self.make.id()
                 index = self.expr()
                 self.expect("]")
                 args = [node, index]
-                node = Call(self.make.id(), token.pos, ast.OPT_INDEX if optional else ast.INDEX, None, args)
+                node = Call(id_, token.pos, ast.OPT_INDEX if optional else ast.INDEX, None, args)
                 self.weigh(node, 1, args)
             else:
                 return node
@@ -322,6 +329,7 @@ class _Parser:
     def call(self, function: str, target: Node | None, pos: int) -> Node:
         """The arguments of a call, the parenthesis being next, and the call itself or its macro's expansion."""
         self.at += 1
+        id_ = self.make.id()
         args: list[Node] = []
         if not self.accept(")"):
             args.append(self.expr())
@@ -330,7 +338,7 @@ class _Parser:
             self.expect(")")
         node = self.expanded(function, target, args, pos)
         if node is None:
-            node = Call(self.make.id(), pos, function, target, args)
+            node = Call(id_, pos, function, target, args)
         if self.heights is not None:
             self.weigh(node, 0 if target is None else 1, args if target is None else (target, *args))
         return node
@@ -441,6 +449,7 @@ class _Parser:
     def message_literal(self, name: str) -> Node:
         """``{field: value, …}`` of a message; the brace is next."""
         pos = self.tokens[self.at].pos
+        id_ = self.make.id()
         self.at += 1
         fields: list[ast.StructField] = []
         more = self.tokens[self.at].kind not in ("}", ",")
@@ -454,11 +463,12 @@ class _Parser:
             self.at += 1
             colon = self.tokens[self.at].pos
             self.expect(":")
-            fields.append(ast.StructField(self.make.id(), colon, token.text, self.expr(), optional))
+            field_id = self.make.id()
+            fields.append(ast.StructField(field_id, colon, token.text, self.expr(), optional))
             more = self.separator("}")
         self.accept(",")
         self.expect("}")
-        node = ast.StructExpr(self.make.id(), pos, name, fields)
+        node = ast.StructExpr(id_, pos, name, fields)
         self.weigh(node, 0, [f.value for f in fields])
         return node
 
@@ -472,6 +482,7 @@ class _Parser:
     def list_literal(self, pos: int) -> Node:
         """``[e, ?e, …]``; one trailing comma is allowed, even alone."""
         self.at += 1
+        id_ = self.make.id()
         elements: list[Node] = []
         optional: list[int] = []
         more = self.tokens[self.at].kind not in ("]", ",")
@@ -482,24 +493,26 @@ class _Parser:
             more = self.separator("]")
         self.accept(",")
         self.expect("]")
-        node = ListExpr(self.make.id(), pos, elements, tuple(optional))
+        node = ListExpr(id_, pos, elements, tuple(optional))
         self.weigh(node, 0, elements)
         return node
 
     def map_literal(self, pos: int) -> Node:
         """``{k: v, ?k: v, …}``; one trailing comma is allowed, even alone."""
         self.at += 1
+        id_ = self.make.id()
         entries: list[MapEntry] = []
         more = self.tokens[self.at].kind not in ("}", ",")
         while more:
             optional = self.accept("?")
+            entry_id = self.make.id()
             key = self.expr()
             colon = self.tokens[self.at].pos
             self.expect(":")
-            entries.append(MapEntry(self.make.id(), colon, key, self.expr(), optional))
+            entries.append(MapEntry(entry_id, colon, key, self.expr(), optional))
             more = self.separator("}")
         self.accept(",")
         self.expect("}")
-        node = MapExpr(self.make.id(), pos, entries)
+        node = MapExpr(id_, pos, entries)
         self.weigh(node, 0, [n for e in entries for n in (e.key, e.value)])
         return node
