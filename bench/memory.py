@@ -1,4 +1,4 @@
-"""What holding the largest cluster costs: ``python -m bench.memory FILE``. Upstream keeps none; it starts anew per pod."""
+"""What holding the largest cluster costs: ``python -m bench.memory FILE``. Upstream starts anew for each pod."""
 
 from __future__ import annotations
 

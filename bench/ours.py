@@ -14,12 +14,14 @@ import msgspec
 from allotment.engine.allocator import Allocator
 from allotment.engine.inventory import Inventory
 from allotment.engine.outcome import Aborted
-from allotment.engine.placement import Placed
+from allotment.engine.placement import NotPlaced, Placed
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from bench.measured import Measured, dump
+
+Claims = tuple[ResourceClaim, ...]
 
 
 class Node(msgspec.Struct):
@@ -34,6 +36,7 @@ class Case(msgspec.Struct, rename="camel"):
     name: str
     pods: int
     claims: tuple[ResourceClaim, ...]
+    background: tuple[ResourceClaim, ...]
     limit_seconds: float
 
 
@@ -61,44 +64,63 @@ def decode(line: bytes) -> Cluster:
 
 
 def inventory_of(cluster: Cluster) -> Inventory:
-    """The engine's state for a cluster in which nothing is allocated."""
-    return Inventory.of(
+    """The engine's state for a cluster in which nothing is allocated, with every node looked at."""
+    inventory = Inventory.of(
         Features(kube="1.36"),
         nodes=[(node.metadata.name, node.metadata.labels) for node in cluster.nodes],
         slices=cluster.slices,
         classes=cluster.classes,
     )
+    for node in inventory.nodes:
+        inventory.view(node)
+    return inventory
 
 
-def _pod(case: Case, number: int) -> tuple[ResourceClaim, ...]:
+def _pod(claims: Claims, name: str) -> Claims:
     """A pod's own claims, named as the controller would."""
     return tuple(
         msgspec.structs.replace(
-            claim, metadata=msgspec.structs.replace(claim.metadata, name=f"pod-{number}-{claim.metadata.name}")
+            claim, metadata=msgspec.structs.replace(claim.metadata, name=f"{name}-{claim.metadata.name}")
         )
-        for claim in case.claims
+        for claim in claims
     )
 
 
+class Side:
+    """One case under way."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._allocator = Allocator(inventory)
+        self._start = 0
+
+    def place(self, claims: Claims) -> Placed | NotPlaced:
+        """Find the first node that fits, from a rotating start, and book what was allocated there."""
+        answer = self._allocator.place(claims, self._start)
+        if isinstance(answer, Placed):
+            self._start = answer.place + 1
+            for claim, result in zip(claims, answer.results, strict=True):
+                self._inventory.allocate(ObjectKey(claim.metadata.namespace, claim.metadata.name), result)
+        elif isinstance(answer, Aborted):
+            raise RuntimeError(answer.text)
+        return answer
+
+
 def run(inventory: Inventory, case: Case) -> Measured:
-    """Place the pods: first node that fits, from a rotating start; book what was allocated."""
-    allocator = Allocator(inventory)
+    """Place the pods of a case one after the other."""
+    side = Side(inventory)
     measured = Measured(case.name, [])
-    pods = [_pod(case, number) for number in range(case.pods)]
-    start, end = 0, perf_counter() + case.limit_seconds
-    for claims in pods:
+    end = perf_counter() + case.limit_seconds
+    for number in range(case.pods):
+        if case.background:
+            side.place(_pod(case.background, f"other-{number}"))
+        claims = _pod(case.claims, f"pod-{number}")
         begin = perf_counter()
         if begin > end:
             break
-        placed: list[str] = []
-        answer = allocator.place(claims, start)
-        if isinstance(answer, Aborted):
-            raise RuntimeError(f"{case.name}: {answer.text}")
-        if isinstance(answer, Placed):
-            start = answer.place + 1
-            for claim, result in zip(claims, answer.results, strict=True):
-                inventory.allocate(ObjectKey(claim.metadata.namespace, claim.metadata.name), result)
+        answer = side.place(claims)
         measured.seconds.append(perf_counter() - begin)
+        placed: list[str] = []
         if isinstance(answer, Placed):
             devices = itertools.chain.from_iterable(result.devices.results for result in answer.results)
             placed = [answer.node, *(f"{d.driver}/{d.pool}/{d.device}" for d in devices)]

@@ -147,13 +147,16 @@ PRODUCT = f'device.attributes["{DRIVER}"].productName == "{{}}"'
 PROFILE = f'device.attributes["{DRIVER}"].profile == "{{}}"'
 SAME_ROOT = [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]
 
+ANY_LARGE_GPU = [_claim(_request("gpu", expression=MEMORY.format("40Gi")))]
+UNSATISFIABLE = "unsatisfiable"
+
 #: name -> (claims of each pod, pods that a node takes, seconds upstream may use at 100, 1,000 and 5,000 nodes)
 SHAPES: dict[str, tuple[list[Object], float, tuple[float, float, float]]] = {
-    "1 GPU by CEL": ([_claim(_request("gpu", expression=MEMORY.format("40Gi")))], 7.2, (4, 4, 4)),
+    "1 GPU by CEL": (ANY_LARGE_GPU, 7.2, (4, 5, 6)),
     "4 GPUs, one pcieRoot": (
         [_claim(_request("gpus", expression=MEMORY.format("40Gi"), count=4), constraints=SAME_ROOT)],
         1.8,
-        (4, 4, 4),
+        (4, 5, 6),
     ),
     "firstAvailable of 3": (
         [
@@ -169,20 +172,21 @@ SHAPES: dict[str, tuple[list[Object], float, tuple[float, float, float]]] = {
             )
         ],
         7.2,
-        (4, 4, 4),
+        (4, 5, 6),
     ),
     "MIG over shared counters": (
         [_claim(_request("mig", expression=PROFILE.format("3g.20gb"), device_class="mig"))],
         4,
         (4, 6, 14),
     ),
-    "unsatisfiable": ([_claim(_request("gpu", expression=PRODUCT.format("B200")))], 10, (4, 5, 7)),
+    # Between two of these a pod of the first shape is placed, so that a refusal cannot simply be remembered.
+    UNSATISFIABLE: ([_claim(_request("gpu", expression=PRODUCT.format("B200")))], 7.2, (4, 5, 8)),
 }
 
 
-def _pods(nodes: int, per_node: float) -> int:
-    """As many pods as fill 60 % of the cluster, at most 1,000."""
-    return min(1000, int(nodes * per_node * 0.6))
+def _pods(name: str, nodes: int) -> int:
+    """As many pods as fill 60 % of the cluster; upstream comes as far as its time allows."""
+    return int(nodes * SHAPES[name][1] * 0.6)
 
 
 def _cluster(nodes: int, slices: Iterator[Object], cases: list[Object]) -> Object:
@@ -206,9 +210,9 @@ def scheduling() -> Iterator[Object]:
                 {
                     "name": f"{name} @ {nodes}",
                     "series": "",
-                    "pods": _pods(nodes, SHAPES[name][1]),
+                    "pods": _pods(name, nodes),
                     "claims": SHAPES[name][0],
-                    "inUse": [],
+                    "background": ANY_LARGE_GPU if name == UNSATISFIABLE else [],
                     "limitSeconds": SHAPES[name][2][column],
                 }
                 for name in names
@@ -262,7 +266,7 @@ def searches(limit_seconds: float = 3) -> Iterator[Object]:
                 "series": name,
                 "pods": 1,
                 "claims": claims,
-                "inUse": [],
+                "background": [],
                 "limitSeconds": limit_seconds,
             }
             yield _cluster(1, iter([_slice("node-0000-gpus", "node-0000", 1, devices=devices)]), [case])

@@ -9,7 +9,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -28,8 +27,8 @@ type benchCase struct {
 	// Pods is how many pods arrive, one after the other, each with Claims.
 	Pods   int                          `json:"pods"`
 	Claims []*resourceapi.ResourceClaim `json:"claims"`
-	// InUse lists devices that are allocated before the first pod: driver, pool, device.
-	InUse [][3]string `json:"inUse"`
+	// Background are the claims of another pod that is placed, untimed, before each one, so that the cluster changes.
+	Background []*resourceapi.ResourceClaim `json:"background"`
 	// LimitSeconds ends the case early; the pod under way is then counted as unfinished.
 	LimitSeconds float64 `json:"limitSeconds"`
 }
@@ -74,54 +73,78 @@ func snapshot(s structured.AllocatedState) structured.AllocatedState {
 	}
 }
 
+// side is one case under way.
+type side struct {
+	cluster  *cluster
+	celCache *cel.Cache
+	state    structured.AllocatedState
+	// next is the node at which the search for the next pod begins.
+	next int
+}
+
+// place finds the first node that fits and books what was allocated there. It returns the node and the devices, or
+// nothing if no node fits.
+func (s *side) place(ctx context.Context, claims []*resourceapi.ResourceClaim) ([]string, error) {
+	c := s.cluster
+	allocator, err := structured.NewAllocator(ctx, c.Features, snapshot(s.state), c.Classes, c.Slices, s.celCache)
+	if err != nil {
+		return nil, err
+	}
+	placed := []string{}
+	start := s.next
+	for i := range c.Nodes {
+		index := (start + i) % len(c.Nodes)
+		s.next = (index + 1) % len(c.Nodes)
+		results, err := allocator.Allocate(ctx, c.Nodes[index], claims)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", c.Nodes[index].Name, err)
+		}
+		if len(results) != len(claims) {
+			continue
+		}
+		placed = append(placed, c.Nodes[index].Name)
+		for _, allocation := range results {
+			for _, device := range allocation.Devices.Results {
+				placed = append(placed, device.Driver+"/"+device.Pool+"/"+device.Device)
+				s.state.AllocatedDevices.Insert(structured.MakeDeviceID(device.Driver, device.Pool, device.Device))
+			}
+		}
+		break
+	}
+	return placed, nil
+}
+
 func run(c *cluster, b benchCase) (outcome, error) {
 	limit := time.Duration(b.LimitSeconds * float64(time.Second))
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	celCache := cel.NewCache(10, cel.Features{
-		EnableConsumableCapacity: c.Features.ConsumableCapacity,
-		EnableListTypeAttributes: c.Features.ListTypeAttributes,
-	})
-	state := structured.AllocatedState{
-		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
-	}
-	for _, device := range b.InUse {
-		state.AllocatedDevices.Insert(structured.MakeDeviceID(device[0], device[1], device[2]))
+	s := side{
+		cluster: c,
+		celCache: cel.NewCache(10, cel.Features{
+			EnableConsumableCapacity: c.Features.ConsumableCapacity,
+			EnableListTypeAttributes: c.Features.ListTypeAttributes,
+		}),
+		state: structured.AllocatedState{
+			AllocatedDevices:         sets.New[structured.DeviceID](),
+			AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+			AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+		},
 	}
 	result := outcome{Name: b.Name, Seconds: []float64{}, Placed: [][]string{}}
-	next := 0
 	for range b.Pods {
-		begin := time.Now()
-		allocator, err := structured.NewAllocator(ctx, c.Features, snapshot(state), c.Classes, c.Slices, celCache)
-		if err != nil {
-			return result, err
+		if len(b.Background) > 0 {
+			if _, err := s.place(context.Background(), b.Background); err != nil {
+				return result, fmt.Errorf("%s: %w", b.Name, err)
+			}
 		}
-		placed := []string{}
-		start := next
-		for i := range c.Nodes {
-			index := (start + i) % len(c.Nodes)
-			next = (index + 1) % len(c.Nodes)
-			results, err := allocator.Allocate(ctx, c.Nodes[index], b.Claims)
-			if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-				result.Unfinished = time.Since(begin).Seconds()
-				return result, nil
-			}
-			if err != nil {
-				return result, fmt.Errorf("%s: node %s: %w", b.Name, c.Nodes[index].Name, err)
-			}
-			if len(results) != len(b.Claims) {
-				continue
-			}
-			placed = append(placed, c.Nodes[index].Name)
-			for _, allocation := range results {
-				for _, device := range allocation.Devices.Results {
-					placed = append(placed, device.Driver+"/"+device.Pool+"/"+device.Device)
-					state.AllocatedDevices.Insert(structured.MakeDeviceID(device.Driver, device.Pool, device.Device))
-				}
-			}
-			break
+		begin := time.Now()
+		placed, err := s.place(ctx, b.Claims)
+		if ctx.Err() != nil {
+			result.Unfinished = time.Since(begin).Seconds()
+			return result, nil
+		}
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", b.Name, err)
 		}
 		result.Seconds = append(result.Seconds, time.Since(begin).Seconds())
 		result.Placed = append(result.Placed, placed)
