@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from allotment.model.fields import GROUP, Shape, shape_of, versions_of
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
+from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 
 Path = tuple[str | int, ...]
 
@@ -271,10 +272,11 @@ class _Walk:
             found = _JSON_NAMES.get(type(value), "number")
             self.wrong_value(self.cannot_read(found, "string"))
             return None
-        layout = _TIME_LAYOUT if shape.form == "Time" else _MICRO_TIME_LAYOUT
-        if not _TIME.fullmatch(value):
-            self.wrong_value(f"parsing time {quote(value)} as {quote(layout)}: cannot parse {_time_rest(value)}")
-        return value
+        try:
+            return canonical(value, SECONDS if shape.form == "Time" else MICROSECONDS)
+        except TimeError as error:
+            self.wrong_value(str(error))
+            return None
 
     def int_or_string(self, _: Shape, value: Any) -> Any:
         if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
@@ -305,26 +307,6 @@ _WORDS: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
     "int32": "an integer", "int64": "an integer", "bytes": "base64 text",
 }  # fmt: skip
-
-_TIME_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
-_MICRO_TIME_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
-_TIME_PARTS: Final = (
-    ("2006", r"[0-9]{4}"), ("-", "-"), ("01", r"0[1-9]|1[0-2]"), ("-", "-"), ("02", r"0[1-9]|[12][0-9]|3[01]"),
-    ("T", "T"), ("15", r"[01][0-9]|2[0-3]"), (":", ":"), ("04", r"[0-5][0-9]"), (":", ":"), ("05", r"[0-5][0-9]"),
-    ("Z07:00", r"(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"),
-)  # fmt: skip
-_TIME: Final = re.compile("".join(f"(?:{pattern})" for _, pattern in _TIME_PARTS), re.ASCII)
-
-
-def _time_rest(text: str) -> str:
-    """The part of a time that Go's parser stops at, and the element it looked for there."""
-    at = 0
-    for element, pattern in _TIME_PARTS:
-        match = re.compile(pattern, re.ASCII).match(text, at)
-        if not match:
-            return f"{quote(text[at:])} as {quote(element)}"
-        at = match.end()
-    return f"{quote(text[at:])} as {quote('')}"
 
 
 def _expectation(shape: Shape, value: Any) -> str:
