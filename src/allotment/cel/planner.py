@@ -113,12 +113,9 @@ class _Planner:
         type_name = self.checked.type_names.get(node.id)
         if type_name is not None:
             return Constant(TypeValue(type_name))
-        found = self.variable(node.id, node.name)
-        if found is not None:
-            return found
         if self.unchecked:
             return self.unresolved(node.name)
-        return _missing(node.name)
+        return self.variable(node.id, node.name) or _missing(node.name)
 
     def variable(self, node_id: int, name: str) -> Path | None:
         """A variable in scope as the start of a path."""

@@ -40,12 +40,6 @@ from allotment.model.features import Features
 #: The limit on what one evaluation may cost (``CELSelectorExpressionMaxCost``).
 COST_LIMIT: Final = 1_000_000
 
-_HINT: Final = (
-    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
-    "fields"
-)
-
-
 def compile_checked(expression: str, env: Environment) -> Checked:
     """Parse, check and validate, without the rule that the result must be a bool. Raises CompileError."""
     checked = check(parse(expression, env.macros), env)
@@ -132,7 +126,6 @@ class Selector:
         self.expression = checked.parsed.source
         self.checked = checked
         self._lists = checked.environment.list_attributes
-        self._hint = checked.environment.missing_key_hint
         self._plan = plan_checked(checked)
         self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * self._plan.slots)]
 
@@ -163,7 +156,7 @@ class Selector:
         nodes = {id(term.node): term for term in self.checked.parsed.conjuncts()}
         for term in nodes.values():
             text = self.expression[term.start : term.stop].strip()
-            part = _Part(self.checked, plan(self.checked, term.node), self._lists, self._hint)
+            part = _Part(plan(self.checked, term.node), self._lists)
             found.append(Conjunct(text, term.start, term.stop, comparison(term.node), part.matches))
         return tuple(found)
 
@@ -179,7 +172,7 @@ class Selector:
         try:
             value = self._plan.run(frame)
         except EvaluationError as error:
-            raise _reported(error, frame, self._hint) from None
+            raise _reported(error, frame) from None
         if frame[0] > COST_LIMIT or frame[0] < 0:
             raise CostExceeded
         return value if value is True or value is False else as_bool(value)
@@ -232,13 +225,11 @@ class Selector:
 class _Part:
     """A conjunct's own evaluation."""
 
-    __slots__ = ("_frame", "_hint", "_lists", "_plan", "checked")
+    __slots__ = ("_frame", "_lists", "_plan")
 
-    def __init__(self, checked: Checked, planned: Plan, lists: bool, hint: bool) -> None:
-        self.checked = checked
+    def __init__(self, planned: Plan, lists: bool) -> None:
         self._plan = planned
         self._lists = lists
-        self._hint = hint
         self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * planned.slots)]
 
     def matches(self, device: DeviceInput) -> bool:
@@ -250,20 +241,13 @@ class _Part:
         try:
             value = self._plan.run(frame)
         except EvaluationError as error:
-            raise _reported(error, frame, self._hint) from None
+            raise _reported(error, frame) from None
         return value if value is True or value is False else as_bool(value)
 
 
-def _reported(error: EvaluationError, frame: Frame, hint: bool) -> EvaluationError:
-    if frame[0] > COST_LIMIT or frame[0] < 0:
-        return CostExceeded()
-    return with_hint(error) if hint else error
-
-
-def with_hint(error: EvaluationError) -> EvaluationError:
-    """From 1.37 on the error of a missing key ends with advice."""
-    text = str(error)
-    return EvaluationError(text + _HINT) if text.startswith("no such key: ") else error
+def _reported(error: EvaluationError, frame: Frame) -> EvaluationError:
+    # The limit counts before any error that came after it.
+    return CostExceeded() if frame[0] > COST_LIMIT or frame[0] < 0 else error
 
 
 _UNCONVERTIBLE: Final[dict[type, str]] = {

@@ -1,17 +1,16 @@
 """``string.format(list)`` by the rules before version 4 of the strings library (spec/cel.md §7).
 
-Upstream prints ``%f`` and ``%e`` in American English: thousands separated by commas, exponents as superscripts after a
-multiplication sign between narrow no-break spaces. The format text is read byte by byte, as upstream does, which shows
-in errors about characters that are not ASCII.
+Upstream prints ``%f`` and ``%e`` in American English: thousands separated by commas, exponents as superscripts behind a
+multiplication sign. The clauses themselves are parsed by :mod:`allotment.cel.format_clauses`, for the static check too.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 from typing import Final
 
+from allotment.cel import printing
+from allotment.cel.format_clauses import Clause, FormatError, clauses
 from allotment.cel.library import conversions
 from allotment.cel.library.arithmetic import LONGEST
 from allotment.cel.values import (
@@ -31,9 +30,6 @@ from allotment.model.quoting import quote
 _DEFAULT_PRECISION: Final = 6
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-_PRECISION: Final = re.compile(rb"\.([0-9]*)")
-#: More digits are not printed by anybody who means well.
-_MOST_DIGITS: Final = 1_000_000
 
 _NOT_A_STRING: Final = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
@@ -58,78 +54,39 @@ class _Room:
 
 def format_string(text: str, arguments: ListValue) -> str:
     """The text with its clauses replaced by the arguments."""
-    source = text.encode("utf-8", "surrogateescape")
     room = _Room()
     parts: list[str] = []
-    at = used = 0
-    while True:
-        clause = source.find(b"%", at)
-        if clause < 0:
-            parts.append(source[at:].decode("utf-8", "surrogateescape"))
-            break
-        parts.append(source[at:clause].decode("utf-8", "surrogateescape"))
-        if source[clause + 1 : clause + 2] == b"%":
-            parts.append("%")
-            at = clause + 2
-            continue
-        if used >= arguments.size:
-            raise Failure(f"index {used} out of range")
-        if clause + 1 >= len(source):
-            raise Failure("unexpected end of string")
-        at, formatter = _clause(source, clause + 1)
-        try:
-            parts.append(room.take(formatter(arguments.at(used), room)))
-        except Failure as failure:
-            raise Failure(f"error during formatting: {failure}") from None
-        used += 1
+    try:
+        for piece in clauses(text, arguments.size):
+            if isinstance(piece, Clause):
+                parts.append(room.take(_formatted(piece, arguments.at(piece.argument), room)))
+            else:
+                parts.append(piece)
+    except FormatError as error:
+        raise Failure(str(error)) from None
     return "".join(parts)
 
 
-_Formatter = Callable[[Value, _Room], str]
-
-
-def _clause(source: bytes, at: int) -> tuple[int, _Formatter]:
-    """The clause at a position behind ``%``: where it ends, and what it does."""
-    problem = "could not parse formatting clause: "
-    precision = _DEFAULT_PRECISION
-    given = _PRECISION.match(source, at)
-    if given is not None:
-        at = given.end()
-        digits = given.group(1).decode()
-        if at >= len(source):
-            raise Failure(f"{problem}error while parsing precision: could not find end of precision specifier")
-        wrong = "invalid syntax" if not digits else "value out of range" if len(digits.lstrip("0")) > 18 else ""
-        if wrong:
-            raise Failure(
-                f"{problem}error while parsing precision: error while converting precision to integer: "
-                f"strconv.Atoi: parsing {quote(digits)}: {wrong}"
-            )
-        precision = int(digits)
-    letter = chr(source[at])
-    formatter = _clause_of(letter, precision)
-    if formatter is None:
-        raise Failure(f'{problem}unrecognized formatting clause "{letter}"')
-    return at + 1, formatter
-
-
-def _clause_of(letter: str, precision: int) -> _Formatter | None:
-    match letter:
-        case "s":
-            return _text
-        case "d":
-            return _decimal
-        case "f":
-            return lambda value, room: _fixed(value, precision)
-        case "e":
-            return lambda value, room: _scientific(value, precision)
-        case "b":
-            return _binary
-        case "x" | "X":
-            return lambda value, room: _hexadecimal(value, letter)
-        case "o":
-            return _octal
-        case _:
-            return None
+def _formatted(clause: Clause, value: Value, room: _Room) -> str:
+    precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
+    try:
+        match clause.letter:
+            case "s":
+                return _text(value, room)
+            case "d":
+                return _decimal(value)
+            case "f":
+                return _fixed(value, precision)
+            case "e":
+                return _scientific(value, precision)
+            case "b":
+                return _binary(value)
+            case "o":
+                return _octal(value)
+            case _:
+                return _hexadecimal(value, clause.letter)
+    except Failure as failure:
+        raise Failure(f"error during formatting: {failure}") from None
 
 
 def _text(value: Value, room: _Room) -> str:
@@ -153,7 +110,7 @@ def _text(value: Value, room: _Room) -> str:
 _CONVERTIBLE: Final = frozenset({str, bool, int, Uint, float, Duration, Timestamp, TypeValue})
 
 
-def _decimal(value: Value, room: _Room) -> str:
+def _decimal(value: Value) -> str:
     if type(value) is int or type(value) is Uint:
         return str(int(value))
     raise Failure(f"decimal clause can only be used on integers, was given {type_name(value)}")
@@ -168,24 +125,31 @@ def _double(value: Value, clause: str) -> float:
 
 
 def _fixed(value: Value, precision: int) -> str:
+    """``%.Nf``. Upstream keeps the precision in narrow integers: N modulo 2^8 is the least number of digits behind the
+    point, N modulo 2^16 the highest, and as a negative number that means as many as needed."""
     number = _double(value, "fixed-point")
-    return _not_finite(number) or f"{number:,.{_checked(precision)}f}"
+    if not math.isfinite(number):
+        return _not_finite(number)
+    least, most = precision & 0xFF, precision & 0xFFFF
+    if most < 0x8000:
+        text = f"{abs(number):,.{most}f}"
+    else:
+        whole, _, fraction = printing.decimal(abs(number)).partition(".")
+        text = f"{int(whole):,}.{fraction}"
+    whole, _, fraction = text.partition(".")
+    fraction = fraction[:least].ljust(least, "0") + fraction[least:].rstrip("0")
+    return f"{'-' if number < 0 else ''}{whole}{'.' if fraction else ''}{fraction}"
 
 
 def _scientific(value: Value, precision: int) -> str:
+    """``%.Ne``. Upstream takes the precision for a width; there are always six digits behind the point."""
     number = _double(value, "scientific")
-    special = _not_finite(number)
-    if special:
-        return special
-    mantissa, _, exponent = f"{number:.{_checked(precision)}e}".partition("e")
-    sign = "-" if exponent[0] == "-" else ""
-    return f"{mantissa}\u202f×\u202f10{(sign + exponent[1:].zfill(2)).translate(_SUPERSCRIPTS)}"
-
-
-def _checked(precision: int) -> int:
-    if precision > _MOST_DIGITS:
-        raise CostExceeded
-    return precision
+    width = precision & 0xFFFF
+    if not math.isfinite(number):
+        return _not_finite(number).rjust(width)
+    mantissa, _, exponent = f"{abs(number):.6e}".partition("e")
+    power = ("-" if exponent[0] == "-" else "") + exponent[1:].zfill(2)
+    return f"{'-' if number < 0 else ''}{mantissa}×10{power.translate(_SUPERSCRIPTS)}".rjust(width)
 
 
 def _not_finite(number: float) -> str:
@@ -196,7 +160,7 @@ def _not_finite(number: float) -> str:
     return ""
 
 
-def _binary(value: Value, room: _Room) -> str:
+def _binary(value: Value) -> str:
     kind = type(value)
     if kind is bool:
         return "1" if value else "0"
@@ -215,7 +179,7 @@ def _hexadecimal(value: Value, letter: str) -> str:
     raise Failure(f"only integers, byte buffers, and strings can be formatted as hex, was given {type_name(value)}")
 
 
-def _octal(value: Value, room: _Room) -> str:
+def _octal(value: Value) -> str:
     if type(value) is int or type(value) is Uint:
         return format(int(value), "o")
     raise Failure(f"octal clause can only be used on integers, was given {type_name(value)}")
