@@ -11,7 +11,7 @@ for the cluster. A code never changes its meaning and is never reused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from allotment.model.meta import Value
 
@@ -251,14 +251,15 @@ class Miss(Value, frozen=True):
 class Change(Value, frozen=True):
     """A change after which the engine does allocate (it was run on the changed objects before this was said).
 
-    ``object`` (kind and name) and ``path`` are what to change, ``becomes`` the new value where there is one, ``node``
-    where it fits then.
+    ``object`` (kind and name) and ``path`` are what to change and ``becomes`` the new value: a mapping is merged into
+    what stands there, anything else replaces it, and without it what stands there is removed. ``node`` is where it
+    fits then. A change that is nobody's to write (the driver's, say) has a ``text`` only.
     """
 
     text: str
     object: str = ""
     path: str = ""
-    becomes: str = ""
+    becomes: Any = None
     node: str = ""
 
 

@@ -23,7 +23,7 @@ def ask_for(place: Place, asked: int, count: int) -> Candidate:
         edit_request(place, lambda old: altered(old, count=count)),
         place.object,
         f"{place.path}.count",
-        str(count),
+        count,
     )
 
 
@@ -80,14 +80,13 @@ def other_classes(scene: Scene, place: Place, asked: Asked) -> list[Candidate]:
 
 def capacity_edit(place: Place, requests: dict[str, Quantity], size: int, words: str) -> Candidate:
     """Other amounts in ``capacity.requests``."""
-    shown_requests = ", ".join(f"{k}: {v}" for k, v in requests.items())
     return Candidate(
         size,
         words,
         edit_request(place, lambda old: altered(old, capacity=CapacityRequirements(requests=requests))),
         place.object,
-        f"{place.path}.capacity.requests",
-        f"{{{shown_requests}}}",
+        f"{place.path}.capacity",
+        {"requests": {name: str(amount) for name, amount in requests.items()}},
     )
 
 
@@ -99,6 +98,8 @@ def free_claims(holders: list[Holder], scene: Scene) -> list[Candidate]:
             10,
             f"free claim {name}",
             lambda world, name=name: world.without_claim(frozenset({name})),  # type: ignore[misc]
+            f"ResourceClaim {name}",
+            "status.allocation",
         )
         for name in names[:4]
     ]
@@ -121,8 +122,8 @@ def exact_count(place: Place, count: int) -> Candidate:
         f"ask for {plural(count, 'device')} instead of all",
         edit_request(place, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
         place.object,
-        f"{place.path}",
-        f"allocationMode: ExactCount, count: {count}",
+        place.path,
+        {"allocationMode": "ExactCount", "count": count},
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace as altered
 
-from allotment.engine.diagnosis.conditions import shown
 from allotment.engine.diagnosis.edits import ask_for, capacity_edit, complete_pool
 from allotment.engine.diagnosis.funnel import Loss, Trace, Wanted, taint_text, trace
 from allotment.engine.diagnosis.names import did_you_mean, near
@@ -73,17 +73,13 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
         else DeviceToleration(key=t.key, operator="Exists", effect=t.effect)
         for t in loss.taints
     )
-    shown_tolerations = "; ".join(
-        f"{{key: {t.key}, operator: {t.operator}{f', value: {shown(t.value)}' if t.value else ''}, effect: {t.effect}}}"
-        for t in tolerations
-    )
     tolerate = Candidate(
         3,
         f"tolerate {', '.join(taint_text(t) for t in loss.taints)}",
         edit_request(place, lambda old: altered(old, tolerations=(*old.tolerations, *tolerations))),
         place.object,
         f"{place.path}.tolerations",
-        shown_tolerations,
+        [msgspec.to_builtins(t) for t in (*asked.tolerations, *tolerations)],
     )
     candidates = [tolerate]
     if loss.left and asked.allocation_mode != "All":

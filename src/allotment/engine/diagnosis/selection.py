@@ -134,7 +134,9 @@ def _repairs(scene: Scene, place: Place, asked: Asked, loss: Loss, repairs: tupl
             size, words = repair.size, repair.words
             edit = edit_selector(place, loss.selector, expression)
             object_, path = place.object, f"{place.path}.selectors[{loss.selector}].cel.expression"
-        found.append(Candidate(size, words, edit, object_, path, expression))
+        if not expression:  # the selector goes with its last condition
+            path = path.removesuffix(".cel.expression")
+        found.append(Candidate(size, words, edit, object_, path, expression or None))
     return found
 
 

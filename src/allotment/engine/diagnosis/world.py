@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from msgspec.structs import replace as altered
 
@@ -164,4 +165,4 @@ class Candidate:
     edit: Edit
     object: str = ""
     path: str = ""
-    becomes: str = ""
+    becomes: Any = None

@@ -37,23 +37,16 @@ from allotment.tools.explain.obstacles import invalid, invalid_class, missing, t
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, GivenDevice
 
 
-def explain(values: Iterable[Value], features: Features, subject: str = "") -> Explanation:
+def explain(values: Iterable[Value], features: Features) -> Explanation:
     """Which device on which node every pod and claim gets, or why it gets none.
 
-    ``values`` are the objects of the cluster and those asked about, decoded, in order. ``subject`` narrows the answers
-    to one name (``name``, ``namespace/name``; of a pod, a workload or a claim); everything is tried all the same,
-    because what stands before it takes devices.
+    ``values`` are the objects of the cluster and those asked about, decoded, in order: what stands before takes devices
+    first.
     """
     run = _Run(sort(values, features))
     answers = [run.pod(pod, owner) for pod, owner in run.pods()]
     answers += [run.claim_alone(key) for key in run.unnamed()]
-    wanted = [a for a in answers if not subject or _named(a, subject)]
-    return Explanation(answers=tuple(wanted), notes=tuple(run.notes()))
-
-
-def _named(answer: Answer, subject: str) -> bool:
-    names = {answer.name, answer.owner.partition(" ")[2], *(claim.name for claim in answer.claims)}
-    return any(name == subject or name.rpartition("/")[2] == subject for name in names if name)
+    return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
 
 
 def _owner(pod: Pod) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from allotment.engine.refusal import Diagnosis, Funnel, NodeReason, Refused
 from allotment.tools.explain.report import Answer, Explanation
@@ -212,9 +213,29 @@ def _changes(refused: Refused) -> Iterator[str]:
         if not change.object or places[number] in places[number + 1 :]:
             continue  # of several changes in one place the last one shows them all
         yield f"    {change.object}"
-        yield f"    {change.path}{':' if change.becomes else ''}"
-        if change.becomes:
-            yield f"{_AS_IT_IS}      {change.becomes}"
+        removed = change.becomes is None
+        yield f"    {change.path}{' (remove it)' if removed else ':'}"
+        if not removed:
+            yield f"{_AS_IT_IS}      {_flow(change.becomes)}"
+
+
+def _flow(value: object) -> str:
+    """A value in YAML's flow style; a string by itself stays as it is."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {_inner(v)}' for name, v in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_inner, value))}]"
+    return str(value)
+
+
+_PLAIN = re.compile(r"[A-Za-z][\w./-]*|\d+[A-Za-z]+")
+
+
+def _inner(value: object) -> str:
+    """A value within another one: strings that YAML could take for something else are quoted."""
+    if isinstance(value, str) and (not _PLAIN.fullmatch(value) or value.lower() in ("true", "false", "null")):
+        return json.dumps(value)
+    return _flow(value)
 
 
 def join(parts: Iterable[str]) -> str:
