@@ -6,6 +6,7 @@ a limit); for each, `counting` tells whether enough devices, distinct values, co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,8 +17,8 @@ from allotment.engine.requests import Ask
 if TYPE_CHECKING:
     from allotment.engine.search import Search
 
-#: Constraint values to look at, alone and in combination, before the answer is "maybe".
-COMBINATIONS: Final = 1024
+#: More combinations of constraint values than this are not gone through; then each constraint is looked at alone.
+COMBINATIONS: Final = 64
 
 
 class _Option(NamedTuple):
@@ -45,7 +46,6 @@ class Bounds:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._groups = groups(search.layout) if search.left else ()
-        self._tried = 0
         self._least_draw = [self._least(ask) for ask in search.shape.asks] if search.left else []
 
     def _least(self, ask: Ask) -> dict[str, int]:
@@ -88,8 +88,14 @@ class Bounds:
                     return False
                 wanted.append(options)
         wanted = [options for options in wanted if options[0].need or len(options) > 1]
-        self._tried = 0
-        return self._any_value(wanted, self._open_constraints(wanted))
+        open_ = self._open_constraints(wanted)
+        if not open_:
+            return self._enough(wanted)
+        if not self._enough_values_alike(wanted, open_):
+            return False
+        if math.prod(len(self._search.pattern.holders[c]) + 1 for c in open_) <= COMBINATIONS:
+            return self._any_value(wanted, open_)
+        return all(self._any_value(wanted, [constraint]) for constraint in open_)
 
     def _options(self, claim: int, asks: tuple[Ask, ...]) -> Iterator[_Option]:
         search = self._search
@@ -124,6 +130,37 @@ class Bounds:
             if search.bound[number] < 0 and not search.shape.constraints[number].distinct
         ]
 
+    def _enough_values_alike(self, wanted: _Options, open_: list[int]) -> bool:
+        """Whether claims that each want devices of one value of the same attribute can have them all.
+
+        Of a value that g devices have, at most g // n claims can be served that want n devices or more.
+        """
+        search = self._search
+        shareable = search.layout.shareable
+        alike: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
+        for constraint in open_:
+            claim = need = slots = 0
+            for options in wanted:
+                if all(constraint in option.ask.constraints and not option.ask.admin for option in options):
+                    claim = options[0].ask.claim
+                    need += min(option.need for option in options)
+                    slots |= _union_of(options)
+            if need and not slots & shareable:
+                # Constraints of one claim may bind the same devices: only the largest counts.
+                of_claims = alike.setdefault(search.pattern.holders[constraint], {})
+                of_claims[claim] = max(of_claims.get(claim, (0, 0)), (need, slots))
+        for holders, of_claims in alike.items():
+            if len(of_claims) < 2:
+                continue
+            for least in {need for need, _ in of_claims.values() if need > 1}:
+                large = [slots for need, slots in of_claims.values() if need >= least]
+                union = 0
+                for slots in large:
+                    union |= slots
+                if len(large) > sum((mask & union).bit_count() // least for mask in holders):
+                    return False
+        return True
+
     def _any_value(self, wanted: _Options, open_: list[int]) -> bool:
         """Whether some choice of values for the open constraints leaves enough."""
         if not open_:
@@ -132,9 +169,8 @@ class Bounds:
         pattern = self._search.pattern
         alone = pattern.present[constraint] & ~_union(pattern.holders[constraint], -1)
         for holders in (*pattern.holders[constraint], *((alone,) if alone else ())):
-            self._tried += 1
             restricted = _restricted(wanted, constraint, holders)
-            if (restricted is not None and self._any_value(restricted, rest)) or self._tried >= COMBINATIONS:
+            if restricted is not None and self._any_value(restricted, rest):
                 return True
         return False
 

@@ -7,6 +7,8 @@ same ``Pattern``, and what the search finds for one, holds for the other.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from allotment.engine.constraints import Element, elements, find_attribute
 from allotment.engine.eligibility import Examiner, Profile
 from allotment.engine.layout import Layout, NodeView
@@ -71,9 +73,9 @@ class Pattern:
                 self.relevant |= mask
 
 
-def _mask(bits: object) -> int:
+def _mask(bits: Iterable[object]) -> int:
     mask = 0
-    for slot, bit in enumerate(bits):  # type: ignore[call-overload]
+    for slot, bit in enumerate(bits):
         if bit:
             mask |= 1 << slot
     return mask

@@ -66,8 +66,8 @@ class Ask(NamedTuple):
     selectors: tuple[BoundSelector, ...]
     all: bool
     """``allocationMode: All``"""
-    count: int
-    """Devices wanted; unknown (0) for ``All``."""
+    wanted: int
+    """How many devices; unknown (0) for ``All``."""
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, Quantity] | None
@@ -176,7 +176,7 @@ class Compiler:
                 class_=class_,
                 selectors=self._bind(class_, spec.selectors),
                 all=spec.allocation_mode == "All",
-                count=spec.count if spec.allocation_mode != "All" else 0,
+                wanted=spec.count if spec.allocation_mode != "All" else 0,
                 admin=isinstance(spec, ExactDeviceRequest) and spec.admin_access is True,
                 tolerations=spec.tolerations,
                 capacity=spec.capacity.requests if spec.capacity is not None else None,

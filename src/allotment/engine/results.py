@@ -84,7 +84,7 @@ class Assembler:
             binding_conditions=record.device.binding_conditions if self._binding else (),
             binding_failure_conditions=record.device.binding_failure_conditions if self._binding else (),
             share_id=share_id() if traits.shareable else None,
-            consumed_capacity=consumed or {},
+            consumed_capacity=dict(consumed or {}),
         )
 
     # --- configuration -----------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Assembler:
         if stop.fault is not None:
             return stop.fault.worded(claim)
         if stop.cause is Cause.TOO_MANY_DEVICES:
-            wanted = f"number of requested devices {stop.count}"
+            wanted = f"number of requested devices {stop.devices}"
             return f"claim {claim}: {wanted} exceeds the claim limit of {DEVICES_PER_CLAIM}"
         assert ask is not None
         where = f"claim {claim}, request {ask.own_name}"

@@ -104,7 +104,7 @@ class Search:
         """What is left of the capacities of shareable devices, by slot."""
         self.candidates = self._candidates(state)
         """Per ask the slots that suit it in this state, in use or not; for ``All`` those that it must take."""
-        self.need = [ask.count for ask in shape.asks]
+        self.need = [ask.wanted for ask in shape.asks]
         self.results: list[list[Pick]] = [[] for _ in shape.claims]
         self._chosen = [[0] * len(claim.requests) for claim in shape.claims]
         self._stack: list[_Alternatives | _Devices] = []
@@ -175,7 +175,7 @@ class Search:
                         return stop
                 least += min(self.need[ask.number] for ask in request.asks)
             if least > DEVICES_PER_CLAIM:
-                return Stop(Cause.TOO_MANY_DEVICES, number, count=least)
+                return Stop(Cause.TOO_MANY_DEVICES, number, devices=least)
             if claim.fault is not None:
                 return Stop(claim.fault.cause, number, fault=claim.fault)
         return None

@@ -2,16 +2,17 @@
 
 If no solution begins with one device, none begins with another that is like it in every respect that matters: exchange
 the two, and the one solution becomes the other, found earlier. Likewise, a state in which the search has failed fails
-again wherever it comes up in another guise. Since such states are told by *how many* devices of a kind are left, not
-by which, a hopeless search takes a number of steps that is polynomial in the numbers of devices.
+again wherever it comes up in another guise. Such a state is told by *how many* devices of a kind are left, not by
+which, and by how many clusters of devices (the partitions of a GPU, the GPUs under a PCIe root) are in which state. So
+a hopeless search takes a number of steps that is polynomial in the number of devices of a kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.engine.groups import Group, groups
+from allotment.engine.groups import connected
 from allotment.engine.requests import Ask
 
 if TYPE_CHECKING:
@@ -19,19 +20,18 @@ if TYPE_CHECKING:
 
 
 def _kinds(search: Search) -> list[Hashable]:
-    """Per slot, everything that the search looks at but the counters it draws from."""
+    """Per slot, everything that the search looks at but the counters it draws from and the values it is compared by."""
     pattern, layout = search.pattern, search.layout
-    columns = [*search.candidates, *pattern.poison, *pattern.eligible, search.in_use, search.blocked]
+    columns = [*search.candidates, *pattern.poison, *pattern.eligible, *pattern.present, search.in_use, search.blocked]
     kinds: list[Hashable] = []
     for slot in range(layout.size):
         member = 0
         for column in columns:
             member = member << 1 | column >> slot & 1
-        values = tuple([row[slot] for row in pattern.values])
         shared = None
         if layout.shareable >> slot & 1:
             shared = (pattern.profiles[slot].amounts, tuple(search.room[slot]), search.shared_before >> slot & 1)
-        kinds.append((member, values, shared))
+        kinds.append((member, shared))
     return kinds
 
 
@@ -40,7 +40,8 @@ class Twins:
 
     def __init__(self, search: Search) -> None:
         together: dict[Hashable, int] = {}
-        keys = list(zip(_kinds(search), search.layout.uses, strict=True))
+        values = zip(*search.pattern.values, strict=True) if search.pattern.values else [()] * search.layout.size
+        keys = list(zip(_kinds(search), search.layout.uses, values, strict=True))
         for slot, key in enumerate(keys):
             together[key] = together.get(key, 0) | 1 << slot
         self._of = [together[key] for key in keys]
@@ -51,14 +52,17 @@ class Twins:
 
 
 class _Cluster(NamedTuple):
-    """Slots whose state must be told together: a group's, or a single shareable one."""
+    """Slots whose state must be told together, because counters or compared values connect them."""
 
     make: int
     """Clusters of the same make are interchangeable if they are in the same state."""
     kinds: tuple[int, ...]
     """Masks of the slots of one kind."""
     counters: tuple[int, ...]
+    elements: tuple[tuple[int, int], ...]
+    """Constraint and element number of the values in it, in the order in which the slots name them."""
     shared: tuple[int, ...]
+    """Its shareable slots."""
 
 
 class Refused:
@@ -68,42 +72,66 @@ class Refused:
         self.known: set[Hashable] = set()
         self._search = search
         self._admin = any(ask.admin for ask in search.shape.asks)
-        layout = search.layout
+        # An element that only one device has connects nothing, and need not be remembered once the device is taken.
+        shareable = search.layout.shareable
+        self._common = [
+            sum(1 << i for i, holders in enumerate(row) if holders.bit_count() > 1 or holders & shareable)
+            for row in search.pattern.holders
+        ]
         kinds = _kinds(search)
         loose: dict[Hashable, int] = {}
         makes: dict[Hashable, int] = {}
-        self._clusters = [self._cluster(group, kinds, makes) for group in groups(layout)]
-        for slot, kind in enumerate(kinds):
-            if layout.uses[slot]:
-                continue
-            if layout.shareable >> slot & 1:
-                make = makes.setdefault(kind, len(makes))
-                self._clusters.append(_Cluster(make, (1 << slot,), (), (slot,)))
+        self._clusters: list[_Cluster] = []
+        for slots in connected([list(self._links(slot)) for slot in range(search.layout.size)]):
+            first = slots[0]
+            if len(slots) == 1 and not search.layout.uses[first] and not search.layout.shareable >> first & 1:
+                key = (kinds[first], tuple([not row[first] for row in search.pattern.values]))
+                loose[key] = loose.get(key, 0) | 1 << first
             else:
-                loose[kind] = loose.get(kind, 0) | 1 << slot
+                self._clusters.append(self._cluster(slots, kinds, makes))
         self._loose = tuple(loose.values())
-        #: An element that only one device has need not be remembered as used up.
-        self._common = [
-            sum(1 << i for i, holders in enumerate(row) if holders.bit_count() > 1) for row in search.pattern.holders
-        ]
 
-    def _cluster(self, group: Group, kinds: list[Hashable], makes: dict[Hashable, int]) -> _Cluster:
-        layout = self._search.layout
-        local = {counter: i for i, counter in enumerate(group.counters)}
-        keys = [(kinds[s], tuple((local[c], amount) for c, amount in layout.uses[s])) for s in group.slots]
+    def _links(self, slot: int) -> Iterable[tuple[int, int]]:
+        """What may connect the slot with others: counters, and elements of constraint values."""
+        for counter, _ in self._search.layout.uses[slot]:
+            yield -1, counter
+        for constraint, row in enumerate(self._search.pattern.values):
+            value = row[slot] & self._common[constraint]
+            while value:
+                lowest = value & -value
+                yield constraint, lowest.bit_length() - 1
+                value ^= lowest
+
+    def _cluster(self, slots: list[int], kinds: list[Hashable], makes: dict[Hashable, int]) -> _Cluster:
+        layout, values = self._search.layout, self._search.pattern.values
+        local: dict[tuple[int, int], int] = {}
+        keys: list[Hashable] = []
+        for slot in slots:
+            links = tuple([local.setdefault(link, len(local)) for link in self._links(slot)])
+            amounts = tuple([amount for _, amount in layout.uses[slot]])
+            alone = tuple([bool(row[slot]) for row in values])
+            keys.append((kinds[slot], links, amounts, alone))
         masks: dict[Hashable, int] = {}
-        for slot, key in zip(group.slots, keys, strict=True):
+        for slot, key in zip(slots, keys, strict=True):
             masks[key] = masks.get(key, 0) | 1 << slot
-        shared = tuple(slot for slot in group.slots if layout.shareable >> slot & 1)
-        make = makes.setdefault(tuple(keys), len(makes))
-        return _Cluster(make, tuple(masks.values()), group.counters, shared)
+        # Which constraint a link stands for is part of the make; which counter or element, is not.
+        make = makes.setdefault((tuple(keys), tuple([constraint for constraint, _ in local])), len(makes))
+        return _Cluster(
+            make,
+            tuple(masks.values()),
+            tuple(number for constraint, number in local if constraint < 0),
+            tuple(link for link in local if link[0] >= 0),
+            tuple(slot for slot in slots if layout.shareable >> slot & 1),
+        )
 
     def key(self, claim: int, ask: Ask, position: int, start: int) -> Hashable:
         """What matters of the search's state before it chooses a device for the ask in slot ``start`` or later."""
         search = self._search
         free = ~search.taken
         ahead = -1 << start
-        mine = search.mine[claim] if self._admin else 0
+        mine = search.mine[claim]
+        constraints = search.constraints_of[claim]
+        bound = search.bound
 
         def count(mask: int) -> tuple[int, ...]:
             left = mask & free
@@ -119,22 +147,21 @@ class Refused:
             )
 
         clusters = []
-        for make, kinds, counters, shared in self._clusters:
+        for make, kinds, counters, elements, shared in self._clusters:
             state: tuple[Hashable, ...] = (make, *[count(mask) for mask in kinds], *[search.left[c] for c in counters])
+            if elements:
+                state += (tuple([bound[c] >> e & 1 if c in constraints else 0 for c, e in elements]),)
             if shared:
                 touched = search.touched
                 state += tuple([(tuple(search.room[s]), s >= start, touched >> s & 1) for s in shared])
             clusters.append(state)
-        clusters.sort()  # type: ignore[arg-type]  # of one make, tuples have the same build
-        bound = [
-            value & self._common[i] if value >= 0 and search.shape.constraints[i].distinct else value
-            for i, value in enumerate(search.bound)
-        ]
+        clusters.sort()  # of one make, tuples have the same build
         return (
             ask.number,
             position,
             len(search.results[claim]),
-            tuple(bound[i] for i in search.constraints_of[claim]),
+            # Besides the elements in clusters, whether a constraint is bound at all, and whether to something.
+            tuple([(bound[c] > 0) - (bound[c] < 0) for c in constraints]),
             tuple([count(mask) for mask in self._loose]),
             tuple(clusters),
         )

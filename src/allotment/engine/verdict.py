@@ -39,7 +39,8 @@ class Stop(NamedTuple):
     ask: int | None = None
     slot: int | None = None
     pool: int | None = None
-    count: int = 0
+    devices: int = 0
+    """How many were asked for, if that is the error."""
     fault: Fault | None = None
 
 
