@@ -9,6 +9,7 @@ from allotment.model.validation.context import Context
 from allotment.model.validation.counters import shared_counters
 from allotment.model.validation.devices import device
 from allotment.model.validation.errors import Errors, immutable, invalid, required
+from allotment.model.validation.gotext import Named
 from allotment.model.validation.lists import check_set
 from allotment.model.validation.metadata import object_meta, object_meta_update
 from allotment.model.validation.node_selectors import node_selector
@@ -40,7 +41,7 @@ def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
         for path, new_value, old_value in (
             ("spec.pool.name", spec.pool.name, old.pool.name),
             ("spec.driver", spec.driver, old.driver),
-            ("spec.nodeName", spec.node_name, old.node_name),
+            ("spec.nodeName", _pointer(spec.node_name), _pointer(old.node_name)),
         ):
             if new_value != old_value:
                 yield immutable(path, new_value)
@@ -59,6 +60,10 @@ def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
         devices, DEVICES_MAX_ADVANCED if advanced else DEVICES_MAX, check, lambda value: value.name, "spec.devices"
     )
     yield from shared_counters(spec.shared_counters or (), "spec.sharedCounters")
+
+
+def _pointer(text: str | None) -> Named | None:
+    return None if text is None else Named(text)
 
 
 def _pool(pool: ResourcePool) -> Errors:
