@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from allotment.cel import ast, calls, cost, folds, paths
-from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select
+from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 from allotment.cel.checked import Checked
 from allotment.cel.declarations import Overload
 from allotment.cel.equality import NO_SUCH_OVERLOAD, equal
-from allotment.cel.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic, conversions, strings
+from allotment.cel.environment import UNDEFINED_TYPE_NAMES
+from allotment.cel.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic, conversions, messages, strings
 from allotment.cel.membership import membership
 from allotment.cel.paths import Branches, Path, Selection
 from allotment.cel.printing import show
@@ -112,7 +113,7 @@ class _Planner:
     def ident(self, node: Ident) -> Step:
         type_name = self.checked.type_names.get(node.id)
         if type_name is not None:
-            return Constant(TypeValue(type_name))
+            return _type(type_name)
         if self.unchecked:
             return self.unresolved(node.name)
         return self.variable(node.id, node.name) or _missing(node.name)
@@ -146,7 +147,7 @@ class _Planner:
     def select(self, node: Select) -> Step:
         type_name = self.checked.type_names.get(node.id)
         if type_name is not None:
-            return Constant(TypeValue(type_name))
+            return _type(type_name)
         if self.unchecked and not node.test_only:
             dotted = _dotted(node)
             if dotted is not None:
@@ -210,8 +211,9 @@ class _Planner:
         except Failure as failure:
             raise PlanError(str(failure)) from None
 
-    def struct(self, node: Node) -> NoReturn:
-        raise PlanError("messages cannot be built for devices")
+    def message(self, node: StructExpr) -> Step:
+        fields = [(field.name, self.plan(field.value).run, field.optional) for field in node.fields]
+        return Step(_message(node.name.removeprefix("."), fields))
 
     # --- logic ---------------------------------------------------------------------------------------------------
 
@@ -409,6 +411,12 @@ class _Planner:
 # --- closures ----------------------------------------------------------------------------------------------------
 
 
+def _type(name: str) -> Constant:
+    if name in UNDEFINED_TYPE_NAMES:
+        raise PlanError(f"reference to undefined type: {name}")
+    return Constant(TypeValue(name))
+
+
 def _read(slot: int) -> Run:
     return lambda frame: frame[slot]
 
@@ -481,6 +489,32 @@ def _map(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
             raise
         frame[COST] += cost.MAP
         return MapValue(built)
+
+    return run
+
+
+def _message(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
+    def run(frame: Frame) -> Value:
+        values: dict[str, Value] = {}
+        try:
+            for field, compute, optional in fields:
+                value = compute(frame)
+                if optional:
+                    if type(value) is not Optional:
+                        raise Failure(
+                            f"cannot initialize optional entry '{field}' from non-optional value {show(value)}"
+                        )
+                    value = value.value
+                    if value is ABSENT:
+                        values.pop(field, None)
+                        continue
+                values[field] = value
+            result = messages.build(name, values)
+        except Failure:
+            frame[COST] += cost.STRUCT
+            raise
+        frame[COST] += cost.STRUCT
+        return result
 
     return run
 
@@ -662,7 +696,7 @@ def _check_arity(function: str, wanted: int, found: int) -> None:
 
 _PLANNERS: Final[dict[type, Callable[[_Planner, Any], Step]]] = {
     Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call, ListExpr: _Planner.list,
-    MapExpr: _Planner.map, ast.StructExpr: _Planner.struct, Comprehension: _Planner.comprehension,
+    MapExpr: _Planner.map, StructExpr: _Planner.message, Comprehension: _Planner.comprehension,
 }  # fmt: skip
 
 _SPECIAL: Final[dict[str, Callable[[_Planner, Call], Step]]] = {
