@@ -388,10 +388,12 @@ class _Parser:
         """The remaining literals; a minus before a number is part of it."""
         sign = ""
         pos = token.pos
-        if token.kind == "-" and self.tokens[self.at + 1].kind in _SIGNED:
+        if token.kind == "-":
             sign = "-"
             self.at += 1
             token = self.tokens[self.at]
+            if token.kind not in _SIGNED:
+                raise _SyntaxError(token, "a number")
         make = self.make
         try:
             match token.kind:
