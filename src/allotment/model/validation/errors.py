@@ -7,7 +7,6 @@ in Kubernetes' order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -46,9 +45,6 @@ _SHOWS_VALUE = frozenset(
 )
 
 
-_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
-
-
 class FieldError(NamedTuple):
     """One problem of one field. ``str`` gives Kubernetes' line for it.
 
@@ -73,16 +69,6 @@ class FieldError(NamedTuple):
     def cause(self) -> dict[str, str]:
         """The entry of ``status.details.causes``."""
         return {"reason": self.type.reason, "message": self.body, "field": self.path}
-
-    @property
-    def steps(self) -> tuple[str | int, ...]:
-        """The path in steps, to look its place up in a document: names, indices and map keys.
-
-        >>> required("spec.devices[1].attributes[d.io/x]").steps
-        ('spec', 'devices', 1, 'attributes', 'd.io/x')
-        """
-        found = _STEP.findall(self.path)
-        return tuple(name or (int(key) if key.isdecimal() else key) for name, key in found)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.body}"
