@@ -77,7 +77,8 @@ def run(arguments: Namespace) -> int:
     outcomes = []
     for example in chosen:
         outcomes.append(shown := attempt(example, cluster, features))
-        screen.line()
+        if detailed or example is chosen[0]:
+            screen.line()
         _show(screen, shown, detailed)
     screen.line()
     for line in _summary(outcomes):
@@ -99,7 +100,7 @@ def _introduction(chosen: Sequence[Example], machines: Sequence[Machine]) -> Ite
     count = "One example" if len(chosen) == 1 else f"{len(chosen)} examples"
     yield f"{count} on an idle cluster of {len(machines)} nodes (Kubernetes {KUBE}):"
     for machine, words in zip(machines, FLEET, strict=True):
-        yield f"  {machine.node:<14} {machine.hardware.title} ({words.partition('=')[2]})"
+        yield f"  {machine.node:<14} {words.partition('=')[2]}"
 
 
 def _show(screen: Screen, shown: Shown, detailed: bool) -> None:
@@ -131,7 +132,9 @@ def _compact(shown: Shown) -> Iterator[str]:
     if shown.explanation is None:
         problem = shown.problems[0]
         more = f" (and {len(shown.problems) - 1} more)" if len(shown.problems) > 1 else ""
-        yield f"line {problem.position.line}: {problem.message.splitlines()[0]}{more}"
+        # Of a compiler's message the end says it; path and place in the expression are for `allot demo N`.
+        words = re.sub(r".*ERROR: <input>:[0-9]+:[0-9]+: ", "", problem.message.splitlines()[0])
+        yield f"line {problem.position.line}: {words}{more}"
         if problem.hint:
             yield problem.hint
         return
@@ -150,7 +153,7 @@ def _given(answers: Iterable[Answer]) -> Iterator[str]:
             continue
         devices = [device for claim in answer.claims for device in claim.devices]
         names = [device.device for device in devices]
-        kinds = ", ".join(dict.fromkeys(device.kind for device in devices if device.kind))
+        kinds = kinds_of(dict.fromkeys(device.kind for device in devices if device.kind))
         pod = answer.name.rpartition("/")[2]
         one_each = len(names) == 1
         key = (answer.owner, answer.node, kinds, *(() if one_each and answer.owner else names))
@@ -159,6 +162,24 @@ def _given(answers: Iterable[Answer]) -> Iterator[str]:
         held.extend(name for name in names if name not in held)
     for (_, node, *_), (pods, held, kinds) in groups.items():
         yield f"{ranges(pods)} on {node}: {ranges(held)}{f' ({kinds})' if kinds else ''}"
+
+
+def kinds_of(kinds: Iterable[str]) -> str:
+    """What devices are, a product that several of them share named once.
+
+    >>> kinds_of(["NVIDIA A100 3g.40gb", "NVIDIA A100 1g.10gb", "Tesla T4"])
+    'NVIDIA A100 3g.40gb + 1g.10gb, Tesla T4'
+    """
+    words: list[str] = []
+    before = ""
+    for kind in kinds:
+        product, _, last = kind.rpartition(" ")
+        if product and product == before:
+            words[-1] += f" + {last}"
+        else:
+            words.append(kind)
+        before = product
+    return ", ".join(words)
 
 
 def ranges(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ and fields that are not known are left out.
 from __future__ import annotations
 
 import io
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -47,6 +48,18 @@ from allotment.model.workloads import (
 
 #: Stands for the time of creation; nothing that is printed depends on it.
 _NOW = "2000-01-01T00:00:00Z"
+
+#: What to do about the compile errors that everybody makes once.
+_EXPRESSION_HINTS = (
+    (
+        re.compile(r"'_(>=|<=|>|<)_' applied to '.*kubernetes\.Quantity"),
+        "quantities have methods: a.compareTo(b) >= 0, a.isGreaterThan(b), a.isLessThan(b)",
+    ),
+    (
+        re.compile(r"'_(>=|<=|>|<)_' applied to '.*kubernetes\.Semver"),
+        "versions have methods: a.compareTo(b) >= 0, a.isGreaterThan(b), a.isLessThan(b)",
+    ),
+)
 
 _Kind = TypeVar("_Kind", bound=Value)
 
@@ -257,9 +270,11 @@ def _template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
 
 
 def _problem(manifest: Manifest, error: FieldError) -> Problem:
-    return Problem(
-        code="selector-invalid" if error.path.endswith(".expression") else "invalid-field",
-        message=str(error),
-        position=manifest.position(error.path),
-        path=error.path,
-    )
+    position = manifest.position(error.path)
+    if not error.path.endswith(".expression"):
+        return Problem(code="invalid-field", message=str(error), position=position, path=error.path)
+    # The value is a whole expression; it is shown by its place, not once more.
+    words = f"{error.type.words}: {error.detail}" if error.detail else error.body
+    hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
+    message = f"{error.path}: {words}"
+    return Problem(code="selector-invalid", message=message, position=position, path=error.path, hint=hint)

@@ -1,0 +1,168 @@
+"""The screen of `explain`: exit codes, what is tried and what is left out, which answers are shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.examples import find
+from tests.unit.cli.conftest import Allot
+
+POD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one-gpu}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly: {deviceClassName: gpu.nvidia.com}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      resourceClaims:
+      - {name: gpu, resourceClaimTemplateName: one-gpu}
+      containers:
+      - name: c
+        image: registry.example/web:1
+        resources: {claims: [{name: gpu}]}
+"""
+
+SNAPSHOT_PODS = """\
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: running, namespace: default}
+spec:
+  nodeName: t4-1
+  resourceClaims: [{name: gpu, resourceClaimName: held}]
+  containers: [{name: c, image: i}]
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: waiting, namespace: default}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimName: wanted}]
+  containers: [{name: c, image: i}]
+status: {phase: Pending}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: held}
+spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+status:
+  allocation:
+    devices: {results: [{request: g, driver: gpu.nvidia.com, pool: t4-1, device: gpu-0}]}
+  reservedFor: [{resource: pods, name: running, uid: u}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: wanted}
+spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> str:
+    file = tmp_path / "app.yaml"
+    file.write_text(POD)
+    return str(file)
+
+
+@pytest.fixture
+def snapshot(allot: Allot, tmp_path: Path) -> str:
+    file = tmp_path / "snapshot.yaml"
+    file.write_text(allot("fleet", "slices", "t4:1", "--all").out + SNAPSHOT_PODS)
+    return str(file)
+
+
+def test_every_replica_takes_a_device(allot: Allot, app: str) -> None:
+    ran = allot("explain", "-f", app, "--fleet", "3xt4")
+    assert ran.code == 0
+    assert all(f"gpu: gpu-{n} (Tesla T4)" in ran.out for n in range(3))
+
+
+def test_what_does_not_fit_is_one(allot: Allot, app: str) -> None:
+    ran = allot("explain", "-f", app, "--fleet", "2xt4")
+    assert ran.code == 1
+    assert "does not fit" in ran.out
+
+
+def test_json_says_whether_it_fits(allot: Allot, app: str) -> None:
+    data = json.loads(allot("explain", "-f", app, "--fleet", "2xt4", "-o", "json").out)
+    assert data["fits"] is False
+    assert [answer["outcome"] for answer in data["answers"]] == ["fits", "fits", "refused"]
+
+
+def test_one_pod_is_picked_out_while_the_others_still_take_devices(allot: Allot, app: str) -> None:
+    for words in (["web-2", "-f", app], ["pod/web-2", "-f", app], ["-f", app, "web-2"], ["default/web-2", "-f", app]):
+        ran = allot("explain", *words, "--fleet", "3xt4")
+        assert ran.code == 0
+        assert "gpu-2 (Tesla T4)" in ran.out
+        assert "gpu-1" not in ran.out
+    assert allot("explain", "deployment/web", "-f", app, "--fleet", "3xt4").out.count("fits on node") == 3
+
+
+def test_a_name_that_is_not_there(allot: Allot, app: str) -> None:
+    ran = allot("explain", "wab-2", "-f", app, "--fleet", "3xt4")
+    assert ran.code == 2
+    assert "no pod or claim called 'wab-2'" in ran.err
+    assert "did you mean web-2?" in ran.err
+
+
+def test_the_namespace_of_n_is_for_objects_without(allot: Allot, app: str) -> None:
+    assert "Pod ml/web-0 fits" in allot("explain", "-f", app, "--fleet", "3xt4", "-n", "ml").out
+
+
+def test_running_pods_are_not_tried_but_keep_their_devices(allot: Allot, snapshot: str, app: str) -> None:
+    ran = allot("explain", "--cluster", snapshot)
+    assert ran.code == 1
+    assert "running" not in ran.out.splitlines()[0]
+    assert "Pod default/waiting does not fit" in ran.out
+    assert "(devices-in-use)" in ran.out
+    # With manifests to ask about, what waits in the cluster neither takes devices nor is answered.
+    asked = allot("explain", "-f", app, "--cluster", snapshot)
+    assert asked.code == 1
+    assert "waiting" not in asked.out
+
+
+def test_a_claim_that_the_cluster_has_keeps_its_allocation(allot: Allot, snapshot: str, tmp_path: Path) -> None:
+    file = tmp_path / "second.yaml"
+    file.write_text(
+        SNAPSHOT_PODS.split("---\n")[3].partition("status:")[0]
+        + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: second}\nspec:\n"
+        "  resourceClaims: [{name: gpu, resourceClaimName: held}]\n  containers: [{name: c, image: i}]\n"
+    )
+    ran = allot("explain", "-f", str(file), "--cluster", snapshot)
+    assert ran.code == 0, ran.out
+    assert "Pod default/second fits on node t4-1" in ran.out
+    assert "allocated before" in ran.out
+
+
+def test_without_a_cluster_the_way_on_is_told(allot: Allot, app: str) -> None:
+    ran = allot("explain", "-f", app)
+    assert ran.code == 1
+    assert "add --cluster FILE or --fleet SPEC" in ran.out
+
+
+def test_nothing_to_explain_is_a_mistake(allot: Allot) -> None:
+    ran = allot("explain", "--fleet", "t4")
+    assert ran.code == 2
+    assert "no pod, workload or claim is waiting" in ran.err
+
+
+def test_output_is_the_same_every_time(allot: Allot) -> None:
+    example = find("mig-pair").path
+    runs = {allot("explain", "-f", example, "--fleet", "2xh100/dynamic-mig", "-o", "wide").out for _ in range(2)}
+    assert len(runs) == 1
