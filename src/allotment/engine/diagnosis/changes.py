@@ -6,6 +6,8 @@ and a second and third change are tried on top. Nothing is told that the engine 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from allotment.engine.diagnosis.cause import cause
 from allotment.engine.diagnosis.scene import Cause, Inquiry
 from allotment.engine.diagnosis.world import Candidate, World
@@ -19,18 +21,27 @@ _PURSUED = 3
 _TRIES = 120
 
 
-def smallest_change(world: World, found: Cause, inquiry: Inquiry) -> tuple[Change, ...]:
-    """The changes to make, verified together; empty if none of those tried makes the claims fit."""
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """Changes that were verified together, and how large they are; none if nothing that was tried helps."""
+
+    changes: tuple[Change, ...] = ()
+    size: int = 1_000
+
+
+def smallest_change(world: World, found: Cause, inquiry: Inquiry) -> Mending:
+    """The changes to make so that the claims fit."""
     tries = [_TRIES]
     for depth in range(1, DEPTH + 1):
         path = _search(world, found, inquiry, depth, tries)
         if path is not None:
-            return tuple(
+            changes = tuple(
                 Change(text=c.text, object=c.object, path=c.path, becomes=c.becomes, node=world.node) for c in path
             )
+            return Mending(changes, sum(c.size for c in path))
         if tries[0] <= 0:
             break
-    return ()
+    return Mending()
 
 
 def _search(world: World, found: Cause, inquiry: Inquiry, depth: int, tries: list[int]) -> list[Candidate] | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace as altered
 
 from allotment.engine.diagnosis.attempts import Attempts
 from allotment.engine.diagnosis.cause import cause
-from allotment.engine.diagnosis.changes import smallest_change
+from allotment.engine.diagnosis.changes import Mending, smallest_change
 from allotment.engine.diagnosis.funnel import compiled
 from allotment.engine.diagnosis.names import Published, find_attribute, published
 from allotment.engine.diagnosis.scene import Inquiry, places
@@ -69,21 +69,20 @@ def diagnose(
             continue
         found.append((cause(world, inquiry).refused(node), tuple(members), world, inquiry))
     found.sort(key=lambda entry: (entry[0].rank(), -len(entry[1])))
-    rows = []
+    sized = []
     for number, (refused, alike, world, inquiry) in enumerate(found):
+        mending = Mending()
         if number < _WITH_CHANGE:
-            refused = altered(refused, changes=smallest_change(world, cause(world, inquiry), inquiry))
-        rows.append(NodeReason(nodes=alike, refused=refused))
-    rows.sort(key=_nearness)
+            mending = smallest_change(world, cause(world, inquiry), inquiry)
+            refused = altered(refused, changes=mending.changes)
+        sized.append((mending.size, NodeReason(nodes=alike, refused=refused)))
+    # Nearest first: by cause, then the smaller change, then the more nodes.
+    sized.sort(key=lambda entry: (entry[1].refused.rank(), entry[0], -len(entry[1].nodes)))
+    rows = [row for _, row in sized]
     if not rows:
         return Diagnosis(headline=_no_reason(claims), fitting=tuple(fitting))
     headline = rows[0].refused
     return Diagnosis(headline=headline, nodes=tuple(rows), fitting=tuple(fitting))
-
-
-def _nearness(row: NodeReason) -> tuple[int, int, int]:
-    """Order of reasons: by cause, then those that a change mends, then the more nodes."""
-    return (row.refused.rank(), 0 if row.refused.changes else 1, -len(row.nodes))
 
 
 def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:

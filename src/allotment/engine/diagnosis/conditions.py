@@ -210,8 +210,18 @@ def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], 
     if not names and "." not in domain:
         # attributes["model"]: the author took the domain for the attribute.
         drivers = sorted({seen.driver for seen in arriving}) or sorted(published.drivers)
-        example = f'device.{path[0]}["{drivers[0]}"].…' if drivers else f'device.{path[0]}["domain"].name'
-        return Finding("unknown-driver", f"{summary} The index is the domain, the name comes after it: {example}")
+        driver = drivers[0] if drivers else "domain"
+        known = (
+            published.attributes.get(driver, {}) if path[0] == "attributes" else published.capacities.get(driver, ())
+        )
+        meant = near(domain, known, 1)
+        right = path_text((path[0], driver, *meant)) if meant else f'device.{path[0]}["{driver}"].…'
+        summary = f"{summary} The index is the domain, the name comes after it: {right}"
+        wrong = path_text((path[0], domain, name))
+        lookup = re.sub(r"\s+", "", text).replace("'", '"')
+        rewritten = lookup.replace(wrong, right)
+        found = (Repair(2, f"read {right}", rewritten),) if meant and rewritten != lookup else ()
+        return Finding("unknown-driver", summary, None, found)
     summary += did_you_mean(domain, domains) or f" Domains here: {', '.join(domains)}"
     repairs = [_rename(domain, n, f'look {name} up in "{n}"') for n in names]
     return Finding("unknown-driver", summary, None, tuple(repairs))

@@ -115,6 +115,8 @@ class _Run:
     def pod(self, pod: Pod, owner: str) -> Answer:
         """Try one pod and keep what it gets."""
         name = str(key_of(pod))
+        named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
+        self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         ask = self._claims_of(pod)
         if isinstance(ask, Diagnosis):
             return Answer(kind="Pod", name=name, outcome="refused", reasons=ask, owner=owner)
@@ -164,7 +166,6 @@ class _Run:
             refused = invalid_class(self.given, claim.spec)
             if refused is not None:
                 return refused
-            self.used.add(own)
             (ask.pending if claim.status.allocation is None else ask.before).append(claim)
         return ask
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
-from allotment.engine.refusal import Diagnosis, Funnel, NodeReason, Refused
+from allotment.engine.refusal import Diagnosis, Funnel, Refused
 from allotment.tools.explain.report import Answer, Explanation
 
 #: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
@@ -49,7 +50,7 @@ def _fold(line: str, width: int) -> list[str]:
     words = _WORD.findall(line)
     # The count in front of a funnel line stands out; the rest goes under the text.
     first = line[:indent] + words[0]
-    if words[0].isdigit():
+    if indent and words[0].isdigit():
         first += f"  {words.pop(1)}"
         hang = len(line[:indent] + words[0]) + 2
     else:
@@ -109,7 +110,7 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
     else:
         yield _headline(answer)
         if len(group) > 1:
-            yield f"  the same for {len(group) - 1} more of {answer.owner}: {_names([a.name for a in group[1:]])}"
+            yield f"  the same for {len(group) - 1} more of {answer.owner}"
         yield from _reasons(answer.reasons, wide)
     for note in answer.notes:
         yield f"  note: {note}"
@@ -121,52 +122,62 @@ def _given(answer: Answer) -> Iterator[str]:
         yield f"  claim {claim.name}{origin}{', allocated before' if claim.before else ''}"
         if not claim.devices:
             yield "    no device asked for"
-        for device in claim.devices:
+        for _, alike in groupby(claim.devices, key=lambda d: (d.request, d.driver, d.pool, d.kind, d.share)):
+            devices = list(alike)
+            device = devices[0]
             about = [device.kind] if device.kind else []
             about += [f"{amount} of {name}" for name, amount in device.share.items()]
             about += ["admin access"] if device.admin_access else []
             words = f" ({', '.join(about)})" if about else ""
-            yield f"    {device.request}: {device.device}{words}, pool {device.pool} of {device.driver}"
+            where = device.driver if device.pool == answer.node else f"pool {device.pool} of {device.driver}"
+            yield f"    {device.request}: {', '.join(d.device for d in devices)}{words}, {where}"
 
 
 def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
     yield from _refused(reasons.headline, _where(reasons))
-    others = [row for row in reasons.nodes if row.refused is not reasons.headline]
+    others = _others(reasons, wide)
     shown = others if wide else others[:_ROWS]
-    for row in shown:
+    for nodes, refused in shown:
+        if refused.code == "node-not-eligible":
+            yield f"  {refused.summary}"
+            continue
+        if (refused.code, refused.summary) == (reasons.headline.code, reasons.headline.summary) and not wide:
+            yield f"  the same on {_nodes(nodes)}"
+            continue
+        yield f"  {_nodes(nodes)}: {refused.summary} ({refused.code})"
         if wide:
-            yield ""
-            yield _row(row)
-            yield from _refused(row.refused, _nodes(row))
-        else:
-            yield _row(row)
+            yield from _refused(refused, _nodes(nodes))
     if len(others) > len(shown):
         rest = others[len(shown) :]
-        yield f"  {sum(len(r.nodes) for r in rest)} more nodes for {len(rest)} other reasons (-o wide)"
+        yield f"  {sum(len(nodes) for nodes, _ in rest)} more nodes for {len(rest)} other reasons (-o wide)"
     if reasons.fitting:
         yield f"  {_names(list(reasons.fitting))}: would fit, but Kubernetes gives up on the error"
     if reasons.headline.kubernetes:
         yield f"  Kubernetes says: {reasons.headline.kubernetes}"
 
 
-def _row(row: NodeReason) -> str:
-    if row.refused.code == "node-not-eligible":
-        return f"  {row.refused.summary}"
-    return f"  {_nodes(row)}: {row.refused.summary} ({row.refused.code})"
+def _others(reasons: Diagnosis, wide: bool) -> list[tuple[tuple[str, ...], Refused]]:
+    """The nodes that the headline is not about. Unless ``wide``, nodes with one sentence are one row."""
+    rows: dict[object, tuple[tuple[str, ...], Refused]] = {}
+    for number, row in enumerate(reasons.nodes):
+        refused = row.refused
+        if refused == reasons.headline:
+            continue
+        key = number if wide else (refused.code, refused.summary)
+        nodes = rows[key][0] if key in rows else ()
+        rows[key] = ((*nodes, *row.nodes), rows[key][1] if key in rows else refused)
+    return list(rows.values())
 
 
 def _where(reasons: Diagnosis) -> str:
-    for row in reasons.nodes:
-        if row.refused is reasons.headline:
-            return _nodes(row)
-    return ""
+    return next((_nodes(row.nodes) for row in reasons.nodes if row.refused == reasons.headline), "")
 
 
-def _nodes(row: NodeReason) -> str:
+def _nodes(nodes: tuple[str, ...]) -> str:
     """``node-a``, ``node-a, node-b``, ``5000 nodes (node-a, …)``."""
-    if len(row.nodes) <= 2:
-        return ", ".join(row.nodes)
-    return f"{len(row.nodes)} nodes ({row.nodes[0]}, {row.nodes[1]}, …)"
+    if len(nodes) <= 3:
+        return ", ".join(nodes)
+    return f"{len(nodes)} nodes ({nodes[0]}, {nodes[1]}, …)"
 
 
 def _names(names: list[str]) -> str:
@@ -185,7 +196,7 @@ def _refused(refused: Refused, where: str) -> Iterator[str]:
     if refused.nearest is not None:
         yield f"  nearest miss: {refused.nearest}"
     for note in refused.notes:
-        yield f"  {note}"
+        yield f"{_AS_IT_IS}  {note}" if note.startswith(" ") else f"  {note}"
     yield from _changes(refused)
 
 
