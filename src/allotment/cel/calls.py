@@ -10,17 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from allotment.cel import types
 from allotment.cel.cost import CostOf
+from allotment.cel.library.formats import Format
+from allotment.cel.library.network import CIDR, IP
+from allotment.cel.library.url import URL
 from allotment.cel.steps import COST, Constant, Frame, Run, Static, Step, work
 from allotment.cel.types import Kind, Type
 from allotment.cel.values import (
+    Duration,
     Failure,
     ListValue,
     MapValue,
+    QuantityPointer,
+    Timestamp,
+    Uint,
     Value,
     no_such_overload,
     type_name,
 )
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
 
 Implementation: TypeAlias = Callable[..., Value]
 
@@ -43,14 +53,21 @@ def fits(declared: Type, value: Value) -> bool:
     return True
 
 
-_CLASSES: Final[dict[Kind, type]] = {Kind.STRING: str, Kind.INT: int, Kind.BOOL: bool, Kind.BYTES: bytes, Kind.DOUBLE: float}
+_CLASSES: Final[dict[Type, frozenset[type]]] = {
+    types.STRING: frozenset({str}), types.INT: frozenset({int}), types.UINT: frozenset({Uint}),
+    types.BOOL: frozenset({bool}), types.BYTES: frozenset({bytes}), types.DOUBLE: frozenset({float}),
+    types.TIMESTAMP: frozenset({Timestamp}), types.DURATION: frozenset({Duration}),
+    types.QUANTITY: frozenset({Quantity, QuantityPointer}), types.SEMVER: frozenset({Semver}),
+    types.IP: frozenset({IP}), types.CIDR: frozenset({CIDR}), types.URL: frozenset({URL}),
+    types.FORMAT: frozenset({Format}),
+}  # fmt: skip
 
 
 def guarded(function: str, params: tuple[Type, ...], implementation: Implementation) -> Implementation:
     """An implementation that answers ``no such overload`` to arguments of other types than declared."""
     if all(p.kind in _ANYTHING for p in params):
         return implementation
-    classes = [_CLASSES.get(p.kind) for p in params]
+    classes = [_CLASSES.get(p) for p in params]
     if len(params) == 1 and classes[0] is not None:
         return _guard_one(function, classes[0], implementation)
     if len(params) == 2 and classes[0] is not None and classes[1] is not None:
@@ -65,18 +82,20 @@ def guarded(function: str, params: tuple[Type, ...], implementation: Implementat
     return guard
 
 
-def _guard_one(function: str, wanted: type, implementation: Implementation) -> Implementation:
+def _guard_one(function: str, wanted: frozenset[type], implementation: Implementation) -> Implementation:
     def guard(value: Value) -> Value:
-        if type(value) is not wanted:
+        if type(value) not in wanted:
             raise no_such_overload(function, (value,))
         return implementation(value)
 
     return guard
 
 
-def _guard_two(function: str, first: type, second: type, implementation: Implementation) -> Implementation:
+def _guard_two(
+    function: str, first: frozenset[type], second: frozenset[type], implementation: Implementation
+) -> Implementation:
     def guard(left: Value, right: Value) -> Value:
-        if type(left) is not first or type(right) is not second:
+        if type(left) not in first or type(right) not in second:
             raise no_such_overload(function, (left, right))
         return implementation(left, right)
 
@@ -147,12 +166,12 @@ def call_unary(implementation: Implementation, argument: Step, cost: CostOf | in
 
         def run_fixed(frame: Frame) -> Value:
             try:
-                result = implementation(compute(frame))
+                value = compute(frame)
             except Failure:
                 frame[COST] += cost
                 raise
             frame[COST] += cost
-            return result
+            return implementation(value)
 
         return run_fixed
 
@@ -214,12 +233,12 @@ def _call_with_constant(implementation: Implementation, first: Run, right: Const
 
         def run_fixed(frame: Frame) -> Value:
             try:
-                result = implementation(first(frame), b)
+                a = first(frame)
             except Failure:
                 frame[COST] += charge
                 raise
             frame[COST] += charge
-            return result
+            return implementation(a, b)
 
         return run_fixed
 

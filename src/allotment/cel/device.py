@@ -7,7 +7,7 @@ be treated.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 from allotment.cel.values import EMPTY_MAP, ListValue, MapValue, Value
@@ -71,7 +71,7 @@ class Bound:
             )
         return self._whole
 
-    def _domain_map(self, kind: str, domains: Iterator[str] | dict[str, dict[str, Value]]) -> MapValue:
+    def _domain_map(self, kind: str, domains: Iterable[str]) -> MapValue:
         return MapValue.of_strings([(name, self.domain(kind, name)) for name in domains], EMPTY_MAP)
 
     def key(self, path: tuple[str, ...]) -> Hashable:
@@ -147,26 +147,27 @@ class DeviceInput:
     """A device and the driver that publishes it, ready for selectors.
 
     Compared by identity: whoever has many devices should keep one input per distinct content (:func:`content_key`
-    tells), because a selector is evaluated once per distinct input at most.
+    tells), because a selector is evaluated once per distinct input at most. ``plain`` and ``listed`` are what
+    :meth:`bound` has made so far.
     """
 
-    __slots__ = ("_listed", "_plain", "device", "driver")
+    __slots__ = ("device", "driver", "listed", "plain")
 
     def __init__(self, driver: str, device: Device) -> None:
         self.driver = driver
         self.device = device
-        self._plain: Bound | None = None
-        self._listed: Bound | None = None
+        self.plain: Bound | None = None
+        self.listed: Bound | None = None
 
     def bound(self, lists: bool) -> Bound:
         """The device variable; ``lists`` says whether list attributes are accepted."""
         if lists:
-            if self._listed is None:
-                self._listed = Bound(self.driver, self.device, True)
-            return self._listed
-        if self._plain is None:
-            self._plain = Bound(self.driver, self.device, False)
-        return self._plain
+            if self.listed is None:
+                self.listed = Bound(self.driver, self.device, True)
+            return self.listed
+        if self.plain is None:
+            self.plain = Bound(self.driver, self.device, False)
+        return self.plain
 
     def __repr__(self) -> str:
         return f"DeviceInput({self.driver!r}, {self.device.name!r})"

@@ -8,14 +8,13 @@ costs, so paths are planned as upstream has them, and the common ones from ``dev
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from allotment.cel.device import Bound
+from allotment.cel import shortcuts
 from allotment.cel.library.network import CIDR, IP
 from allotment.cel.library.url import URL
 from allotment.cel.printing import show
-from allotment.cel.steps import COST, DEVICE, Frame, Run, Step
+from allotment.cel.steps import COST, Frame, Run, Step
 from allotment.cel.values import (
     ABSENT,
     NONE,
@@ -157,6 +156,13 @@ class Path(Step):
         return self
 
     @property
+    def device_keys(self) -> tuple[str, ...] | None:
+        """The keys of a path from ``device`` that are all constant and required; None for other paths."""
+        if self.fuse and self.is_device and all(map(_is_plain, self.selections)):
+            return tuple(selection.key for selection in self.selections)
+        return None
+
+    @property
     def resolve(self) -> Run:
         """The value, without the charge for the whole path."""
         if self._resolve is None:
@@ -264,7 +270,9 @@ def _resolver(path: Path) -> Run:
         # Start at the domain: it cannot fail.
         kind, domain = selections[0].key, selections[1].key
         if kind in ("attributes", "capacity"):
-            root = _field(lambda device: device.domain(kind, domain), 2)
+            start = shortcuts.value_at((kind, domain), 0)
+            assert start is not None
+            root = start
             selections = selections[2:]
 
     def resolve(frame: Frame) -> Value:
@@ -321,92 +329,31 @@ def _advance_optional(frame: Frame, value: Value, selection: Selection) -> Value
 # --- short forms -------------------------------------------------------------------------------------------------
 
 
-def _short(path: Path, charge: int) -> Run | None:
-    """A faster form of a path, charging ``charge`` for the whole; None when there is none."""
-    selections = path.selections
-    if path.is_device:
-        if not all(map(_is_plain, selections)):
-            return None
-        return _short_device([s.key for s in selections], charge)
-    if not path.plain_root:
-        return None
-    root = path.root
-    if not selections:
-        if not charge:
-            return root
-
-        def variable(frame: Frame) -> Value:
-            frame[COST] += 1
-            return root(frame)
-
-        return variable
-    return None
-
-
 def _is_plain(selection: Selection) -> bool:
     return type(selection.key) is str and not (selection.compute or selection.optional or selection.test)
 
 
+def _short(path: Path, charge: int) -> Run | None:
+    """A faster form of a path, charging ``charge`` for the whole; None when there is none."""
+    keys = path.device_keys
+    if keys is not None:
+        return shortcuts.value_at(keys, charge)
+    if not path.plain_root or path.selections:
+        return None
+    root = path.root
+    if not charge:
+        return root
+
+    def variable(frame: Frame) -> Value:
+        frame[COST] += 1
+        return root(frame)
+
+    return variable
+
+
 def _short_presence(path: Path) -> Run | None:
-    """``has(device.attributes["d"].name)``"""
     selections = path.selections
     if not path.is_device or len(selections) != 3 or not all(map(_is_plain, selections[:2])):
         return None
     kind, domain, name = (s.key for s in selections)
-    if kind not in ("attributes", "capacity"):
-        return None
-    none: dict[str, Value] = {}
-
-    def run(frame: Frame) -> Value:
-        frame[COST] += 3
-        device = frame[DEVICE]
-        return name in (device.attributes if kind == "attributes" else device.capacity).get(domain, none)
-
-    return run
-
-
-def _short_device(keys: list[str], charge: int) -> Run | None:
-    if len(keys) == 1:
-        if keys[0] == "driver":
-            return _field(lambda device: device.driver, 1 + charge)
-        if keys[0] == "allowMultipleAllocations":
-            return _field(lambda device: device.multiple, 1 + charge)
-        return None
-    if len(keys) not in (2, 3) or keys[0] not in ("attributes", "capacity"):
-        return None
-    kind, domain = keys[0], keys[1]
-    if len(keys) == 2:
-        return _field(lambda device: device.domain(kind, domain), 2 + charge)
-    return _value(kind, domain, keys[2], 3 + charge)
-
-
-def _field(get: Callable[[Bound], Value], charge: int) -> Run:
-    def run(frame: Frame) -> Value:
-        frame[COST] += charge
-        return get(frame[DEVICE])
-
-    return run
-
-
-def _value(kind: str, domain: str, name: str, charge: int) -> Run:
-    missing = f"no such key: {name}"
-    none: dict[str, Value] = {}
-    if kind == "attributes":
-
-        def attribute(frame: Frame) -> Value:
-            frame[COST] += charge
-            found = frame[DEVICE].attributes.get(domain, none).get(name, ABSENT)
-            if found is ABSENT:
-                raise Failure(missing)
-            return found
-
-        return attribute
-
-    def capacity(frame: Frame) -> Value:
-        frame[COST] += charge
-        found = frame[DEVICE].capacity.get(domain, none).get(name, ABSENT)
-        if found is ABSENT:
-            raise Failure(missing)
-        return found
-
-    return capacity
+    return shortcuts.is_present(kind, domain, name) if kind in ("attributes", "capacity") else None

@@ -13,12 +13,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.cel import ast, calls, cost, folds, paths
+from allotment.cel import ast, calls, cost, folds, paths, shortcuts
 from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 from allotment.cel.checked import Checked
 from allotment.cel.declarations import Overload
-from allotment.cel.equality import NO_SUCH_OVERLOAD, equal
 from allotment.cel.environment import UNDEFINED_TYPE_NAMES
+from allotment.cel.equality import NO_SUCH_OVERLOAD, equal
 from allotment.cel.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic, conversions, messages, strings
 from allotment.cel.membership import membership
 from allotment.cel.paths import Branches, Path, Selection
@@ -38,6 +38,7 @@ from allotment.cel.values import (
     map_key,
     no_such_overload,
 )
+from allotment.model.quantity import Quantity
 
 
 class PlanError(Exception):
@@ -61,6 +62,18 @@ def plan(checked: Checked, node: Node | None = None, *, variables: Sequence[str]
     planner = _Planner(checked, tuple(variables), fuse)
     step = planner.plan(checked.expr if node is None else node)
     return Plan(step.run, planner.globals, planner.next_slot - FIRST_SLOT - len(planner.globals))
+
+
+class QuantityComparison(Step):
+    """``value.compareTo(quantity("1Gi"))``, open for being fused with the comparison around it."""
+
+    __slots__ = ("charge", "first", "wanted")
+
+    def __init__(self, run: Run, first: Run, wanted: Quantity, charge: int) -> None:
+        super().__init__(run)
+        self.first = first
+        self.wanted = wanted
+        self.charge = charge
 
 
 #: Overloads that upstream binds to a function of any number of arguments, although they take two.
@@ -108,7 +121,7 @@ class _Planner:
     # --- leaves --------------------------------------------------------------------------------------------------
 
     def const(self, node: Const) -> Step:
-        return Constant(Uint(node.value) if node.kind == "uint" else node.value)
+        return Constant(Uint(node.value) if node.kind == "uint" and isinstance(node.value, int) else node.value)
 
     def ident(self, node: Ident) -> Step:
         type_name = self.checked.type_names.get(node.id)
@@ -189,7 +202,7 @@ class _Planner:
 
     # --- literals ------------------------------------------------------------------------------------------------
 
-    def list(self, node: ListExpr) -> Step:
+    def list_literal(self, node: ListExpr) -> Step:
         steps = [self.plan(element) for element in node.elements]
         optional = frozenset(node.optional_indices)
         run = _list(steps, optional)
@@ -197,7 +210,7 @@ class _Planner:
             return self.folded(run)
         return Step(run)
 
-    def map(self, node: MapExpr) -> Step:
+    def map_literal(self, node: MapExpr) -> Step:
         entries = [(self.plan(e.key), self.plan(e.value), e.optional) for e in node.entries]
         run = _map(entries)
         if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
@@ -290,6 +303,9 @@ class _Planner:
         if function in _TRAVERSING:
             steps = [calls.metered(step) for step in steps]
         run = self.closure(function, implementation, sequential, steps, charge)
+        if self.fuse and overload == "quantity_compare_to" and isinstance(steps[1], Constant | Static):
+            before = steps[1].cost if isinstance(steps[1], Static) else 0
+            return QuantityComparison(run, steps[0].run, steps[1].value, before + 1)
         return Step(calls.metered_result(run) if function in _PRINTING else run)
 
     def closure(
@@ -304,7 +320,14 @@ class _Planner:
             return calls.call_unary(implementation, steps[0], charge)
         fast = _INTEGER_ORDER.get(function)
         if self.fuse and fast is not None and isinstance(steps[1], Constant) and type(steps[1].value) is int:
-            return _order_with_int(implementation, fast, steps[0], steps[1], charge)
+            number = steps[1].value
+            if isinstance(steps[0], QuantityComparison) and isinstance(charge, int):
+                compared = steps[0]
+                return shortcuts.compare_quantity(
+                    compared.first, fast, compared.wanted, number, compared.charge + charge
+                )
+            if isinstance(charge, int):
+                return shortcuts.order_with_int(steps[0].run, fast, implementation, number, charge)
         return calls.call_binary(implementation, steps[0], steps[1], charge)
 
     def implementation(
@@ -337,16 +360,14 @@ class _Planner:
     def equals(self, node: Call) -> Step:
         left, right = (self.plan(argument) for argument in node.args)
         if self.fuse and isinstance(right, Constant):
-            value = right.value
-            if type(value) is str:
-                return Step(_equals_text(left.run, value, node.function == ast.EQUALS))
-            if type(value) in (int, bool):
-                return Step(_equals_scalar(left.run, value, node.function == ast.EQUALS))
+            run = _equals_literal(left, right.value, node.function == ast.EQUALS)
+            if run is not None:
+                return Step(run)
         if any(self.may_be_deep(argument) for argument in node.args):
             left, right = calls.metered(left), calls.metered(right)
         if node.function == ast.EQUALS:
             return Step(calls.call_binary(equal, left, right, lambda values, _: cost.equality(*values)))
-        return Step(calls.call_binary(_not_equal, left, right, lambda values, _: cost.inequality(*values)))
+        return Step(calls.call_binary(shortcuts.differ, left, right, lambda values, _: cost.inequality(*values)))
 
     def may_be_deep(self, node: Node) -> bool:
         static = self.checked.types.get(node.id)
@@ -564,79 +585,24 @@ def _not(self: _Planner, node: Call) -> Step:
     return Step(calls.call_unary(_negated, self.plan(node.args[0]), 1))
 
 
-def _not_equal(left: Value, right: Value) -> bool:
-    # Upstream asks whether equality gave true; a failure did not.
-    try:
-        return not equal(left, right)
-    except Failure:
-        return True
-
-
-def _equals_text(first: Run, text: str, wanted: bool) -> Run:
-    length = len(text)
-    limit = min(length, 1024)
-    traversal = cost.TRAVERSAL
-    most = cost.equality(text, text)
-    charge_of = cost.equality if wanted else cost.inequality
-
-    def run(frame: Frame) -> Value:
-        try:
-            value = first(frame)
-        except Failure:
-            frame[COST] += 1 if length else 0
-            raise
-        if type(value) is str:
-            size = len(value)
-            frame[COST] += most if size >= length else traversal[size] if size < limit else charge_of(value, text)
-            return (value == text) is wanted
-        frame[COST] += charge_of(value, text)
-        return equal(value, text) if wanted else _not_equal(value, text)
-
-    return run
-
-
-def _equals_scalar(first: Run, scalar: Value, wanted: bool) -> Run:
-    kind = type(scalar)
-    charge_of = cost.equality if wanted else cost.inequality
-
-    def run(frame: Frame) -> Value:
-        try:
-            value = first(frame)
-        except Failure:
-            frame[COST] += 1
-            raise
-        if type(value) is kind:
-            frame[COST] += 1
-            return (value == scalar) is wanted
-        frame[COST] += charge_of(value, scalar)
-        return equal(value, scalar) if wanted else _not_equal(value, scalar)
-
-    return run
-
-
 _INTEGER_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ast.LESS: operator.lt, ast.LESS_EQUALS: operator.le, ast.GREATER: operator.gt, ast.GREATER_EQUALS: operator.ge,
 }  # fmt: skip
 
 
-def _order_with_int(
-    implementation: calls.Implementation, fast: Callable[[Any, Any], bool], left: Step, right: Constant,
-    charge: cost.CostOf | int,
-) -> Run:
-    if not isinstance(charge, int):
-        return calls.call_binary(implementation, left, right, charge)
-    first, number, fixed = left.run, right.value, charge
-
-    def run(frame: Frame) -> Value:
-        try:
-            value = first(frame)
-        except Failure:
-            frame[COST] += fixed
-            raise
-        frame[COST] += fixed
-        return fast(value, number) if type(value) is int else implementation(value, number)
-
-    return run
+def _equals_literal(left: Step, literal: Value, wanted: bool) -> Run | None:
+    """A closure for ``left == literal``, None when there is no special one."""
+    kind = type(literal)
+    if kind is str:
+        keys = left.device_keys if isinstance(left, Path) else None
+        if keys == ("driver",):
+            return shortcuts.driver_equals(literal, wanted)
+        if keys is not None and len(keys) == 3 and keys[0] == "attributes":
+            return shortcuts.attribute_equals_text(keys[1], keys[2], literal, wanted)
+        return shortcuts.equals_text(left.run, literal, wanted)
+    if kind is int or kind is bool:
+        return shortcuts.equals_scalar(left.run, literal, wanted)
+    return None
 
 
 def _static(implementation: calls.Implementation, values: list[Value], charge: cost.CostOf | int) -> Static | None:
@@ -695,8 +661,8 @@ def _check_arity(function: str, wanted: int, found: int) -> None:
 
 
 _PLANNERS: Final[dict[type, Callable[[_Planner, Any], Step]]] = {
-    Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call, ListExpr: _Planner.list,
-    MapExpr: _Planner.map, StructExpr: _Planner.message, Comprehension: _Planner.comprehension,
+    Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call, ListExpr: _Planner.list_literal,
+    MapExpr: _Planner.map_literal, StructExpr: _Planner.message, Comprehension: _Planner.comprehension,
 }  # fmt: skip
 
 _SPECIAL: Final[dict[str, Callable[[_Planner, Call], Step]]] = {

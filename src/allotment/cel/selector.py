@@ -127,6 +127,7 @@ class Selector:
         self.checked = checked
         self._lists = checked.environment.list_attributes
         self._plan = plan_checked(checked)
+        self._run = self._plan.run
         self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * self._plan.slots)]
 
     def __repr__(self) -> str:
@@ -164,16 +165,18 @@ class Selector:
 
     def matches(self, device: DeviceInput) -> bool:
         """Whether a device is selected. Raises EvaluationError, which ends the allocation attempt upstream."""
-        bound = device.bound(self._lists)
+        bound = device.listed if self._lists else device.plain
+        if bound is None:
+            bound = device.bound(self._lists)
         if bound.problem is not None:
             raise EvaluationError(bound.problem)
         frame = self._frame[:]
         frame[3] = bound
         try:
-            value = self._plan.run(frame)
+            value = self._run(frame)
         except EvaluationError as error:
             raise _reported(error, frame) from None
-        if frame[0] > COST_LIMIT or frame[0] < 0:
+        if not 0 <= frame[0] <= COST_LIMIT:
             raise CostExceeded
         return value if value is True or value is False else as_bool(value)
 
