@@ -114,7 +114,7 @@ def _show(screen: Screen, shown: Shown, detailed: bool) -> None:
         if shown.explanation is not None:
             show(screen, shown.explanation)
         for problem in shown.problems:
-            for line in finding(problem, example.text):
+            for line in finding(problem, example.text, screen.width or _WIDTH):
                 screen.line(line)
         return
     for line in _compact(shown):

@@ -34,6 +34,8 @@ def run(arguments: Namespace) -> int:
     if not report.count():
         _problems(screen, report)
         return 0
+    if any(node.counter_sets for node in report.nodes):
+        screen.line("Each possible partition is counted; those that overlap exclude each other.")
     screen.line()
     if arguments.output == "wide":
         _every_device(screen, report)
@@ -59,9 +61,7 @@ def headline(report: FreeReport) -> str:
     free_now = report.count("free")
     where = "one node" if nodes == 1 else f"{nodes} nodes"
     verb = "is" if free_now == 1 else "are"
-    overlap = any(node.counter_sets for node in report.nodes)
-    also = " Partitions that overlap exclude each other." if overlap else ""
-    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}.{also}"
+    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}."
 
 
 def _name(node: NodeReport) -> str:
@@ -85,7 +85,7 @@ def _by_kind(screen: Screen, report: FreeReport) -> None:
     screen.table(
         ["NODE", "KIND", "TOTAL", *(state.upper() for state in shown)],
         [
-            [node, kind, str(count.total()), *(str(count[state]) for state in shown)]
+            [node, kind.removeprefix("NVIDIA "), str(count.total()), *(str(count[state]) for state in shown)]
             for (node, kind), count in counts.items()
         ],
         cut=["KIND"],

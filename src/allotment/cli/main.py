@@ -82,8 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception, parsed: argparse.Namespace) -> int:
     from allotment.cli.mistakes import describe
+    from allotment.cli.screen import width_of
 
-    description = describe(error)
+    description = describe(error, width_of(sys.stderr))
     if description is not None:
         output = getattr(parsed, "output", None)
         if output in ("json", "yaml"):

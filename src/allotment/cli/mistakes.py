@@ -44,10 +44,11 @@ class Description:
     data: dict[str, Any]
 
 
-def describe(error: Exception) -> Description | None:
-    """What to print for a user's mistake, or ``None`` when the error is ours."""
+def describe(error: Exception, width: int | None = None) -> Description | None:
+    """What to print for a user's mistake, folded to ``width`` columns, or ``None`` when the error is ours."""
     if isinstance(error, BadInput):
-        return Description(tuple(_findings(error)), {"problems": [_data(problem) for problem in error.problems]})
+        lines = tuple(_findings(error, width))
+        return Description(lines, {"problems": [_data(problem) for problem in error.problems]})
     if isinstance(error, Mistake):
         return _single(str(error), error.hint)
     from allotment.fleet.errors import FleetError
@@ -79,10 +80,10 @@ def _data(problem: Problem) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value != ""}
 
 
-def _findings(error: BadInput) -> Iterator[str]:
+def _findings(error: BadInput, width: int | None) -> Iterator[str]:
     shown = error.problems[:MOST_SHOWN]
     for problem in shown:
-        yield from finding(problem, error.source(problem.position.file))
+        yield from finding(problem, error.source(problem.position.file), width)
     more = len(error.problems) - len(shown)
     if more:
         yield f"and {more} more"
@@ -92,26 +93,55 @@ def _findings(error: BadInput) -> Iterator[str]:
     yield f"Found {count} error{'s' if count > 1 else ''}{where}."
 
 
-def finding(problem: Problem, source: str | None) -> Iterator[str]:
+def finding(problem: Problem, source: str | None, width: int | None = None) -> Iterator[str]:
     """One problem: place, code and message, then the line of the file, then what to do."""
     first, *rest = problem.message.splitlines() or [""]
     whole = problem.code in _WHOLE_FILE
-    yield f"{problem.position.file if whole else problem.position}: {problem.code}: {first}"
-    yield from (f"    {line}" for line in rest)
-    if not whole:
-        yield from _frame(problem.position.line, problem.position.column, source)
+    place = problem.position.file if whole else str(problem.position)
+    yield from _folded(f"{place}: {problem.code}: {first}", "", width)
+    if rest:
+        # A compiler's message has a frame of its own, which shows more than the line on which the expression begins.
+        yield from _compiler_frame(rest, width or _FRAME_WIDTH)
+    elif not whole:
+        yield from _frame(problem.position.line, problem.position.column, source, width or _FRAME_WIDTH)
     if problem.hint:
-        yield f"  {problem.hint}"
+        yield from _folded(problem.hint, "  ", width)
 
 
-def _frame(line: int, column: int, source: str | None) -> Sequence[str]:
+def _folded(text: str, indent: str, width: int | None) -> Sequence[str]:
+    if width is None or len(indent + text) <= width:
+        return [indent + text]
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:
+    """An expression and, below it, dots up to a caret; of a long expression the surroundings of the caret."""
+    for number, line in enumerate(lines):
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        caret = max(line.rstrip().find("^"), below.rstrip().find("^") if set(below[3:]) <= {".", "^", " "} else -1)
+        start = max(caret - (width - 24), 0) if len(line) > width - 6 and line.startswith(" | ") else 0
+        text = line if not start else " | " + line[start + 3 :]
+        yield f"{'   ' if text.startswith(' ') else '    '}{text[: width - 6]}".rstrip()
+
+
+def _frame(line: int, column: int, source: str | None, width: int) -> Sequence[str]:
     """The line of the file with a caret under the column; nothing where the line is not to be had."""
     lines = source.splitlines() if source is not None else []
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():
         return ()
     text = "".join(char if char.isprintable() else " " for char in lines[line - 1])
+    room = width - 10
     # Of a very long line only the surroundings of the column are shown.
-    start = max(column - _FRAME_WIDTH, 0)
-    shown = text[start : start + _FRAME_WIDTH].rstrip()
+    start = max(column - room, 0)
+    shown = text[start : start + room].rstrip()
     number = f"{line:>5}"
     return (f"{number} | {shown}", f"{' ' * len(number)} | {' ' * (column - 1 - start)}^")

@@ -43,10 +43,15 @@ class Screen:
 def open_screen() -> Screen:
     """Standard output; ``NO_COLOR`` and ``COLUMNS`` are respected."""
     out = sys.stdout
-    terminal = out.isatty()
-    width = shutil.get_terminal_size((80, 24)).columns if terminal or os.environ.get("COLUMNS") else None
-    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Screen(out, width, colour)
+    colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(out, width_of(out), colour)
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Columns of a terminal, or of ``COLUMNS``; ``None`` for a pipe or file."""
+    if not (stream.isatty() or os.environ.get("COLUMNS")):
+        return None
+    return max(shutil.get_terminal_size((80, 24)).columns, 40)
 
 
 def table(

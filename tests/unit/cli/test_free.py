@@ -38,8 +38,9 @@ def test_the_first_line_answers_and_tables_follow(allot: Allot, snapshot: str) -
     ran = allot("free", "--cluster", snapshot)
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0] == "15 of 28 devices are free, on 2 nodes. Partitions that overlap exclude each other."
-    assert "a      Tesla T4                           2       1      1        0" in lines
+    assert lines[0] == "15 of 28 devices are free, on 2 nodes."
+    assert lines[1] == "Each possible partition is counted; those that overlap exclude each other."
+    assert "a      Tesla T4                    2       1      1        0" in lines
     assert "a      gpu-1                  ml/train   train-0,train-1" in lines
     assert "mig    gpu-0-mig-3g40gb-9-4   ml/train   train-0,train-1" in lines
     (counters,) = [line for line in lines if "gpu-0-counter-set" in line]
