@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from allotment.cel import CompileError, DeviceInput, EvaluationError
 from allotment.cel import types as cel_types
 from allotment.cel.admission import validation_context
@@ -88,8 +90,7 @@ def _differs(what: str, wanted: object, found: object) -> list[str]:
 
 
 def _attribute(fields: Case) -> DeviceAttribute:
-    renamed = {"int": "int_", "bool": "bool_"}
-    return DeviceAttribute(**{renamed.get(k, k): tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return msgspec.convert(fields, DeviceAttribute)
 
 
 def device_of(described: Case) -> DeviceInput:
@@ -340,8 +341,8 @@ def _type(described: Any) -> cel_types.Type:
             return cel_types.list_of(_type(element))
         case {"map": [key, value]}:
             return cel_types.map_of(_type(key), _type(value))
-        case {"opaque": name, **rest}:
-            return cel_types.opaque(name, *(_type(p) for p in rest.get("params", ())))
+        case {"opaque": name}:
+            return cel_types.opaque(name, *(_type(p) for p in described.get("params", ())))
         case {"type": t}:
             return cel_types.type_of(_type(t))
         case {"param": name}:
@@ -376,8 +377,8 @@ def _conformance(case: Case) -> list[str]:
     except CompileError as error:
         text = str(error).removeprefix("compilation failed: ")
         if text.startswith("program instantiation failed: "):
-            found = text.removeprefix("program instantiation failed: ")
-            return _differs("program error", expect.get("programError"), found)
+            problem = text.removeprefix("program instantiation failed: ")
+            return _differs("program error", expect.get("programError"), problem)
         return _differs_compile(expect.get("compileError"), text)
     if "compileError" in expect or "programError" in expect:
         return [f"compiled; wanted {expect.get('compileError', expect.get('programError'))!r}"]

@@ -48,7 +48,7 @@ def fits(declared: Type, value: Value) -> bool:
     if declared.kind is Kind.MAP:
         if not value.entries:
             return True
-        key = value.keys()[0]
+        key = value.ordered_keys()[0]
         return fits(declared.params[0], key) and fits(declared.params[1], value.find(key))
     return True
 
@@ -225,7 +225,9 @@ def call_binary(implementation: Implementation, left: Step, right: Step, cost: C
     return run
 
 
-def _call_with_constant(implementation: Implementation, first: Run, right: Constant | Static, cost: CostOf | int) -> Run:
+def _call_with_constant(
+    implementation: Implementation, first: Run, right: Constant | Static, cost: CostOf | int
+) -> Run:
     b = right.value
     before = right.cost if isinstance(right, Static) else 0
     if isinstance(cost, int):

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from allotment.cel import ast
 from allotment.cel.ast import Call, Const, Ident, ListExpr, Node
 from allotment.cel.device import DeviceInput
-from allotment.cel.reads import Read, _selected
+from allotment.cel.reads import Read, selected
 from allotment.cel.values import Value
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
@@ -25,8 +25,8 @@ Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
 class Comparison:
     """``path operator literal``: what a conjunct wants of one value of the device.
 
-    ``path`` is a path of :data:`~allotment.cel.reads.Read` down to a value, ("capacity", domain, id) say. ``literal`` is
-    a bool, int, float, str, Quantity or Semver, or a tuple of them for ``in``.
+    ``path`` is a path of :data:`~allotment.cel.reads.Read` down to a value, ("capacity", domain, id) say. ``literal``
+    is a bool, int, float, str, Quantity or Semver, or a tuple of them for ``in``.
     """
 
     path: Read
@@ -140,7 +140,7 @@ def _membership(node: Call) -> Comparison | None:
 
 def _path(node: Node) -> Read | None:
     """The path of a node that selects one value of the device and nothing else."""
-    base, keys, selections = _selected(node)
+    base, keys, selections = selected(node)
     if not isinstance(base, Ident) or base.name != "device" or not selections or selections[-1] is not node:
         return None
     for selection in selections:

@@ -15,16 +15,7 @@ from typing import Final, TypeAlias
 from allotment.cel.library.formats import Format
 from allotment.cel.library.network import CIDR, IP
 from allotment.cel.library.url import URL
-from allotment.cel.values import (
-    Abort,
-    ListValue,
-    MapValue,
-    Optional,
-    QuantityPointer,
-    Value,
-    go_type,
-    size,
-)
+from allotment.cel.values import Abort, ListValue, MapValue, Optional, QuantityPointer, Value, go_type, size
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 
@@ -193,7 +184,10 @@ _TRAVERSE_FIRST: Final = lambda arguments, result: ceil(size(arguments[0]) * STR
 
 _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostOf]] = {
     **dict.fromkeys(
-        ("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote", "string_format"),
+        (
+            "starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote",
+            "string_format",
+        ),
         _TRAVERSE_FIRST,
     ),
     "in_list": lambda arguments, result: size(arguments[1]),

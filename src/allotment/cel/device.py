@@ -1,8 +1,8 @@
 """From a device of the model to the ``device`` variable (spec/cel.md §2).
 
-All attributes are converted before an expression runs, so one bad attribute fails every expression for its device, even
-``true``. Conversion is done once per :class:`DeviceInput`, lazily, for each of the two ways in which list attributes can
-be treated.
+All attributes are converted before an expression runs, so one bad attribute fails every expression for its device,
+even ``true``. Conversion is done once per :class:`DeviceInput`, lazily, for each of the two ways in which list
+attributes can be treated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Equality and order of values at run time (spec/cel.md §5), with upstream's exceptions.
 
 Unlike types are simply not equal, but a Kubernetes value on the left of another type is an error. Such an error inside
-a list or map counts as *equal* upstream, except in a list that ``+`` joined; that is reproduced, because a selector that
-compares lists decides by it.
+a list or map counts as *equal* upstream, except in a list that ``+`` joined; that is reproduced, because a selector
+that compares lists decides by it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def elements(value: Value) -> Iterable[Value]:
     if kind is ListValue:
         return value.items  # type: ignore[no-any-return]
     if kind is MapValue:
-        return value.keys()  # type: ignore[no-any-return]
+        return value.ordered_keys()  # type: ignore[no-any-return]
     raise Failure(f"got '{go_type(value)}', expected iterable type")
 
 
@@ -37,7 +37,7 @@ def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
     if kind is ListValue:
         return enumerate(value.items)
     if kind is MapValue:
-        return ((key, value.find(key)) for key in value.keys())
+        return ((key, value.find(key)) for key in value.ordered_keys())
     raise Failure(f"unsupported comprehension range type: {go_type(value)}")
 
 

@@ -53,9 +53,7 @@ def _index(values: ListValue, key: Value) -> int:
     kind = type(key)
     if kind is int:
         position = key
-    elif kind is float and key == key and abs(key) < 2.0**63 and key == int(key):
-        position = int(key)
-    elif kind is Uint and key < 2**63:
+    elif (kind is Uint and key < 2**63) or (kind is float and abs(key) < 2.0**63 and key == int(key)):
         position = int(key)
     elif kind is float or kind is Uint:
         raise Failure(f"unsupported index value {show(key)} in list")

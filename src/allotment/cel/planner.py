@@ -1,10 +1,10 @@
 """From a checked tree to Python closures that evaluate it.
 
 What upstream decides when it plans is decided here too, because costs and errors show it: conversions of constants and
-literals of constants are computed (a failing one does not compile), membership in a constant list becomes a set lookup,
-constant patterns are compiled. On top of that, calls that only parse a literal (``quantity("1Gi")``) are made once and
-charged every time, and common shapes get closures of their own; ``fuse=False`` leaves that out, and every charge is then
-made at the very step at which upstream makes it (see :class:`~allotment.cel.steps.CountingFrame`).
+literals of constants are computed (a failing one does not compile), membership in a constant list becomes a set
+lookup, constant patterns are compiled. On top of that, calls that only parse a literal (``quantity("1Gi")``) are made
+once and charged every time, and common shapes get closures of their own; ``fuse=False`` leaves that out, and every
+charge is then made at the very step at which upstream makes it (see :class:`~allotment.cel.steps.CountingFrame`).
 """
 
 from __future__ import annotations
@@ -13,36 +13,21 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.cel import ast, calls, cost, folds, paths, shortcuts
+from allotment.cel import ast, builders, calls, cost, folds, logic, paths, shortcuts
 from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
+from allotment.cel.bindings import PlanError as PlanError
+from allotment.cel.bindings import implementation
 from allotment.cel.checked import Checked
-from allotment.cel.declarations import Overload
 from allotment.cel.environment import UNDEFINED_TYPE_NAMES
-from allotment.cel.equality import NO_SUCH_OVERLOAD, equal
-from allotment.cel.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic, conversions, messages, strings
+from allotment.cel.equality import equal
+from allotment.cel.library import conversions, strings
 from allotment.cel.membership import membership
 from allotment.cel.paths import Branches, Path, Selection
-from allotment.cel.printing import show
 from allotment.cel.regex import RegexError
-from allotment.cel.steps import COST, DEVICE, FIRST_SLOT, Constant, Frame, Run, Static, Step
+from allotment.cel.steps import DEVICE, FIRST_SLOT, Constant, Frame, Run, Static, Step
 from allotment.cel.types import Kind
-from allotment.cel.values import (
-    ABSENT,
-    Failure,
-    ListValue,
-    MapValue,
-    Optional,
-    TypeValue,
-    Uint,
-    Value,
-    map_key,
-    no_such_overload,
-)
+from allotment.cel.values import ABSENT, Failure, Optional, TypeValue, Uint, Value
 from allotment.model.quantity import Quantity
-
-
-class PlanError(Exception):
-    """Raised when a constant part of an expression fails; the text is that of the failure."""
 
 
 class Plan:
@@ -76,8 +61,6 @@ class QuantityComparison(Step):
         self.charge = charge
 
 
-#: Overloads that upstream binds to a function of any number of arguments, although they take two.
-_SEQUENTIAL: Final = frozenset({"string_format"})
 #: Calls on literals that can be made when the selector is compiled: they are pure and small.
 _PARSERS: Final = frozenset(
     {"quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "url", "isURL"}
@@ -93,8 +76,6 @@ _TRAVERSING: Final = frozenset(
 )
 _PRINTING: Final = frozenset({"format", "replace", "join"})
 _MAY_HOLD_MORE: Final = frozenset({Kind.LIST, Kind.MAP, Kind.DYN, Kind.ANY, Kind.PARAM, Kind.OPAQUE, Kind.ERROR})
-_AUTHORIZER: Final = ("authorizer_", "groupcheck_", "resourcecheck_", "pathcheck_", "decision_")
-_SINGLETON_ARITY: Final = {"size": 1, "type": 1, "dyn": 1, "sort": 1, "-_": 1}
 
 
 class _Planner:
@@ -205,14 +186,14 @@ class _Planner:
     def list_literal(self, node: ListExpr) -> Step:
         steps = [self.plan(element) for element in node.elements]
         optional = frozenset(node.optional_indices)
-        run = _list(steps, optional)
+        run = builders.list_literal(steps, optional)
         if all(isinstance(step, Constant) for step in steps):
             return self.folded(run)
         return Step(run)
 
     def map_literal(self, node: MapExpr) -> Step:
         entries = [(self.plan(e.key), self.plan(e.value), e.optional) for e in node.entries]
-        run = _map(entries)
+        run = builders.map_literal(entries)
         if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
             return self.folded(run)
         return Step(run)
@@ -226,7 +207,7 @@ class _Planner:
 
     def message(self, node: StructExpr) -> Step:
         fields = [(field.name, self.plan(field.value).run, field.optional) for field in node.fields]
-        return Step(_message(node.name.removeprefix("."), fields))
+        return Step(builders.message(node.name.removeprefix("."), fields))
 
     # --- logic ---------------------------------------------------------------------------------------------------
 
@@ -286,38 +267,40 @@ class _Planner:
         return Step(run)
 
     def invocation(self, node: Call, function: str, overload: str, steps: list[Step]) -> Step:
-        implementation, sequential = self.implementation(node, function, overload, len(steps))
+        run_by, sequential = implementation(
+            self.functions, function, overload, len(steps), node.id, checked=not self.unchecked
+        )
         if function in _PATTERNED and len(steps) > 1 and isinstance(steps[1], Constant) and type(steps[1].value) is str:
             try:
-                implementation = strings.constant_pattern(function, steps[1].value)
+                run_by = strings.constant_pattern(function, steps[1].value)
             except RegexError as error:
                 raise PlanError(str(error)) from None
             sequential = True
         charge = cost.call(function, overload)
         if function in conversions.FOLDED and len(steps) == 1 and isinstance(steps[0], Constant):
-            return self.folded(calls.call_unary(implementation, steps[0], 0))
+            return self.folded(calls.call_unary(run_by, steps[0], 0))
         if self.fuse and function in _PARSERS and all(isinstance(step, Constant) for step in steps):
-            static = _static(implementation, [step.value for step in steps if isinstance(step, Constant)], charge)
+            static = _static(run_by, [step.value for step in steps if isinstance(step, Constant)], charge)
             if static is not None:
                 return static
         if function in _TRAVERSING:
             steps = [calls.metered(step) for step in steps]
-        run = self.closure(function, implementation, sequential, steps, charge)
+        run = self.closure(function, run_by, sequential, steps, charge)
         if self.fuse and overload == "quantity_compare_to" and isinstance(steps[1], Constant | Static):
             before = steps[1].cost if isinstance(steps[1], Static) else 0
             return QuantityComparison(run, steps[0].run, steps[1].value, before + 1)
         return Step(calls.metered_result(run) if function in _PRINTING else run)
 
     def closure(
-        self, function: str, implementation: calls.Implementation, sequential: bool, steps: list[Step],
+        self, function: str, run_by: calls.Implementation, sequential: bool, steps: list[Step],
         charge: cost.CostOf | int,
     ) -> Run:
         if not steps:
-            return calls.call_nullary(implementation, charge)
+            return calls.call_nullary(run_by, charge)
         if sequential or len(steps) > 2:
-            return calls.call_sequence(implementation, steps, charge)
+            return calls.call_sequence(run_by, steps, charge)
         if len(steps) == 1:
-            return calls.call_unary(implementation, steps[0], charge)
+            return calls.call_unary(run_by, steps[0], charge)
         fast = _INTEGER_ORDER.get(function)
         if self.fuse and fast is not None and isinstance(steps[1], Constant) and type(steps[1].value) is int:
             number = steps[1].value
@@ -327,33 +310,8 @@ class _Planner:
                     compared.first, fast, compared.wanted, number, compared.charge + charge
                 )
             if isinstance(charge, int):
-                return shortcuts.order_with_int(steps[0].run, fast, implementation, number, charge)
-        return calls.call_binary(implementation, steps[0], steps[1], charge)
-
-    def implementation(
-        self, node: Call, function: str, overload: str, count: int
-    ) -> tuple[calls.Implementation, bool]:
-        """What a call runs, and whether it stops at its first failing argument."""
-        singleton = SINGLETONS.get(function)
-        if singleton is not None:
-            if self.unchecked:
-                _check_arity(function, _SINGLETON_ARITY.get(function, 2), count)
-            return singleton, False
-        declared = self.functions.get(function)
-        candidates: list[Overload] = [*declared.members, *declared.globals] if declared is not None else []
-        bound = [o for o in candidates if o.id in OVERLOADS or o.id.startswith(_AUTHORIZER)]
-        if overload:
-            for candidate in bound:
-                if candidate.id == overload:
-                    return _guarded(function, candidate), overload in _SEQUENTIAL
-        if not bound:
-            return _unbound(function, node.id, count), count > 2
-        if len(bound) == 1:
-            if self.unchecked and len(bound[0].params) <= 2 and bound[0].id not in _SEQUENTIAL:
-                _check_arity(function, len(bound[0].params), count)
-            return _guarded(function, bound[0]), bound[0].id in _SEQUENTIAL
-        rows = [(o.params, _implementation(function, o), o.id in UNGUARDED) for o in bound]
-        return calls.dispatched(function, rows), True
+                return shortcuts.order_with_int(steps[0].run, fast, run_by, number, charge)
+        return calls.call_binary(run_by, steps[0], steps[1], charge)
 
     # --- equality ------------------------------------------------------------------------------------------------
 
@@ -460,129 +418,16 @@ def _dotted(node: Node) -> str | None:
     return ".".join((node.name, *reversed(fields)))
 
 
-def _list(steps: Sequence[Step], optional: frozenset[int]) -> Run:
-    runs = tuple(step.run for step in steps)
-
-    def run(frame: Frame) -> Value:
-        items: list[Value] = []
-        try:
-            for position, compute in enumerate(runs):
-                item = compute(frame)
-                if position in optional:
-                    if type(item) is not Optional:
-                        raise Failure(
-                            f"cannot initialize optional list element from non-optional value {show(item)}"
-                        )
-                    item = item.value
-                    if item is ABSENT:
-                        continue
-                items.append(item)
-        except Failure:
-            frame[COST] += cost.LIST
-            raise
-        frame[COST] += cost.LIST
-        return ListValue(items)
-
-    return run
-
-
-def _map(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
-    runs = tuple((key.run, value.run, optional) for key, value, optional in entries)
-
-    def run(frame: Frame) -> Value:
-        built: dict[Any, tuple[Value, Value]] = {}
-        try:
-            for compute_key, compute_value, optional in runs:
-                key = compute_key(frame)
-                value = compute_value(frame)
-                if optional:
-                    if type(value) is not Optional:
-                        raise Failure(
-                            f"cannot initialize optional entry '{show(key)}' from non-optional value {show(value)}"
-                        )
-                    value = value.value
-                    if value is ABSENT:
-                        built.pop(map_key(key), None)
-                        continue
-                built[map_key(key)] = (key, value)
-        except Failure:
-            frame[COST] += cost.MAP
-            raise
-        frame[COST] += cost.MAP
-        return MapValue(built)
-
-    return run
-
-
-def _message(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
-    def run(frame: Frame) -> Value:
-        values: dict[str, Value] = {}
-        try:
-            for field, compute, optional in fields:
-                value = compute(frame)
-                if optional:
-                    if type(value) is not Optional:
-                        raise Failure(
-                            f"cannot initialize optional entry '{field}' from non-optional value {show(value)}"
-                        )
-                    value = value.value
-                    if value is ABSENT:
-                        values.pop(field, None)
-                        continue
-                values[field] = value
-            result = messages.build(name, values)
-        except Failure:
-            frame[COST] += cost.STRUCT
-            raise
-        frame[COST] += cost.STRUCT
-        return result
-
-    return run
-
-
 def _and(self: _Planner, node: Call) -> Step:
-    return Step(_logic(tuple(self.chain(node, ast.AND)), False))
+    return Step(logic.chain(tuple(self.chain(node, ast.AND)), False))
 
 
 def _or(self: _Planner, node: Call) -> Step:
-    return Step(_logic(tuple(self.chain(node, ast.OR)), True))
-
-
-def _logic(terms: tuple[Run, ...], deciding: bool) -> Run:
-    other = not deciding
-
-    def run(frame: Frame) -> Value:
-        failed: Failure | None = None
-        for term in terms:
-            try:
-                value = term(frame)
-            except Failure as failure:
-                if failed is None:
-                    failed = failure
-                continue
-            if value is other:
-                continue
-            if value is deciding:
-                return deciding
-            if failed is None:
-                failed = Failure(NO_SUCH_OVERLOAD)
-        if failed is not None:
-            raise failed
-        return other
-
-    return run
-
-
-def _negated(value: Value) -> bool:
-    if value is True:
-        return False
-    if value is False:
-        return True
-    raise Failure(NO_SUCH_OVERLOAD)
+    return Step(logic.chain(tuple(self.chain(node, ast.OR)), True))
 
 
 def _not(self: _Planner, node: Call) -> Step:
-    return Step(calls.call_unary(_negated, self.plan(node.args[0]), 1))
+    return Step(calls.call_unary(logic.negated, self.plan(node.args[0]), 1))
 
 
 _INTEGER_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -614,54 +459,9 @@ def _static(implementation: calls.Implementation, values: list[Value], charge: c
     return Static(value, charge if isinstance(charge, int) else charge(values, value))
 
 
-# --- what a call runs --------------------------------------------------------------------------------------------
-
-
-def _implementation(function: str, overload: Overload) -> calls.Implementation:
-    found = OVERLOADS.get(overload.id)
-    if found is not None:
-        return found
-
-    def unreachable(*arguments: Value) -> Value:
-        # The authorizer's functions: no value of their types exists here.
-        raise no_such_overload(function, arguments)
-
-    return unreachable
-
-
-_GUARDED: dict[tuple[str, str], calls.Implementation] = {}
-
-
-def _guarded(function: str, overload: Overload) -> calls.Implementation:
-    found = _GUARDED.get((function, overload.id))
-    if found is None:
-        found = _implementation(function, overload)
-        if overload.id not in UNGUARDED:
-            found = calls.guarded(function, overload.params, found)
-        _GUARDED[function, overload.id] = found
-    return found
-
-
-def _unbound(function: str, node_id: int, count: int) -> calls.Implementation:
-    """A function that is declared but that nobody implements."""
-    if not count:
-        raise PlanError(f"no such overload: {function}()")
-
-    def refuse(*arguments: Value) -> Value:
-        arithmetic.refuse(f"{function} {node_id}" if count > 2 else function, arguments[0])
-
-    return refuse
-
-
-def _check_arity(function: str, wanted: int, found: int) -> None:
-    """Upstream's complaint when an unchecked call has another number of arguments than the one implementation."""
-    if wanted != found:
-        shape = {0: "", 1: "arg", 2: "lhs, rhs"}.get(found, "...")
-        raise PlanError(f"no such overload: {function}({shape})")
-
-
 _PLANNERS: Final[dict[type, Callable[[_Planner, Any], Step]]] = {
-    Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call, ListExpr: _Planner.list_literal,
+    Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call,
+    ListExpr: _Planner.list_literal,
     MapExpr: _Planner.map_literal, StructExpr: _Planner.message, Comprehension: _Planner.comprehension,
 }  # fmt: skip
 

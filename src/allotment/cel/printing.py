@@ -88,7 +88,7 @@ def _show(value: Value, parts: list[str], room: list[int]) -> None:
 
 def _sorted_keys(value: MapValue) -> list[tuple[Value, Value]]:
     by_key = {id(entry[0]): k for k, entry in value.entries.items()}
-    return [(key, by_key[id(key)]) for key in value.keys()]
+    return [(key, by_key[id(key)]) for key in value.ordered_keys()]
 
 
 def _show_all(

@@ -69,7 +69,7 @@ def _paths(root: Node) -> list[tuple[list[str], list[Node]]]:
     stack: list[tuple[Node, frozenset[str]]] = [(root, frozenset())]
     while stack:
         node, shadowed = stack.pop()
-        base, keys, selections = _selected(node)
+        base, keys, selections = selected(node)
         if isinstance(base, Ident) and base.name == "device" and "device" not in shadowed:
             found.append((keys, selections))
             # Computed keys behind the constant ones may use the device again.
@@ -98,7 +98,7 @@ def _membership(node: Node, shadowed: frozenset[str]) -> tuple[list[str], list[N
     key, container = node.args
     if not isinstance(key, Const) or not isinstance(key.value, str):
         return None
-    base, keys, selections = _selected(container)
+    base, keys, selections = selected(container)
     if not isinstance(base, Ident) or base.name != "device" or len(keys) != 2 or _computed(container):
         return None
     return [*keys, key.value], [*selections, node]
@@ -115,7 +115,7 @@ def _step(node: Node) -> tuple[Node, str | None] | None:
     return None
 
 
-def _selected(node: Node) -> tuple[Node, list[str], list[Node]]:
+def selected(node: Node) -> tuple[Node, list[str], list[Node]]:
     """The base of a chain of selections, the constant keys nearest to it, and the nodes that select them."""
     chain: list[tuple[str | None, Node]] = []
     while (step := _step(node)) is not None:

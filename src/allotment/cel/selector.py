@@ -1,8 +1,8 @@
 """Selectors: the face of the CEL compiler.
 
 :func:`compile_selector` takes an expression through all stages; a :class:`Selector` then answers for devices. It is
-immutable in effect and safe to share; what is costly and not always needed (the estimate, the conjuncts) is made when it
-is first asked for.
+immutable in effect and safe to share; what is costly and not always needed (the estimate, the conjuncts) is made when
+it is first asked for.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ class MapValue:
             return self.find(key) is not ABSENT
         return type(key) is str and key in self.entries
 
-    def keys(self) -> list[Value]:
+    def ordered_keys(self) -> list[Value]:
         """The keys in the order of iteration: sorted, where upstream's order is chance."""
         ordered = self._sorted
         if ordered is None:
@@ -319,7 +319,7 @@ _ORDERED_KEYS: Final = frozenset({str, int, float, bool, bytes})
 def type_name(value: Value) -> str:
     """The name of a value's type, as ``type(value)`` prints it."""
     name = _NAMES.get(type(value))
-    return value.cel_type if name is None else name  # type: ignore[no-any-return]
+    return value.cel_type if name is None else name
 
 
 def go_type(value: Value) -> str:
@@ -327,7 +327,7 @@ def go_type(value: Value) -> str:
     if type(value) is ListValue and value.joined:
         return "*types.concatList"
     name = _GO_NAMES.get(type(value))
-    return value.go_type if name is None else name  # type: ignore[no-any-return]
+    return value.go_type if name is None else name
 
 
 def no_such_overload(function: str, arguments: Iterable[Value]) -> Failure:

@@ -12,16 +12,7 @@ from typing import Final, NoReturn
 
 from allotment.cel.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, found_equal
 from allotment.cel.library import moments
-from allotment.cel.values import (
-    CostExceeded,
-    Duration,
-    Failure,
-    ListValue,
-    MapValue,
-    Timestamp,
-    Uint,
-    Value,
-)
+from allotment.cel.values import CostExceeded, Duration, Failure, ListValue, MapValue, Timestamp, Uint, Value
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
@@ -206,7 +197,8 @@ def contained(needle: Value, haystack: Value) -> bool:
     """``needle in haystack``: equality with an element, or a key of a map."""
     kind = type(haystack)
     if kind is ListValue:
-        for item in haystack.items:  # A loop and not any(): deep values must not recurse through C.
+        # A loop and not any(): comparing deep values must not recurse through C.
+        for item in haystack.items:  # noqa: SIM110
             if found_equal(needle, item):
                 return True
         return False

@@ -83,10 +83,8 @@ def _qualified_name(text: str) -> list[str]:
     parts = text.split("/")
     problems: list[str] = []
     if len(parts) > 2:
-        return [
-            f"a valid label key {_QUALIFIED_RULE} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        ]
+        example = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a valid label key {_QUALIFIED_RULE} {example}"]
     if len(parts) == 2:
         if not parts[0]:
             problems.append("prefix part must be non-empty")

@@ -147,7 +147,7 @@ def sort(values: Value) -> ListValue:
     return sort_by_keys(values, values)
 
 
-def sort_by_keys(values: ListValue, keys: Value) -> ListValue:
+def sort_by_keys(values: Value, keys: Value) -> ListValue:
     """The elements in the order of the keys at the same positions: what ``sortBy`` becomes."""
     if type(values) is not ListValue:
         arithmetic.refuse("@sortByAssociatedKeys", values)
@@ -160,13 +160,17 @@ def sort_by_keys(values: ListValue, keys: Value) -> ListValue:
     if any(type(key) is not first for key in order_by):
         raise Failure("list elements must have the same type")
     items = values.items
-    return ListValue([items[i] for i in _sorted_positions(order_by)])
+    return ListValue([items[position] for position in _sorted_positions(order_by)])
 
 
 def _sorted_positions(keys: Sequence[Value]) -> list[int]:
     positions = list(range(len(keys)))
+
+    def order(i: int, j: int) -> int:
+        return _order(keys[i], keys[j]) or 0
+
     if len(keys) > _INSERTION_SORT_UP_TO:
-        positions.sort(key=functools.cmp_to_key(lambda i, j: _order(keys[i], keys[j]) or 0))
+        positions.sort(key=functools.cmp_to_key(order))
         return positions
     # Go sorts short lists by insertion, which tells where keys without an order (NaN) end up.
     for i in range(1, len(positions)):
@@ -222,7 +226,7 @@ def last(values: ListValue) -> Optional:
 
 def sets_contains(values: ListValue, parts: ListValue) -> bool:
     """Whether every element of ``parts`` is in ``values``."""
-    for part in parts.items:
+    for part in parts.items:  # noqa: SIM110 - deep values must not recurse through C
         if not arithmetic.contained(part, values):
             return False
     return True
@@ -230,7 +234,7 @@ def sets_contains(values: ListValue, parts: ListValue) -> bool:
 
 def sets_intersects(left: ListValue, right: ListValue) -> bool:
     """Whether an element of ``left`` is in ``right``."""
-    for item in left.items:
+    for item in left.items:  # noqa: SIM110 - deep values must not recurse through C
         if arithmetic.contained(item, right):
             return True
     return False
@@ -274,7 +278,7 @@ def insert(target: MapValue, key: Value, value: Value) -> MapValue:
 
 def insert_all(target: MapValue, entries: MapValue) -> MapValue:
     """Add all entries of a map, in the order of its keys."""
-    for key in entries.keys():
+    for key in entries.ordered_keys():
         insert(target, key, entries.find(key))
     return target
 

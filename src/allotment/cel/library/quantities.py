@@ -37,7 +37,7 @@ def as_integer(value: Quantity) -> int:
         raise Failure(str(error)) from None
 
 
-def _compare(left: Value, right: Value) -> int:
+def _compare_versions(left: Semver, right: Semver) -> int:
     return (left > right) - (left < right)
 
 
@@ -88,7 +88,7 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "is_semver_string_bool": is_semver,
     "semver_is_greater_than": lambda left, right: left > right,
     "semver_is_less_than": lambda left, right: left < right,
-    "semver_compare_to": _compare,
+    "semver_compare_to": _compare_versions,
     "semver_major": lambda version: _signed(version.major),
     "semver_minor": lambda version: _signed(version.minor),
     "semver_patch": lambda version: _signed(version.patch),

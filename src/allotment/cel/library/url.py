@@ -1,8 +1,8 @@
 """``kubernetes.URL``: what Go's ``net/url`` accepts, and how it takes a URL apart (spec/cel.md §7).
 
-A text is a URL when Go's ``ParseRequestURI`` takes it: an absolute URI or an absolute path. The parts then come from the
-more lenient ``Parse``, which also knows fragments. Work is done on UTF-8 bytes, as in Go; parts that are not UTF-8 keep
-their bytes as surrogate escapes.
+A text is a URL when Go's ``ParseRequestURI`` takes it: an absolute URI or an absolute path. The parts then come from
+the more lenient ``Parse``, which also knows fragments. Work is done on UTF-8 bytes, as in Go; parts that are not UTF-8
+keep their bytes as surrogate escapes.
 """
 
 from __future__ import annotations
