@@ -19,7 +19,7 @@ from allotment.engine.diagnosis.scene import Inquiry, places
 from allotment.engine.diagnosis.world import World, claim_name
 from allotment.engine.identity import DeviceID, PoolID
 from allotment.engine.inventory import Inventory
-from allotment.engine.outcome import Allocated
+from allotment.engine.outcome import Aborted, Allocated
 from allotment.engine.refusal import CODES, Diagnosis, NodeReason, Refused
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 
@@ -48,7 +48,7 @@ def diagnose(
     read = _reads(inventory, claims)
     for node in candidates:
         groups.setdefault(_likeness(inventory, node, read, index), []).append(node)
-    found: list[tuple[Refused, tuple[str, ...], World, Inquiry]] = []
+    found: list[tuple[bool, Refused, tuple[str, ...], World, Inquiry]] = []
     fitting: list[str] = []
     for members in groups.values():
         node = members[0]
@@ -64,21 +64,24 @@ def diagnose(
             taint_rules=tuple(inventory.taint_rules.values()),
         )
         inquiry = Inquiry(names, Attempts())
-        if isinstance(inquiry.attempts(world), Allocated):
+        outcome = inquiry.attempts(world)
+        if isinstance(outcome, Allocated):
             fitting.extend(members)
             continue
-        found.append((cause(world, inquiry).refused(node), tuple(members), world, inquiry))
-    found.sort(key=lambda entry: (entry[0].rank(), -len(entry[1])))
+        # Where a node's error ends the whole attempt, that error is the answer, however near other nodes come.
+        goes_on = not (isinstance(outcome, Aborted) and outcome.fatal)
+        found.append((goes_on, cause(world, inquiry).refused(node), tuple(members), world, inquiry))
+    found.sort(key=lambda entry: (entry[0], entry[1].rank(), -len(entry[2])))
     sized = []
-    for number, (refused, alike, world, inquiry) in enumerate(found):
+    for number, (goes_on, refused, alike, world, inquiry) in enumerate(found):
         mending = Mending()
         if number < _WITH_CHANGE:
             mending = smallest_change(world, cause(world, inquiry), inquiry)
             refused = altered(refused, changes=mending.changes)
-        sized.append((mending.size, NodeReason(nodes=alike, refused=refused)))
+        sized.append((goes_on, mending.size, NodeReason(nodes=alike, refused=refused)))
     # Nearest first: by cause, then the smaller change, then the more nodes.
-    sized.sort(key=lambda entry: (entry[1].refused.rank(), entry[0], -len(entry[1].nodes)))
-    rows = [row for _, row in sized]
+    sized.sort(key=lambda entry: (entry[0], entry[2].refused.rank(), entry[1], -len(entry[2].nodes)))
+    rows = [row for _, _, row in sized]
     if not rows:
         return Diagnosis(headline=_no_reason(claims), fitting=tuple(fitting))
     headline = rows[0].refused

@@ -310,6 +310,9 @@ def _too_little_or_other(
         relaxed = ">="  # drivers publish exact bytes; asking for equality again would be the same trap
     relaxation = Repair(3, _ask(path[-1], relaxed, actual), comparison_text(path, relaxed, actual))
     repairs = [*([relaxation] if operator != "!=" else []), *repairs]
+    if operator == "==" and isinstance(wanted, Quantity) and any(v > wanted for _, v in valued if type(v) is Quantity):
+        # Who writes == for an amount mostly means "at least"; where that helps it is the smaller change.
+        repairs.insert(0, Repair(2, _ask(path[-1], ">=", wanted), comparison_text(path, ">=", wanted)))
     if path[0] == "capacity" and operator in (">", ">="):
         summary = (
             f"{nearest.wanted} {path[-1]} asked, the most that a device here has is {actual}"
