@@ -7,10 +7,13 @@ object, and a node's *layout* (see `layout`) is made of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from allotment.engine.identity import DeviceID
+from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceCapacity, DeviceTaint, ResourceSlice
 
 
@@ -61,23 +64,37 @@ class Record:
         self.traits = traits
 
 
+def written(amount: Quantity) -> Hashable:
+    """A quantity as it is written: CEL and results show more of it than its value."""
+    return amount.mantissa, amount.scale, amount.is_small, amount.format
+
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
 class TraitsTable:
     """Interns traits."""
 
     def __init__(self, capacity_known: bool) -> None:
         self._capacity_known = capacity_known
         self._known: dict[object, Traits] = {}
-        self._last: tuple[Device, tuple[DeviceTaint, ...], Traits] | None = None
 
     def of(self, device: Device, rule_taints: tuple[DeviceTaint, ...]) -> Traits:
         """The traits of a device that these rule taints are added to."""
         taints = device.taints + rule_taints
         key = (
             tuple((t.key, t.value, t.effect) for t in taints),
-            frozenset(device.capacity.items()) if device.capacity else None,
             tuple(
-                (use.counter_set, frozenset((name, counter.value.nano) for name, counter in use.counters.items()))
-                for use in device.consumes_counters
+                [
+                    (name, written(amount.value), amount.request_policy and _encode(amount.request_policy))
+                    for name, amount in device.capacity.items()
+                ]
+            ),
+            tuple(
+                [
+                    (use.counter_set, tuple([(name, counter.value.nano) for name, counter in use.counters.items()]))
+                    for use in device.consumes_counters
+                ]
             ),
             device.allow_multiple_allocations is True,
             bool(device.binding_conditions),

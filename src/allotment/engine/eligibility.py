@@ -8,17 +8,21 @@ pod on all nodes, but only if the search gets there. Devices that look the same 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from allotment.cel import CompileError, DeviceInput, EvaluationError
+from allotment.cel import CompileError, DeviceInput, EvaluationError, content_key
 from allotment.engine.capacity import consumption
-from allotment.engine.devices import Record, Traits
+from allotment.engine.devices import Record, Traits, written
+from allotment.engine.release import release
 from allotment.engine.requests import Ask, BoundSelector, Shape
 from allotment.engine.taints import blocking_taint
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
+from allotment.model.resource import Device
+from allotment.model.semver import Semver, SemverError
 
 #: "no such key" gets this advice from 1.37 on.
 _KEY_HINT = (
@@ -98,8 +102,8 @@ class Examiner:
         self._taints = features.enabled("DRADeviceTaints")
         self._capacity = features.enabled("DRAConsumableCapacity")
         self._milli = features.enabled("DRAFractionalCapacityRange")
-        self._hints = features.kube not in ("1.34", "1.35", "1.36")
-        self._project = _projection(shape)
+        self._hints = release(features).errors_name_device
+        self._project = _projection(shape, features.enabled("DRAListTypeAttributes"))
         self._profiles: dict[Hashable, Profile] = {}
 
     def profile(self, record: Record) -> Profile:
@@ -141,7 +145,7 @@ class Examiner:
         return Suits(Stage.NONE, None, None, consumed)
 
 
-def _projection(shape: Shape) -> Callable[[Record], Hashable]:
+def _projection(shape: Shape, lists: bool) -> Callable[[Record], Hashable]:
     """What the shape's selectors read of a device, as a key: devices with equal keys fare alike."""
     paths: set[tuple[str, ...]] = set()
     for selector in {s.expression: s.compiled for ask in shape.asks for s in ask.selectors}.values():
@@ -154,7 +158,7 @@ def _projection(shape: Shape) -> Callable[[Record], Hashable]:
     for path in sorted(paths):
         match path:
             case ("driver",) | ("allowMultipleAllocations",):
-                pass  # always part of the key
+                pass  # always told apart
             case ("attributes" | "capacity", domain, name):
                 keys.append((path[0] == "capacity", f"{domain}/{name}", domain, name))
             case _:
@@ -162,17 +166,42 @@ def _projection(shape: Shape) -> Callable[[Record], Hashable]:
 
     def project(record: Record) -> Hashable:
         device, driver = record.device, record.id.driver
+        if not _is_plain(device, lists):
+            return _whole(record)
         found: list[Hashable] = []
         for is_capacity, full, domain, name in keys:
-            values: Mapping[str, Hashable] = device.capacity if is_capacity else device.attributes
-            found.append(values.get(full))
-            if domain == driver:
-                found.append(values.get(name))
+            for key in (full, name) if domain == driver else (full,):
+                if not is_capacity:
+                    found.append(device.attributes.get(key))
+                elif (capacity := device.capacity.get(key)) is None:
+                    found.append(None)
+                else:
+                    found.append(written(capacity.value))
         return tuple(found)
 
     return project
 
 
 def _whole(record: Record) -> Hashable:
-    device = record.device
-    return frozenset(device.attributes.items()), frozenset(device.capacity.items())
+    return content_key(record.id.driver, record.device)
+
+
+def _is_plain(device: Device, lists: bool) -> bool:
+    """Whether CEL can convert all attributes. If not, every selector fails on the device, whatever it reads."""
+    for value in device.attributes.values():
+        if value.string is None and value.int_ is None and value.bool_ is None:
+            if value.version is not None:
+                if not _is_version(value.version):
+                    return False
+            elif not lists or not (value.ints or value.strings or value.bools):
+                return False
+    return True
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except SemverError:
+        return False
+    return True

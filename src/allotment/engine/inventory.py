@@ -22,6 +22,7 @@ from allotment.engine.pools import (
     is_relevant,
 )
 from allotment.engine.reach import NodeFacts
+from allotment.engine.release import release
 from allotment.engine.taints import rule_applies
 from allotment.engine.usage import Usage
 from allotment.model.features import Features
@@ -120,9 +121,7 @@ class Inventory:
     def __init__(self, features: Features) -> None:
         self.features = features
         self._rules_known = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
-        self._gathering = Gathering(
-            features.enabled("DRAPartitionableDevices"), features.kube in ("1.34", "1.35", "1.36")
-        )
+        self._gathering = Gathering(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
         capacity = features.enabled("DRAConsumableCapacity")
         self.usage = Usage(capacity)
         self._traits = TraitsTable(capacity)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from allotment.cel import CompileError, Selector, compile_selector
 from allotment.engine.constraints import Constraint, constraint
 from allotment.engine.outcome import Cause
+from allotment.engine.release import Release, release
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
@@ -100,6 +101,7 @@ class Shape(NamedTuple):
     asks: tuple[Ask, ...]
     constraints: tuple[Constraint, ...]
     """Of all claims, one after the other; ``Ask.constraints`` points here."""
+    release: Release
 
 
 _Exact = ExactDeviceRequest | DeviceSubRequest
@@ -138,7 +140,7 @@ class Compiler:
             )
             constraints.extend(bound)
             compiled.append(Claim(requests, fault))
-        return Shape(tuple(compiled), tuple(asks), tuple(constraints))
+        return Shape(tuple(compiled), tuple(asks), tuple(constraints), release(self._features))
 
     def _constraints(self, claim: ResourceClaim) -> tuple[list[Constraint], Fault | None]:
         bound: list[Constraint] = []

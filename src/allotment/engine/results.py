@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from allotment.engine.eligibility import Examiner
 from allotment.engine.layout import NodeView
 from allotment.engine.outcome import Aborted, Cause
+from allotment.engine.release import release
 from allotment.engine.requests import DEVICES_PER_CLAIM, Ask, Shape
 from allotment.engine.verdict import Pick, Solution, Stop
 from allotment.model.features import Features
@@ -41,7 +42,7 @@ class Assembler:
         self._examiner = examiner
         self._claims = tuple(claims)
         self._binding = features.enabled("DRADeviceBindingConditions")
-        self._repeats = features.kube in ("1.34", "1.35", "1.36")
+        self._release = release(features)
         self._configs: dict[tuple[int, tuple[int, ...]], tuple[DeviceAllocationConfiguration, ...]] = {}
 
     def results(
@@ -94,7 +95,7 @@ class Assembler:
         if found is None:
             asks = [self._shape.asks[number] for number in chosen]
             entries = [*self._of_classes(asks), *self._of_claim(self._claims[claim], asks)]
-            if not self._repeats:
+            if not self._release.config_repeated:
                 entries = [_for_all(entry, asks) for entry in entries]
             found = self._configs[claim, chosen] = tuple(entries)
         return found
@@ -117,7 +118,7 @@ class Assembler:
         entries = []
         for config in claim.config:
             concerned = sum(_concerns(config.requests, ask) for ask in asks)
-            times = concerned if self._repeats else min(concerned, 1)
+            times = concerned if self._release.config_repeated else min(concerned, 1)
             entry = DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)
             entries.extend([entry] * (times if config.requests else 1))
         return entries
@@ -142,8 +143,11 @@ class Assembler:
         if stop.fault is not None:
             return stop.fault.worded(claim)
         if stop.cause is Cause.TOO_MANY_DEVICES:
-            wanted = f"number of requested devices {stop.devices}"
-            return f"claim {claim}: {wanted} exceeds the claim limit of {DEVICES_PER_CLAIM}"
+            limit = f"exceeds the claim limit of {DEVICES_PER_CLAIM}"
+            if ask is None:
+                return f"claim {claim}: number of requested devices {stop.devices} {limit}"
+            added = f"adding {stop.devices - stop.devices_before} devices {limit}"
+            return f"claim {claim}, request {ask.main}: {added}, with {stop.devices_before} already accounted for"
         assert ask is not None
         where = f"claim {claim}, request {ask.own_name}"
         if stop.pool is not None:
@@ -160,7 +164,7 @@ class Assembler:
         owner = f"class {failure.selector.of_class}" if failure.selector.of_class else f"claim {claim}"
         if failure.compiling:
             return f"{owner}: selector #{failure.selector.position}: CEL compile error: {failure.text}"
-        on_device = "" if self._repeats else f" on device {record.id}"
+        on_device = f" on device {record.id}" if self._release.errors_name_device else ""
         return f"{owner}: selector #{failure.selector.position}{on_device}: CEL runtime error: {failure.text}"
 
 

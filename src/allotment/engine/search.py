@@ -101,7 +101,7 @@ class Search:
         self.shared_before = sum(1 << slot for slot, _ in state.consumed) & layout.shareable
         self.blocked = self._overdrawn()
         self.room = self._room(state)
-        """What is left of the capacities of shareable devices, by slot."""
+        """What is left of the capacities of devices that are, or once were, shareable, by slot."""
         self.candidates = self._candidates(state)
         """Per ask the slots that suit it in this state, in use or not; for ``All`` those that it must take."""
         self.need = [ask.wanted for ask in shape.asks]
@@ -132,14 +132,17 @@ class Search:
         return room
 
     def _candidates(self, state: NodeState) -> list[int]:
-        masks = []
-        for ask in self.shape.asks:
-            mask = self.pattern.listed[ask.number] if ask.all else self.pattern.candidates[ask.number] & ~self.blocked
-            for slot, _ in state.consumed:
-                if mask >> slot & 1 and not self._has_room(slot, ask.number):
-                    mask &= ~(1 << slot)
-            masks.append(mask)
-        return masks
+        def full(ask: int) -> int:
+            return sum(1 << slot for slot, _ in state.consumed if not self._has_room(slot, ask))
+
+        pattern = self.pattern
+        leave_out = self.shape.release.all_leaves_out_full
+        return [
+            pattern.listed[ask.number] & ~(full(ask.number) if leave_out else 0)
+            if ask.all
+            else pattern.candidates[ask.number] & ~self.blocked & ~full(ask.number)
+            for ask in self.shape.asks
+        ]
 
     def _has_room(self, slot: int, ask: int) -> bool:
         amounts = self.pattern.profiles[slot].amounts[ask]
@@ -173,7 +176,11 @@ class Search:
                         return Stop(ask.fault.cause, number, ask.number, fault=ask.fault)
                     if ask.all and (stop := self._list_all(ask)) is not None:
                         return stop
+                before = least
                 least += min(self.need[ask.number] for ask in request.asks)
+                if least > DEVICES_PER_CLAIM and self.shape.release.limit_by_request:
+                    ask = request.asks[0]
+                    return Stop(Cause.TOO_MANY_DEVICES, number, ask.number, devices=least, devices_before=before)
             if least > DEVICES_PER_CLAIM:
                 return Stop(Cause.TOO_MANY_DEVICES, number, devices=least)
             if claim.fault is not None:
@@ -340,7 +347,7 @@ class Search:
         bound = self._bind(ask, slot, bit)
         if bound is None:
             return Stop(Cause.CONSTRAINT_WITH_ALL, devices.claim, ask.number, slot) if ask.all else False
-        if ask.all and shareable and not self._has_room(slot, ask.number):
+        if ask.all and slot in self.room and not self._has_room(slot, ask.number):
             return False
         devices.slot = slot
         devices.charged = charged

@@ -40,7 +40,8 @@ class Stop(NamedTuple):
     slot: int | None = None
     pool: int | None = None
     devices: int = 0
-    """How many were asked for, if that is the error."""
+    """How many the claim asks for, if that is the error; and how many without the request in question."""
+    devices_before: int = 0
     fault: Fault | None = None
 
 
