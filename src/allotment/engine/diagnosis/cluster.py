@@ -68,9 +68,11 @@ def diagnose(
         if isinstance(outcome, Allocated):
             fitting.extend(members)
             continue
-        # Where a node's error ends the whole attempt, that error is the answer, however near other nodes come.
-        goes_on = not (isinstance(outcome, Aborted) and outcome.fatal)
-        found.append((goes_on, cause(world, inquiry).refused(node), tuple(members), world, inquiry))
+        refused = cause(world, inquiry).refused(node)
+        # Where a node's error ends the whole attempt, that error is the answer, however near other nodes come. While
+        # the devices are busy nothing is evaluated on them, but freeing them would only bring the error.
+        ends = (isinstance(outcome, Aborted) and outcome.fatal) or refused.code == "selector-fails"
+        found.append((not ends, refused, tuple(members), world, inquiry))
     found.sort(key=lambda entry: (entry[0], entry[1].rank(), -len(entry[2])))
     sized = []
     for number, (goes_on, refused, alike, world, inquiry) in enumerate(found):

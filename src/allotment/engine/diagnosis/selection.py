@@ -13,6 +13,10 @@ from allotment.engine.diagnosis.wording import plural
 from allotment.engine.diagnosis.world import Asked, Candidate, Edit, Place, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 
+_ACCESSOR = re.compile(
+    r"(device\.(?:attributes|capacity)\s*\[[^\]]*\]\s*\.\s*\w+)\.(string|version|int|bool|quantity|value)\b"
+)
+
 
 def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
     """A class or selector condition keeps nothing, too little, or stops with an error."""
@@ -28,7 +32,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
             "selector-fails",
             f"{one_line(loss.conjunct.text)} stops with an error on device {device}: {text}",
             None,
-            (*_guards(arriving, loss), *finding.repairs),
+            (*_without_accessor(loss), *_guards(arriving, loss), *finding.repairs),
         )
     elif not loss.errors:
         finding = _excluding(scene, traced, loss, finding)
@@ -100,6 +104,16 @@ def _guards(arriving: list[Seen], loss: Loss) -> tuple[Repair, ...]:
         Repair(1, f'test device.driver == "{d}" first', f'device.driver == "{d}" && {one_line(loss.conjunct.text)}')
         for d in good
     )
+
+
+def _without_accessor(loss: Loss) -> tuple[Repair, ...]:
+    """Objects print an attribute as ``{string: …}``; in CEL it is its value, which has no such field."""
+    assert loss.conjunct is not None
+    text = one_line(loss.conjunct.text)
+    found = _ACCESSOR.search(text)
+    if found is None:
+        return ()
+    return (Repair(1, f"leave out .{found[2]}, for in CEL it is the value itself", _ACCESSOR.sub(r"\1", text)),)
 
 
 def _repairs(scene: Scene, place: Place, asked: Asked, loss: Loss, repairs: tuple[Repair, ...]) -> list[Candidate]:
