@@ -17,7 +17,8 @@ class Checked:
     ``types`` gives the static type of every node by its id. ``overloads`` gives, for every call, the ids of the
     overloads whose parameters fit, in declaration order: one id means that the call is resolved, several that the
     argument types at run time decide. Identifiers that denote a type value (``int``, ``net.IP``) have their name in
-    ``type_names`` under the node's id; all other identifiers are variables.
+    ``type_names`` under the node's id; all other identifiers are variables. A variable that holds a type value is in
+    ``type_names`` too, because upstream looks its name up among the types (and usually fails).
     """
 
     expr: Node

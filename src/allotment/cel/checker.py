@@ -41,6 +41,10 @@ def check(parsed: Parsed, environment: Environment) -> Checked:
         for id_, t in checker.types.items():
             if not t.closed:
                 checker.types[id_] = substitute(bindings, t, True)
+        for ident in checker.variables:
+            if checker.types[ident.id].kind is Kind.TYPE:
+                # Upstream's planner takes any identifier that has a type value for the name of a type.
+                checker.type_names[ident.id] = ident.name
     except types.TypeTooLargeError:
         issues.report(-1, "expression has a type that is too large")
         raise issues.error() from None
@@ -56,6 +60,7 @@ class _Checker:
 
     __slots__ = (
         "environment", "functions", "issues", "types", "overloads", "type_names", "bindings", "fresh", "scopes",
+        "variables",
     )
 
     def __init__(self, environment: Environment, issues: Issues) -> None:
@@ -69,6 +74,8 @@ class _Checker:
         self.fresh = 0
         #: Variables of the folds around the current node, innermost last.
         self.scopes: list[dict[str, Type]] = []
+        #: Identifiers that are variables of folds.
+        self.variables: list[Ident] = []
 
     def check(self, node: Node) -> Node:
         """Types a node and everything below it."""
@@ -115,9 +122,12 @@ class _Checker:
             return None
         full, t, is_type = found
         self.types[node.id] = t
+        ident = Ident(node.id, node.pos, full)
         if is_type:
             self.type_names[node.id] = full
-        return Ident(node.id, node.pos, full)
+        elif self.scopes:
+            self.variables.append(ident)
+        return ident
 
     def ident(self, node: Ident) -> Node:
         resolved = self.resolve(node, node.name)

@@ -18,6 +18,7 @@ from allotment.cel.steps import COST, Frame, Run, Step
 from allotment.cel.values import (
     ABSENT,
     NONE,
+    CostExceeded,
     Failure,
     ListValue,
     MapValue,
@@ -204,7 +205,7 @@ class Branches(Step):
     def run(self) -> Run:  # type: ignore[override]
         """The value; ``has`` over branches gives a bool."""
         if _tested(self):
-            return _presence(self.resolve)
+            return _refunded(_presence(self.resolve))
         return self.resolve
 
 
@@ -230,6 +231,21 @@ def _presence(resolve: Run) -> Run:
     def run(frame: Frame) -> Value:
         found = resolve(frame)
         return found.value is not ABSENT if type(found) is Optional else found
+
+    return run
+
+
+def _refunded(compute: Run) -> Run:
+    """``has`` gives the charge for a path back, even that for branches, which never made it; below zero the count
+    wraps around and exceeds every limit."""
+
+    def run(frame: Frame) -> Value:
+        try:
+            return compute(frame)
+        finally:
+            if frame[COST] < 1:
+                raise CostExceeded(2**64 - 1)
+            frame[COST] -= 1
 
     return run
 

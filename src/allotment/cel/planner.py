@@ -18,7 +18,7 @@ from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapEx
 from allotment.cel.bindings import PlanError as PlanError
 from allotment.cel.bindings import implementation
 from allotment.cel.checked import Checked
-from allotment.cel.environment import UNDEFINED_TYPE_NAMES
+from allotment.cel.environment import TYPE_NAMES
 from allotment.cel.equality import equal
 from allotment.cel.library import conversions, strings
 from allotment.cel.membership import membership
@@ -353,6 +353,8 @@ class _Planner:
         compute = self.plan(node.accu_init).run
         self.scopes.append({node.accu_var: (slot, compute)})
         try:
+            # Never run, but upstream plans it, and complains about a variable that holds a type.
+            self.plan(node.loop_step)
             return Step(folds.bind(slot, self.plan(node.result).run))
         finally:
             self.scopes.pop()
@@ -391,7 +393,7 @@ class _Planner:
 
 
 def _type(name: str) -> Constant:
-    if name in UNDEFINED_TYPE_NAMES:
+    if name not in TYPE_NAMES:
         raise PlanError(f"reference to undefined type: {name}")
     return Constant(TypeValue(name))
 

@@ -26,6 +26,7 @@ from allotment.cel.steps import WORK_LIMIT, CountingFrame, Frame
 from allotment.cel.validators import validate
 from allotment.cel.values import (
     ABSENT,
+    Abort,
     CostExceeded,
     EvaluationError,
     MapValue,
@@ -51,7 +52,7 @@ def plan_checked(checked: Checked, variables: Sequence[str] = (), *, fuse: bool 
     """Plan a checked expression. Raises CompileError when a constant part of it fails."""
     try:
         return plan(checked, variables=variables, fuse=fuse)
-    except PlanError as error:
+    except (PlanError, Abort) as error:
         raise CompileError(f"program instantiation failed: {error}", "internal") from None
 
 

@@ -86,6 +86,11 @@ def string_to_bool(text: str) -> bool:
     raise _unconvertible("bool")
 
 
+def int_to_duration(number: int) -> Duration:
+    """Declared, but upstream's conversion from int does not exist."""
+    raise Failure("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
 def string_to_duration(text: str) -> Duration:
     """Go's ``ParseDuration``."""
     found = moments.parse_duration(text)
@@ -154,7 +159,7 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "bool_to_bool": same, "string_to_bool": string_to_bool,
     "bytes_to_bytes": same, "string_to_bytes": string_to_bytes,
     "double_to_double": same, "int64_to_double": float, "uint64_to_double": float, "string_to_double": string_to_double,
-    "duration_to_duration": same, "int64_to_duration": Duration, "string_to_duration": string_to_duration,
+    "duration_to_duration": same, "int64_to_duration": int_to_duration, "string_to_duration": string_to_duration,
     "int64_to_int64": same, "double_to_int64": double_to_int, "duration_to_int64": lambda v: v.ns,
     "string_to_int64": string_to_int, "timestamp_to_int64": lambda v: v.ns // moments.SECOND,
     "uint64_to_int64": lambda v: integer(int(v)),

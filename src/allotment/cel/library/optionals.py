@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from allotment.cel import printing
-from allotment.cel.values import ABSENT, NONE, Duration, Failure, ListValue, MapValue, Optional, Uint, Value
+from allotment.cel.values import ABSENT, NONE, Duration, Failure, ListValue, MapValue, Optional, Timestamp, Uint, Value
 
+#: Go's zero time, the first instant of the year 1.
+_FIRST_TIMESTAMP: Final = -62_135_596_800 * 10**9
 NO_VALUE: Final = "optional.none() dereference"
 
 
@@ -34,7 +36,8 @@ def _is_zero(value: Value) -> bool:
         return not value
     if kind is ListValue or kind is MapValue:
         return not len(value)
-    # Upstream knows the zero of a timestamp too, but that is the year 1, outside what timestamps may hold but for one.
+    if kind is Timestamp:
+        return bool(value.ns == _FIRST_TIMESTAMP)
     return kind is Duration and value.ns == 0
 
 
