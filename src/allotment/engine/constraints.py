@@ -14,7 +14,7 @@ from allotment.model.resource import Device, DeviceAttribute, DeviceConstraint
 
 Element = tuple[str, int | bool | str]
 #: An attribute's value. Empty: a value that is admitted alone only (a list while DRAListTypeAttributes is off).
-Elements = frozenset[Element]
+Elements = tuple[Element, ...]
 
 
 class Constraint(NamedTuple):
@@ -51,7 +51,7 @@ def find_attribute(device: Device, driver: str, attribute: str) -> DeviceAttribu
 
 
 def elements(attribute: DeviceAttribute | None, lists: bool) -> Elements | None:
-    """The attribute as a set, or ``None`` if no device of that kind can satisfy any constraint.
+    """The elements of an attribute's value, ascending, or ``None`` if such a device can satisfy no constraint.
 
     ``lists``: whether DRAListTypeAttributes is on.
     """
@@ -65,13 +65,13 @@ def elements(attribute: DeviceAttribute | None, lists: bool) -> Elements | None:
             ("version", attribute.versions),
         ):
             if many:
-                return frozenset((kind, value) for value in many)
+                return tuple(sorted({(kind, value) for value in many}))
     if attribute.string is not None:
-        return frozenset({("string", attribute.string)})
+        return (("string", attribute.string),)
     if attribute.int_ is not None:
-        return frozenset({("int", attribute.int_)})
+        return (("int", attribute.int_),)
     if attribute.bool_ is not None:
-        return frozenset({("bool", attribute.bool_)})
+        return (("bool", attribute.bool_),)
     if attribute.version is not None:
-        return frozenset({("version", attribute.version)})
-    return None if lists else frozenset()
+        return (("version", attribute.version),)
+    return None if lists else ()

@@ -7,6 +7,7 @@ object, and a node's *layout* (see `layout`) is made of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import msgspec
 from allotment.engine.identity import DeviceID
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceCapacity, DeviceTaint, ResourceSlice
+from allotment.model.semver import Semver, SemverError
 
 
 class Consumption(NamedTuple):
@@ -55,13 +57,15 @@ class Traits:
 class Record:
     """One published device, with the slice it comes from."""
 
-    __slots__ = ("device", "id", "slice", "traits")
+    __slots__ = ("device", "id", "plain", "slice", "traits")
 
-    def __init__(self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits) -> None:
+    def __init__(self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits, plain: bool) -> None:
         self.id = id
         self.device = device
         self.slice = slice
         self.traits = traits
+        self.plain = plain
+        """Whether CEL can convert all its attributes. If not, every selector fails on it, whatever it reads."""
 
 
 def written(amount: Quantity) -> Hashable:
@@ -114,3 +118,24 @@ class TraitsTable:
                 bool(device.binding_conditions),
             )
         return found
+
+
+def is_plain(device: Device, lists: bool) -> bool:
+    """Whether CEL can convert all attributes of a device; ``lists``: whether DRAListTypeAttributes is on."""
+    for value in device.attributes.values():
+        if value.string is None and value.int_ is None and value.bool_ is None:
+            if value.version is not None:
+                if not _is_version(value.version):
+                    return False
+            elif not lists or not (value.ints or value.strings or value.bools):
+                return False
+    return True
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except SemverError:
+        return False
+    return True

@@ -8,7 +8,6 @@ pod on all nodes, but only if the search gets there. Devices that look the same 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -21,8 +20,6 @@ from allotment.engine.requests import Ask, BoundSelector, Shape
 from allotment.engine.taints import blocking_taint
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
-from allotment.model.resource import Device
-from allotment.model.semver import Semver, SemverError
 
 #: "no such key" gets this advice from 1.37 on.
 _KEY_HINT = (
@@ -103,7 +100,7 @@ class Examiner:
         self._capacity = features.enabled("DRAConsumableCapacity")
         self._milli = features.enabled("DRAFractionalCapacityRange")
         self._hints = release(features).errors_name_device
-        self._project = _projection(shape, features.enabled("DRAListTypeAttributes"))
+        self._project = _projection(shape)
         self._profiles: dict[Hashable, Profile] = {}
 
     def profile(self, record: Record) -> Profile:
@@ -145,7 +142,7 @@ class Examiner:
         return Suits(Stage.NONE, None, None, consumed)
 
 
-def _projection(shape: Shape, lists: bool) -> Callable[[Record], Hashable]:
+def _projection(shape: Shape) -> Callable[[Record], Hashable]:
     """What the shape's selectors read of a device, as a key: devices with equal keys fare alike."""
     paths: set[tuple[str, ...]] = set()
     for selector in {s.expression: s.compiled for ask in shape.asks for s in ask.selectors}.values():
@@ -166,7 +163,7 @@ def _projection(shape: Shape, lists: bool) -> Callable[[Record], Hashable]:
 
     def project(record: Record) -> Hashable:
         device, driver = record.device, record.id.driver
-        if not _is_plain(device, lists):
+        if not record.plain:
             return _whole(record)
         found: list[Hashable] = []
         for is_capacity, full, domain, name in keys:
@@ -184,24 +181,3 @@ def _projection(shape: Shape, lists: bool) -> Callable[[Record], Hashable]:
 
 def _whole(record: Record) -> Hashable:
     return content_key(record.id.driver, record.device)
-
-
-def _is_plain(device: Device, lists: bool) -> bool:
-    """Whether CEL can convert all attributes. If not, every selector fails on the device, whatever it reads."""
-    for value in device.attributes.values():
-        if value.string is None and value.int_ is None and value.bool_ is None:
-            if value.version is not None:
-                if not _is_version(value.version):
-                    return False
-            elif not lists or not (value.ints or value.strings or value.bools):
-                return False
-    return True
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_version(text: str) -> bool:
-    try:
-        Semver.parse(text)
-    except SemverError:
-        return False
-    return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from allotment.engine.devices import Record, TraitsTable
+from allotment.engine.devices import Record, TraitsTable, is_plain
 from allotment.engine.identity import DeviceID, PoolID
 from allotment.engine.layout import LayoutTable, NodeView, build_view
 from allotment.engine.pools import (
@@ -122,6 +122,7 @@ class Inventory:
         self.features = features
         self._rules_known = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
         self._gathering = Gathering(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
+        self._lists = features.enabled("DRAListTypeAttributes")
         capacity = features.enabled("DRAConsumableCapacity")
         self.usage = Usage(capacity)
         self._traits = TraitsTable(capacity)
@@ -223,7 +224,7 @@ class Inventory:
         for device in spec.devices or ():
             id = DeviceID(spec.driver, spec.pool.name, device.name)
             added = tuple(rule.spec.taint for rule in rules if rule_applies(rule, id)) if rules else ()
-            yield Record(id, device, slice_, self._traits.of(device, added))
+            yield Record(id, device, slice_, self._traits.of(device, added), is_plain(device, self._lists))
 
     def _look(self, node: NodeFacts) -> NodeView:
         rules = self._gathering
@@ -279,7 +280,7 @@ class Inventory:
         entry = self._pools.setdefault(id, _PoolEntry())
         seen_before = self._seen_by(entry, old)
         self._slices[name] = slice_
-        self._records.pop(name, None)
+        self._records[name] = tuple(self._make_records(slice_))
         if old is None:
             entry.add(slice_, self._gathering)
         else:

@@ -108,7 +108,7 @@ IDLE = NodeState(0, 0, (), ())
 class NodeView:
     """A node with the pools that it sees and their devices. Made anew when slices change; its state is refreshed."""
 
-    __slots__ = ("_only_here", "_state", "failure", "layout", "node", "pools", "records")
+    __slots__ = ("_counts_elsewhere", "_only_here", "_state", "failure", "layout", "node", "pools", "records")
 
     def __init__(
         self, node: NodeFacts, pools: tuple[Pool, ...], records: tuple[Record, ...], layout: Layout, failure: str = ""
@@ -120,6 +120,7 @@ class NodeView:
         self.layout = layout
         self.failure = failure
         """Why pools could not be gathered; then there are none."""
+        self._counts_elsewhere = any(bool(pool.elsewhere and pool.counter_sets) for pool in pools)
         self._state: NodeState | None = None
         self._only_here: NodeSelector | None = None
 
@@ -164,7 +165,7 @@ class NodeView:
         )
 
     def _drawn_elsewhere(self, usage: Usage) -> tuple[int, ...]:
-        if not any(pool.elsewhere and pool.counter_sets for pool in self.pools):
+        if not self._counts_elsewhere:
             return ()
         index = {place[:3]: i for i, place in enumerate(self.layout.counters)}
         drawn = [0] * len(index)

@@ -120,8 +120,7 @@ class PatternTable:
                 row.append(None)
                 continue
             mask = 0
-            # Sorted, so that equal arrangements are numbered alike.
-            for element in sorted(found) if len(found) > 1 else found:
+            for element in found:
                 mask |= bits.setdefault(element, 1 << len(bits))
             row.append(mask)
         return tuple(row)
