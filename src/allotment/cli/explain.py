@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from allotment.cli.formats import to_json, to_yaml
-from allotment.cli.inputs import Inputs, read_inputs
+from allotment.cli.inputs import Inputs, read_inputs, template_of
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, open_screen
 from allotment.fleet.errors import nearest
-from allotment.model.core import Pod
-from allotment.model.meta import ObjectKey, Value
-from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
+from allotment.model.meta import ObjectKey, ObjectMeta, Value
+from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from allotment.tools.explain import Answer, Explanation, explain, lines
 
@@ -32,6 +34,7 @@ _KINDS = {
     "": ("deployment", "deploy", "job", "statefulset", "sts", "daemonset", "ds", "replicaset", "rs"),
 }
 _DEFAULT_WIDTH = 80
+_ANY_POD = "any-pod-with-"
 
 
 def run(arguments: Namespace) -> int:
@@ -79,7 +82,37 @@ def _values(inputs: Inputs) -> tuple[Value, ...]:
     existing = {_identity(v) for v in inputs.cluster if isinstance(v, ResourceClaim) and v.status.allocation}
     waiting = (value for value in inputs.cluster if _is_state(value, only_state=bool(inputs.asked)))
     cluster = [v for v in waiting if _identity(v) in existing or _identity(v) not in asked]
-    return (*cluster, *(value for value in inputs.asked if _identity(value) not in existing))
+    new = [value for value in inputs.asked if _identity(value) not in existing]
+    return (*cluster, *new, *_users_of_templates(new))
+
+
+def _users_of_templates(values: Iterable[Value]) -> Iterable[Pod]:
+    """A pod for each template that none of the given pods and workloads names, so that it can be explained alone."""
+    templates: dict[ObjectKey, ResourceClaimTemplate] = {}
+    named: set[ObjectKey] = set()
+    for value in values:
+        key = _identity(value)[1]
+        if isinstance(value, ResourceClaimTemplate):
+            templates[key] = value
+            continue
+        template = template_of(value)
+        spec = value.spec if isinstance(value, Pod) else template[1].spec if template else PodSpec()
+        named.update(
+            ObjectKey(key.namespace, entry.resource_claim_template_name)
+            for entry in spec.resource_claims
+            if entry.resource_claim_template_name
+        )
+    unused = (key for key in templates if key not in named)
+    return [
+        Pod(
+            metadata=ObjectMeta(name=f"{_ANY_POD}{key.name}", namespace=key.namespace),
+            spec=PodSpec(
+                resource_claims=(PodResourceClaim(name="claim", resource_claim_template_name=key.name),),
+                containers=(Container(name="any"),),
+            ),
+        )
+        for key in unused
+    ]
 
 
 def _identity(value: Value) -> tuple[str, ObjectKey]:
@@ -107,12 +140,19 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace) -> Ex
         answers = [answer for answer in everything if _is_meant(answer, arguments.object, arguments.namespace)]
         if not answers:
             raise _nothing_called(arguments.object, everything)
+    answers = [_with_note(answer) for answer in answers]
     if not answers:
         raise Mistake(
             "nothing to explain: no pod, workload or claim " + ("in these files" if asked else "is waiting"),
             "give manifests with -f FILE",
         )
     return Explanation(answers=tuple(answers), notes=explanation.notes)
+
+
+def _with_note(answer: Answer) -> Answer:
+    if not answer.name.rpartition("/")[2].startswith(_ANY_POD):
+        return answer
+    return replace(answer, notes=(*answer.notes, "no pod names the template; tried with one made up for it"))
 
 
 def _is_asked(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:

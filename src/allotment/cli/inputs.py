@@ -245,7 +245,7 @@ def _refusals(manifest: Manifest, context: Context, namespaces: dict[str, KubeNa
     """What the API server would refuse an object for, when it is created."""
     value = manifest.value
     errors: Iterable[FieldError] = ()
-    template = _template_of(value)
+    template = template_of(value)
     if isinstance(value, Pod):
         errors = pod_claims(value)
     elif template is not None:
@@ -260,7 +260,7 @@ def _refusals(manifest: Manifest, context: Context, namespaces: dict[str, KubeNa
     return [_problem(manifest, error) for error in errors]
 
 
-def _template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
+def template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
     """The pod template of a workload, and where it stands."""
     if isinstance(value, CronJob):
         return "spec.jobTemplate.spec.template", value.spec.job_template.spec.template

@@ -93,6 +93,15 @@ def test_every_replica_takes_a_device(allot: Allot, app: str) -> None:
     assert all(f"gpu: gpu-{n} (Tesla T4)" in ran.out for n in range(3))
 
 
+def test_a_template_alone_is_tried_with_a_made_up_pod(allot: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "template.yaml"
+    file.write_text(POD.partition("---")[0])
+    ran = allot("explain", "-f", str(file), "--fleet", "t4")
+    assert ran.code == 0
+    assert "Pod default/any-pod-with-one-gpu fits on node t4-1" in ran.out
+    assert "no pod names the template" in ran.out
+
+
 def test_what_does_not_fit_is_one(allot: Allot, app: str) -> None:
     ran = allot("explain", "-f", app, "--fleet", "2xt4")
     assert ran.code == 1
