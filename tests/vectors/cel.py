@@ -168,7 +168,7 @@ def _normal(recorded: Any) -> Any:
         case "duration":
             return {"t": "duration", "ns": recorded["ns"]}
         case "quantity":
-            return {"t": "quantity", "nano": Quantity.parse(recorded["v"]).nano}
+            return {"t": "quantity", "nano": _nano(recorded["v"])}
         case "double":
             return {"t": "double", "v": recorded["v"] if isinstance(recorded["v"], str) else float(recorded["v"])}
         case "list":
@@ -182,6 +182,13 @@ def _normal(recorded: Any) -> Any:
             parsed = moments.parse_timestamp(recorded["v"])
             return {"t": "timestamp", "v": moments.format_timestamp(Timestamp(parsed.ns)) if parsed else None}
     return recorded
+
+
+def _nano(text: str) -> int:
+    """The value that a recorded quantity spells; parsing would cap large binary ones, which only sums can reach."""
+    if binary := re.fullmatch(r"(-?[0-9]+)([KMGTPE])i", text):
+        return int(binary[1]) * 1024 ** ("KMGTPE".index(binary[2]) + 1) * 10**9
+    return Quantity.parse(text).nano
 
 
 def untyped(recorded: Any) -> Value:

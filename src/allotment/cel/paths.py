@@ -100,6 +100,9 @@ def unwrapped(value: Value) -> Value:
     go_name = _UNCONVERTIBLE.get(kind)
     if go_name is not None:
         return Failure(f"unsupported conversion to ref.Val: ({go_name}){value}")
+    if kind is Failure:
+        # What did not survive an earlier trip does not survive this one.
+        return Failure(f"unsupported conversion to ref.Val: (*errors.errorString){value}")
     if kind is TypeValue:
         return value.name
     if kind is Optional:
