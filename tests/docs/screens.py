@@ -3,7 +3,7 @@
 In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml`` block whose first
 line is ``# name.yaml`` is a file of that name for the commands after it. A line ``…`` stands for lines left out; as
 many lines as stand around it in the page are kept when it is written anew. Commands other than ``allot`` (and
-``make demo``, which is ``allot demo``) are left as they stand. ``reasons.md`` is written from the table of codes.
+``make demo``, which is ``allot demo``) are left as they stand. ``reasons.md`` is generated from the table of codes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from allotment.cli.main import main
-from allotment.engine.refusal import CODES
+from allotment.engine import refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "cookbook.md")
@@ -82,31 +82,12 @@ def links(text: str) -> list[str]:
     return [target for target in targets if "://" not in target]
 
 
-def reasons_anew() -> str:
-    """The reference of codes."""
-    rows = [
-        "# Reasons",
-        "",
-        "Every refusal has one of these codes; it never changes its meaning.",
-        "Written from `allotment.engine.refusal` by `python -m tests.docs.screens`.",
-        "Nearest to fitting first: of several nodes' causes the one that comes first here speaks for the cluster.",
-    ]
-    for name, code in CODES.items():
-        rows += ["", f"## {name}", "", code.summary, "", f"*What to do:* {code.advice}", ""]
-        rows.append(
-            f"*Kubernetes says:* `{code.kubernetes}`"
-            if "`" not in code.kubernetes
-            else f"*Kubernetes says:* {code.kubernetes}"
-        )
-    return "\n".join(rows) + "\n"
-
-
 def write() -> None:
     """Bring every page up to date."""
     os.environ["COLUMNS"] = "80"
     for page in PAGES:
         page.write_text(page_anew(page.read_text(encoding="utf-8")), encoding="utf-8")
-    REASONS.write_text(reasons_anew(), encoding="utf-8")
+    REASONS.write_text(refusal.page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,10 +23,6 @@ def test_screens_are_what_the_commands_print(page: Path) -> None:
     assert screens.page_anew(text) == text, f"{page.name} is {HINT}"
 
 
-def test_reasons_are_the_table_of_codes() -> None:
-    assert screens.REASONS.read_text(encoding="utf-8") == screens.reasons_anew(), f"reasons.md is {HINT}"
-
-
 def test_links_between_pages_lead_somewhere() -> None:
     pages = [*screens.ROOT.glob("*.md"), *screens.ROOT.glob("docs/*.md")]
     for page in pages:
