@@ -11,6 +11,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.cli.release import release
 from allotment.cli.screen import Screen, open_screen
 from allotment.fleet import (
+    FORM,
     Accelerator,
     FleetError,
     Hardware,
@@ -54,6 +55,13 @@ def run_list(arguments: Namespace) -> int:
         ],
         cut=["PRODUCT"],
     )
+    screen.line()
+    screen.line(f"For --fleet: {FORM}, comma separated.")
+    screen.line("  dgx-a100-40gb:2             two of these servers")
+    screen.line("  4xl4:3                      three plain machines with four L4 each")
+    screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; per GPU: A/B/full")
+    screen.line("  mi300x-8x-oam/cpx@v0        partitions, in the words of AMD's driver of 2025")
+    screen.line("  big=dgx-a100-40gb           a node called big")
     return 0
 
 

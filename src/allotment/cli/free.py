@@ -129,7 +129,7 @@ def _every_device(screen: Screen, report: FreeReport) -> None:
                 ",".join(holder.claim for holder in device.holders) or _blockers(device),
                 ",".join(name for holder in device.holders for name in holder.consumers),
                 ",".join(device.taints),
-                amounts(device.capacity),
+                amounts(device.capacity) if device.state in ("shared", "full") else "",
             ]
             for node in report.nodes
             for device in node.devices

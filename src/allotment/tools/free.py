@@ -7,6 +7,7 @@ those that several nodes reach (network-attached ones) stand once, under no node
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from allotment.engine.identity import DeviceID, PoolID
 from allotment.engine.inventory import Inventory
@@ -23,6 +24,9 @@ STATES = ("free", "shared", "full", "in-use", "blocked", "tainted")
 #: Attributes that say what a device is, in the order in which drivers prefer them.
 _KINDS = ("productName", "model", "type")
 _PARTITIONS = ("profile", "partitionProfile")
+
+
+AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[bool, ...]
 
 
 class Amount(Value, frozen=True, omit_defaults=False):
@@ -43,7 +47,11 @@ class Holder(Value, frozen=True):
 
 
 class DeviceReport(Value, frozen=True):
-    """One device. ``blocked_by`` names the claims whose devices use up the counters that this one needs."""
+    """One device, with what it publishes.
+
+    ``blocked_by`` names the claims whose devices use up the counters that this one needs. Of a device that is not
+    shared, all capacity is left or none.
+    """
 
     driver: str
     pool: str
@@ -54,6 +62,7 @@ class DeviceReport(Value, frozen=True):
     blocked_by: tuple[str, ...] = ()
     taints: tuple[str, ...] = ()
     capacity: tuple[Amount, ...] = ()
+    attributes: Mapping[str, AttributeValue] = {}
 
 
 class CounterSetReport(Value, frozen=True):
@@ -179,9 +188,9 @@ class _Look:
     def device(self, slot: int) -> DeviceReport:
         record = self._view.records[slot]
         holders = self._holders.of(record.id)
-        capacity = _remaining(record.device, holders) if record.traits.shareable else ()
-        taints = tuple(_taint_text(taint) for taint in record.traits.taints)
         held = self._inventory.usage.is_allocated(record.id)
+        capacity = _remaining(record.device, holders, taken=held and not record.traits.shareable)
+        taints = tuple(_taint_text(taint) for taint in record.traits.taints)
         blocked_by = () if held else self._blockers(slot)
         if held:
             state = ("shared" if _has_room(capacity) else "full") if record.traits.shareable else "in-use"
@@ -191,7 +200,7 @@ class _Look:
             state = "blocked" if self._lacks_counters(slot) else "free"
         return DeviceReport(
             *record.id, kind_of(record.device), state, holders,
-            blocked_by if state == "blocked" else (), taints, capacity,
+            blocked_by if state == "blocked" else (), taints, capacity, _attributes(record.device),
         )  # fmt: skip
 
     def _lacks_counters(self, slot: int) -> bool:
@@ -227,11 +236,22 @@ def _from_nano(amount: int, like: Quantity) -> Quantity:
     return Quantity.parse(f"{amount}n")
 
 
-def _remaining(device: Device, holders: Sequence[Holder]) -> tuple[Amount, ...]:
+def _attributes(device: Device) -> dict[str, AttributeValue]:
+    """Attributes as bare values, whatever their type."""
+    found: dict[str, AttributeValue] = {}
+    for name, attribute in device.attributes.items():
+        for field in attribute.__struct_fields__:
+            value = getattr(attribute, field)
+            if value is not None:
+                found[name] = value
+    return found
+
+
+def _remaining(device: Device, holders: Sequence[Holder], taken: bool) -> tuple[Amount, ...]:
     amounts = []
     for name, capacity in device.capacity.items():
-        left = capacity.value
-        for holder in holders:
+        left = Quantity.ZERO if taken else capacity.value
+        for holder in () if taken else holders:
             left = left.sub(holder.consumed.get(name, Quantity.ZERO))
         amounts.append(Amount(name, capacity.value, left))
     return tuple(amounts)

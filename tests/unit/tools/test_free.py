@@ -74,6 +74,11 @@ def test_a_device_in_use_names_claim_and_pods() -> None:
     assert (holder.claim, holder.consumers) == ("ml/gpu", ("trainer-0", "trainer-1"))
     assert (found.count("free"), found.count("in-use"), found.count()) == (2, 1, 3)
     assert node.devices[0].kind == "Tesla T4"
+    assert node.devices[0].attributes["cudaComputeCapability"] == "7.5.0"
+    assert [[(a.name, str(a.left)) for a in d.capacity] for d in node.devices[:2]] == [
+        [("memory", "15Gi")],
+        [("memory", "0")],
+    ]
 
 
 def test_partitions_block_each_other_and_the_counters_say_what_is_left() -> None:
