@@ -39,7 +39,7 @@ def _block(value: Any, indent: int) -> Iterator[str]:
             yield f"{pad}- {first[indent + 2 :]}"
             yield from rest
     elif isinstance(value, str) and _is_text(value):
-        yield from _literal(value, pad, indent)
+        yield from _literal(value, pad, max(indent, 1))  # a block must stand deeper than what holds it
     else:
         yield pad + _scalar(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import yaml
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from allotment.cli.formats import to_json, to_yaml
@@ -22,6 +22,9 @@ TREE = st.recursive(
 )
 
 
+@settings(max_examples=300)
+@example("0\n")
+@example(["a\nb\n\n", {"k": "x\n y"}])
 @given(TREE)
 def test_any_tree_survives_yaml(tree: object) -> None:
     assert yaml.safe_load(to_yaml([tree])) == tree
