@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -28,25 +29,27 @@ def main() -> int:
     begin = time.perf_counter()
     OUT.mkdir(exist_ok=True)
     inputs = [OUT / "searches.jsonl", OUT / "scheduling.jsonl"]
+    selectors = OUT / "selectors.json"
+    selectors.write_text(json.dumps(shapes.selectors()), encoding="utf-8")
     shapes.write(inputs[0], shapes.searches())
     shapes.write(inputs[1], shapes.scheduling())
     theirs: dict[str, Measured] = {}
     try:
         program = peer.build(OUT / "upstream")
         print("measuring upstream (k8s.io/dynamic-resource-allocation v0.36.2) …", flush=True)
-        theirs = peer.measure(program, inputs)
+        theirs = peer.measure(program, [*inputs, selectors])
     except peer.Absent as reason:
         print(f"SKIPPED: upstream is not measured: {reason}", flush=True)
     print("measuring ours …", flush=True)
-    ours = parse(_module("ours", *inputs).splitlines())
+    ours = parse((_module("ours", *inputs) + _module("cel", selectors)).splitlines())
     _section("Placing pods: first feasible node from a rotating start, eight devices per node")
     print(*report.scheduling(ours, theirs), sep="\n")
     _section("Saying no: searches that double with each device, one node of n devices")
     print(*report.searches(ours, theirs), sep="\n")
     _section("Loading and memory")
     print(_module("memory", inputs[1]), end="")
-    _section("CEL")
-    print(_module("cel"), end="")
+    _section("CEL selectors, half of the rounds within")
+    print(*report.selectors(ours, theirs), sep="\n")
     _section("Promises")
     for kept, text in report.promises(ours, theirs):
         print(f"{'kept  ' if kept else 'MISSED'}  {text}")

@@ -49,13 +49,14 @@ class Cluster(msgspec.Struct):
     cases: list[Case]
 
 
-def _quantity(kind: type, value: Any) -> Any:
+def quantity(kind: type, value: Any) -> Any:
+    """How msgspec reads a quantity."""
     if kind is Quantity:
         return Quantity.parse(value)
     raise TypeError(kind)
 
 
-_DECODER = msgspec.json.Decoder(Cluster, dec_hook=_quantity)
+_DECODER = msgspec.json.Decoder(Cluster, dec_hook=quantity)
 
 
 def decode(line: bytes) -> Cluster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bench.measured import Measured
-from bench.shapes import SEARCH_SIZES, SEARCHES, SHAPES, SIZES
+from bench.shapes import DRIVER, EXPRESSIONS, SEARCH_SIZES, SEARCHES, SHAPES, SIZES, SPREAD
 
 Measurements = Mapping[str, Measured]
 
@@ -18,7 +18,7 @@ def _seconds(value: float | None) -> str:
     for unit, scale in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
         if value * scale >= 1:
             return f"{value * scale:.3g} {unit}"
-    return f"{value * 1e6:.2f} µs"
+    return f"{value * 1e6:.2g} µs"
 
 
 def _quantile(measured: Measured | None, share: float) -> str:
@@ -95,6 +95,19 @@ def searches(ours: Measurements, theirs: Measurements) -> Iterator[str]:
     yield from _table(rows)
 
 
+def selectors(ours: Measurements, theirs: Measurements) -> Iterator[str]:
+    """What compiling and evaluating each selector costs."""
+    rows = [["", "COMPILE", "UPSTREAM", "EVALUATE", "UPSTREAM", f"EACH OF {SPREAD:,}"]]
+    for number, expression in enumerate(EXPRESSIONS, 1):
+        sides = [f"{what} {expression}" for what in ("compile", "evaluate")]
+        figures = [_quantile(side.get(name), 0.5) for name in sides for side in (ours, theirs)]
+        rows.append([str(number), *figures, _quantile(ours.get(f"spread {expression}"), 0.5)])
+    yield from _table(rows)
+    yield ""
+    for number, expression in enumerate(EXPRESSIONS, 1):
+        yield f"{number}  " + expression.replace(f'["{DRIVER}"]', "[…]").replace(f'"{DRIVER}"', "…")
+
+
 def promises(ours: Measurements, theirs: Measurements) -> Iterator[tuple[bool, str]]:
     """Each promise of the project that these figures can show, and whether it is kept."""
     largest = SIZES[-1]
@@ -117,7 +130,15 @@ def promises(ours: Measurements, theirs: Measurements) -> Iterator[tuple[bool, s
                 last.seconds[0] <= 5e-3,
                 f"{search}: at most 5 ms at n = {SEARCH_SIZES[-1]} ({_seconds(last.seconds[0])})",
             )
-    compared = [same_answers(ours[name], theirs[name]) for name in ours if name in theirs]
+    for what, limit, text in (
+        ("compile", 1e-3, "compiling a selector takes at most 1 ms"),
+        ("evaluate", 3e-6, "evaluating it on a device, with its exact cost, at most 3 µs"),
+        ("spread", 0.05e-6, f"answering for one of {SPREAD:,} devices at most 0.05 µs"),
+    ):
+        worst = max((m.quantile(0.5) or 0 for name, m in ours.items() if name.startswith(f"{what} ")), default=None)
+        if worst is not None:
+            yield worst <= limit, f"{text} ({_seconds(worst)})"
+    compared = [same_answers(ours[name], theirs[name]) for name in ours if name in theirs and theirs[name].placed]
     if compared:
         same, total = map(sum, zip(*compared, strict=True))
         yield same == total, f"the same node and devices as upstream for every pod ({same:,} of {total:,})"

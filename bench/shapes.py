@@ -272,6 +272,24 @@ def searches(limit_seconds: float = 3) -> Iterator[Object]:
             yield _cluster(1, iter([_slice("node-0000-gpus", "node-0000", 1, devices=devices)]), [case])
 
 
+#: Devices for which one selector is asked at once.
+SPREAD = 40_000
+EXPRESSIONS = (
+    f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "gpu"',
+    MEMORY.format("40Gi"),
+    f'{PRODUCT.format("H100")} && {MEMORY.format("40Gi")} && device.attributes["{DRIVER}"].index < 4',
+    f'device.attributes["{DRIVER}"].driverVersion.isGreaterThan(semver("570.0.0"))',
+    f'["H100", "A100"].exists(p, p == device.attributes["{DRIVER}"].productName)',
+    f'device.attributes["{DRIVER}"].productName.matches("^(H|A)100$")',
+)
+
+
+def selectors() -> Object:
+    """Selectors, and devices of three models for them, each device different from the others."""
+    devices = [device for number in range(128) for slice_ in _full_gpus(number) for device in slice_["spec"]["devices"]]
+    return {"driver": DRIVER, "expressions": list(EXPRESSIONS), "devices": devices}
+
+
 def write(path: Path, clusters: Iterator[Object]) -> None:
     """Write clusters one a line."""
     with path.open("w", encoding="utf-8") as file:

@@ -9,8 +9,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -152,6 +154,52 @@ func run(c *cluster, b benchCase) (outcome, error) {
 	return result, nil
 }
 
+// selectors are CEL expressions and the devices on which each is evaluated.
+type selectors struct {
+	Driver      string               `json:"driver"`
+	Expressions []string             `json:"expressions"`
+	Devices     []resourceapi.Device `json:"devices"`
+}
+
+const rounds = 20
+
+// runSelectors reports, per expression, how long compiling took, and evaluating on one device: the mean of each round.
+func runSelectors(path string, out *json.Encoder) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var s selectors
+	if err := json.Unmarshal(content, &s); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true})
+	for _, expression := range s.Expressions {
+		compile := outcome{Name: "compile " + expression}
+		evaluate := outcome{Name: "evaluate " + expression}
+		for range rounds {
+			begin := time.Now()
+			compiled := compiler.CompileCELExpression(expression, cel.Options{})
+			if compiled.Error != nil {
+				return fmt.Errorf("%s: %s", expression, compiled.Error.Detail)
+			}
+			compile.Seconds = append(compile.Seconds, time.Since(begin).Seconds())
+			begin = time.Now()
+			for _, device := range s.Devices {
+				input := cel.Device{Driver: s.Driver, Attributes: device.Attributes, Capacity: device.Capacity}
+				if _, _, err := compiled.DeviceMatches(context.Background(), input); err != nil {
+					return fmt.Errorf("%s: %w", expression, err)
+				}
+			}
+			evaluate.Seconds = append(evaluate.Seconds, time.Since(begin).Seconds()/float64(len(s.Devices)))
+		}
+		if err := errors.Join(out.Encode(compile), out.Encode(evaluate)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func runFile(path string, out *json.Encoder) error {
 	hopeless := sets.New[string]()
 	file, err := os.Open(path)
@@ -188,7 +236,11 @@ func runFile(path string, out *json.Encoder) error {
 func main() {
 	out := json.NewEncoder(os.Stdout)
 	for _, path := range os.Args[1:] {
-		if err := runFile(path, out); err != nil {
+		run := runFile
+		if strings.HasSuffix(path, "selectors.json") {
+			run = runSelectors
+		}
+		if err := run(path, out); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			os.Exit(1)
 		}

@@ -1,0 +1,79 @@
+"""What selectors cost: ``python -m bench.cel SELECTORS.json`` prints one JSON line per measurement.
+
+The names are ``compile EXPRESSION`` (parse, check, estimate the cost, plan), ``evaluate EXPRESSION`` (one device, with
+its exact cost counted) and ``spread EXPRESSION``: one device's part of answering for 40,000 devices, which is one
+evaluation per distinct projection and a look-up for the rest. Upstream has no such thing and evaluates each device.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+
+from allotment.cel import DeviceInput, Selector, compile_selector
+from allotment.model.features import Features
+from allotment.model.resource import Device
+from bench.measured import Measured, dump
+from bench.ours import quantity
+from bench.shapes import SPREAD
+
+ROUNDS = 20
+FEATURES = Features(kube="1.36")
+
+
+class Selectors(msgspec.Struct):
+    """The input."""
+
+    driver: str
+    expressions: list[str]
+    devices: list[Device]
+
+
+def _compile(expression: str) -> tuple[Selector, list[float]]:
+    seconds = []
+    for number in range(ROUNDS):
+        # A space more each time: what was compiled before is remembered, which is not what is to be measured.
+        text = expression + " " * number
+        begin = perf_counter()
+        selector = compile_selector(text, FEATURES, env="new")
+        assert selector.estimated_cost
+        seconds.append(perf_counter() - begin)
+    return selector, seconds
+
+
+def _evaluate(selector: Selector, inputs: list[DeviceInput]) -> list[float]:
+    seconds = []
+    for _ in range(ROUNDS):
+        begin = perf_counter()
+        for device in inputs:
+            selector.matches(device)
+        seconds.append((perf_counter() - begin) / len(inputs))
+    return seconds
+
+
+def _spread(selector: Selector, inputs: list[DeviceInput]) -> list[float]:
+    many = (inputs * (SPREAD // len(inputs) + 1))[:SPREAD]
+    seconds = []
+    for _ in range(5):
+        begin = perf_counter()
+        selector.match_classes(many)
+        seconds.append((perf_counter() - begin) / len(many))
+    return seconds
+
+
+def main(path: Path) -> None:
+    """Measure every expression of the file."""
+    given = msgspec.json.decode(path.read_bytes(), type=Selectors, dec_hook=quantity)
+    inputs = [DeviceInput(given.driver, device) for device in given.devices]
+    for expression in given.expressions:
+        selector, compiling = _compile(expression)
+        print(dump(Measured(f"compile {expression}", compiling)))
+        print(dump(Measured(f"evaluate {expression}", _evaluate(selector, inputs))))
+        print(dump(Measured(f"spread {expression}", _spread(selector, inputs))))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
