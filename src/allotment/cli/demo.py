@@ -238,6 +238,6 @@ def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
     total = f"{len(outcomes)} example{'s' if len(outcomes) > 1 else ''}"
     no = len(outcomes) - fit - errors
     ending = "all as intended" if not missed else f"{len(missed)} not as intended"
-    yield f"{total}: {fit} fit, {no} do not, {errors} refused by the API server; {ending}."
     if len(outcomes) > 1:
-        yield "More on one: allot demo 9. Your own: allot explain -f app.yaml --fleet dgx-a100-40gb:2"
+        yield "More on one: allot demo 9. Your own: allot explain -f app.yaml --fleet t4:2"
+    yield f"{total}: {fit} fit, {no} do not, {errors} refused by the API server; {ending}."
