@@ -208,7 +208,7 @@ RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 class Step(Value, frozen=True, omit_defaults=False):
     """One step of a funnel: how many devices are left after it, which were lost in it, and to whom.
 
-    ``step`` is one of ``class selector capacity counters taints in-use constraint``; ``text`` is the condition in the
+    ``step`` is one of ``class selector capacity taints counters in-use``; ``text`` is the condition in the
     manifest's words. ``by`` names, for counters, capacity in use and devices in use, the claims that hold them.
     """
 

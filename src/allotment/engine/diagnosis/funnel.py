@@ -106,7 +106,9 @@ def trace(wanted: Wanted, view: View, classes: Mapping[str, DeviceClass], held: 
             for loss in _select(selector, number, left, of_class, wanted.device_class, features):
                 losses.append(loss)
                 left = loss.left
-    for step in (_capacity, _counters, _taints, _in_use):
+    # Taints before counters, unlike the engine (the outcome is the same): what does not depend on other claims comes
+    # first, so that of two steps that lose devices the one that waiting cannot mend is told.
+    for step in (_capacity, _taints, _counters, _in_use):
         found = step(wanted, left, view, held, features)
         if found is not None:
             losses.append(found)

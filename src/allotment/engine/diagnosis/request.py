@@ -105,13 +105,16 @@ def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:
 
 
 def _blamed(traced: Trace) -> Loss | None:
-    """The step that decides: the first selector that keeps nothing, else the first step that keeps too little."""
+    """The step that decides: the first selector that keeps nothing, else the first that makes too few of enough.
+
+    None if the node has too few devices to begin with, or if each device is possible and only all together are not.
+    """
     need = traced.wanted.count or 1
     for loss in traced.losses:
-        if loss.step in ("class", "selector") and not loss.left:
+        if loss.step in ("class", "selector") and loss.lost and not loss.left:
             return loss
     for loss in traced.losses:
-        if len(loss.left) < need:
+        if len(loss.left) < need <= len(loss.arriving):
             return loss
         if not traced.wanted.count and loss.lost and loss.step in ("counters", "taints", "in-use"):
             return loss
@@ -133,7 +136,8 @@ def _not_enough_together(scene: Scene, place: Place, asked: Asked, traced: Trace
     left = traced.left
     need = asked.count or 1
     if len(left) < need:
-        return too_few(scene, place, asked, traced, len(left))
+        matching = next((x.arriving for x in traced.losses if x.step in ("counters", "taints", "in-use")), left)
+        return too_few(scene, place, asked, traced, len(matching))
     if any(s.device.consumes_counters for s in left):
         summary = f"{plural(need, 'device')} asked; {len(left)} match, but they draw on the same counters"
         counts = sorted({need - 1, need // 2, 1} - {0, need}, reverse=True)

@@ -1,0 +1,303 @@
+"""What holds of every diagnosis: it agrees with the engine, and what it tells to change does help."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.engine.allocator import Allocator
+from allotment.engine.diagnosis.cluster import diagnose
+from allotment.engine.inventory import Inventory
+from allotment.engine.outcome import Aborted, Allocated
+from allotment.engine.refusal import CODES, Diagnosis, Refused
+from allotment.model.features import Features
+from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    AllocationResult,
+    CapacityRequirements,
+    CELDeviceSelector,
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAllocationResult,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceClaim,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceConstraint,
+    DeviceCounterConsumption,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+
+FEATURES = Features(kube="1.36")
+DRIVER = "gpu.example.com"
+WAITING = {"devices-in-use", "capacity-in-use"}
+
+
+def selector(*expressions: str) -> tuple[DeviceSelector, ...]:
+    return tuple(DeviceSelector(cel=CELDeviceSelector(expression=e)) for e in expressions)
+
+
+CLASSES = (
+    DeviceClass(metadata=ObjectMeta(name="any")),
+    DeviceClass(
+        metadata=ObjectMeta(name="gpu"), spec=DeviceClassSpec(selectors=selector(f'device.driver == "{DRIVER}"'))
+    ),
+    DeviceClass(
+        metadata=ObjectMeta(name="wrong"), spec=DeviceClassSpec(selectors=selector('device.driver == "example.com"'))
+    ),
+)
+EXPRESSIONS = (
+    f'device.attributes["{DRIVER}"].model == "a"',
+    f'device.attributes["{DRIVER}"].model == "x"',
+    f'device.attributes["{DRIVER}"].modle == "a"',
+    f'device.attributes["{DRIVER}"].slot == "1"',
+    f'device.attributes["{DRIVER}"].slot >= 1',
+    f'device.attributes["{DRIVER}"].memory == "1"',
+    'device.attributes["example.com"].model == "a"',
+    f'device.capacity["{DRIVER}"].memory.compareTo(quantity("2Gi")) >= 0',
+    f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("4Gi"))',
+    f'device.attributes["{DRIVER}"].model == "a" && device.attributes["{DRIVER}"].slot == 0',
+    f'device.attributes["{DRIVER}"].model in ["b", "c"] || device.attributes["{DRIVER}"].slot == 2',
+)
+
+
+@st.composite
+def slices(draw: st.DrawFn, node: str) -> list[ResourceSlice]:
+    counted = draw(st.booleans())
+    devices = []
+    for slot in range(draw(st.integers(0, 4))):
+        takes = DeviceCounterConsumption(
+            counter_set="card", counters={"units": Counter(value=Quantity.of_int(slot + 1))}
+        )
+        devices.append(
+            Device(
+                name=f"d{slot}",
+                attributes={
+                    "model": DeviceAttribute(string=draw(st.sampled_from("ab"))),
+                    "slot": DeviceAttribute(int_=slot),
+                },
+                capacity={"memory": DeviceCapacity(value=Quantity.parse(draw(st.sampled_from(("1Gi", "2Gi", "4Gi")))))},
+                taints=(DeviceTaint(key="t", value="v", effect="NoSchedule"),) if draw(st.integers(0, 4)) == 0 else (),
+                consumes_counters=(takes,) if counted else (),
+                allow_multiple_allocations=True if draw(st.integers(0, 4)) == 0 else None,
+            )
+        )
+    announced = (2 if counted else 1) + (1 if draw(st.integers(0, 7)) == 0 else 0)
+    pool = ResourcePool(name=node, generation=1, resource_slice_count=announced)
+    found = [
+        ResourceSlice(
+            metadata=ObjectMeta(name=f"{node}-devices"),
+            spec=ResourceSliceSpec(driver=DRIVER, node_name=node, pool=pool, devices=tuple(devices)),
+        )
+    ]
+    if counted:
+        card = CounterSet(name="card", counters={"units": Counter(value=Quantity.of_int(4))})
+        found.append(
+            ResourceSlice(
+                metadata=ObjectMeta(name=f"{node}-counters"),
+                spec=ResourceSliceSpec(driver=DRIVER, node_name=node, pool=pool, shared_counters=(card,)),
+            )
+        )
+    return found
+
+
+@st.composite
+def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
+    def part() -> dict[str, object]:
+        all_ = draw(st.integers(0, 5)) == 0
+        expressions = draw(st.lists(st.sampled_from(EXPRESSIONS), max_size=2))
+        tolerations = (DeviceToleration(key="t", operator="Exists"),) if draw(st.integers(0, 3)) == 0 else ()
+        amount = draw(st.sampled_from((None, None, None, "1Gi", "3Gi", "8Gi")))
+        return {
+            "device_class_name": draw(st.sampled_from(("any", "gpu", "gpu", "wrong"))),
+            "selectors": selector(*expressions),
+            "allocation_mode": "All" if all_ else "ExactCount",
+            "count": 0 if all_ else draw(st.sampled_from((1, 1, 1, 2, 3, 40))),
+            "tolerations": tolerations,
+            "capacity": CapacityRequirements(requests={"memory": Quantity.parse(amount)}) if amount else None,
+        }
+
+    if draw(st.integers(0, 3)):
+        return DeviceRequest(name=name, exactly=ExactDeviceRequest(**part()))  # type: ignore[arg-type]
+    subs = tuple(DeviceSubRequest(name=f"s{i}", **part()) for i in range(draw(st.integers(1, 3))))  # type: ignore[arg-type]
+    return DeviceRequest(name=name, first_available=subs)
+
+
+@st.composite
+def claims(draw: st.DrawFn, name: str) -> ResourceClaim:
+    asked = tuple(draw(requests(f"r{i}")) for i in range(draw(st.integers(1, 2))))
+    attribute = draw(st.sampled_from((None, None, f"{DRIVER}/model", f"{DRIVER}/slot", f"{DRIVER}/modle")))
+    kind = draw(st.sampled_from(("match_attribute", "distinct_attribute")))
+    constraints = (DeviceConstraint(**{kind: attribute}),) if attribute else ()  # type: ignore[arg-type]
+    return ResourceClaim(
+        metadata=ObjectMeta(name=name, namespace="ns"),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=asked, constraints=constraints)),
+    )
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Inventory, list[ResourceClaim], list[ResourceClaim]]:
+    """An inventory, the claims of a pod, and the allocated claims."""
+    nodes = [f"n{i}" for i in range(draw(st.integers(1, 3)))]
+    published = [s for node in nodes for s in draw(slices(node))]
+    allocated = []
+    for slice_ in published:
+        for device in slice_.spec.devices or ():
+            if device.allow_multiple_allocations or draw(st.integers(0, 3)):
+                continue
+            result = DeviceRequestAllocationResult(
+                request="r", driver=DRIVER, pool=slice_.spec.pool.name, device=device.name
+            )
+            allocated.append(
+                ResourceClaim(
+                    metadata=ObjectMeta(name=f"{slice_.metadata.name}-{device.name}", namespace="other"),
+                    status=ResourceClaimStatus(
+                        allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+                    ),
+                )
+            )
+    inventory = Inventory.of(
+        FEATURES, nodes=[(node, {}) for node in nodes], slices=published, classes=CLASSES, claims=allocated
+    )
+    pod = [draw(claims(f"c{i}")) for i in range(draw(st.sampled_from((1, 1, 1, 2))))]
+    return inventory, pod, allocated
+
+
+def every(diagnosis: Diagnosis) -> list[Refused]:
+    return [diagnosis.headline, *(row.refused for row in diagnosis.nodes)]
+
+
+@given(situations())
+def test_reasons_agree_with_the_engine(situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]]) -> None:
+    inventory, pod, allocated = situation
+    outcomes = {node: Allocator(inventory).allocate(node, pod) for node in inventory.nodes}
+    diagnosis = diagnose(inventory, pod, allocated)
+    refusing = {node for node, outcome in outcomes.items() if not isinstance(outcome, Allocated)}
+    told = [node for row in diagnosis.nodes for node in row.nodes]
+    assert sorted(told) == sorted(refusing)
+    assert set(diagnosis.fitting) == set(outcomes) - refusing
+    for refused in every(diagnosis):
+        assert refused.code in CODES
+        assert refused.summary
+    for row in diagnosis.nodes:
+        for node in row.nodes:
+            outcome = outcomes[node]
+            if isinstance(outcome, Aborted):
+                assert row.refused.code not in WAITING
+
+
+@given(situations())
+def test_every_refusal_is_explained(situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]]) -> None:
+    inventory, pod, allocated = situation
+    for row in diagnose(inventory, pod, allocated).nodes:
+        assert row.refused.code != "not-explained"
+
+
+@given(situations())
+def test_busy_devices_do_not_hide_the_cause(
+    situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]],
+) -> None:
+    """Where the idle node refuses, its code is the busy node's code, too; elsewhere somebody is in the way."""
+    inventory, pod, allocated = situation
+    busy = {node: row.refused for row in diagnose(inventory, pod, allocated).nodes for node in row.nodes}
+    for claim in allocated:
+        inventory.free(ObjectKey(claim.metadata.namespace, claim.metadata.name))
+    idle = {node: row.refused for row in diagnose(inventory, pod).nodes for node in row.nodes}
+    assert idle.keys() <= busy.keys()
+    for node, refused in busy.items():
+        if node in idle:
+            assert refused.code == idle[node].code, refused
+        else:
+            assert refused.code in WAITING | {"counters-exhausted", "no-alternative-fits"}, refused
+
+
+@given(situations())
+def test_funnels_only_narrow(situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]]) -> None:
+    inventory, pod, allocated = situation
+    for refused in every(diagnose(inventory, pod, allocated)):
+        for funnel in (*refused.funnels, *(f for a in refused.alternatives for f in a.funnels)):
+            left = funnel.visible
+            for step in funnel.steps:
+                assert step.left + len(step.lost) == left
+                left = step.left
+
+
+def device_node(node: str) -> ResourceSlice:
+    devices = tuple(
+        Device(
+            name=f"gpu-{i}",
+            attributes={
+                "model": DeviceAttribute(string="a"),
+                "slot": DeviceAttribute(int_=i),
+                "uuid": DeviceAttribute(string=f"{node}-{i}"),
+            },
+            capacity={"memory": DeviceCapacity(value=Quantity.parse("40Gi"))},
+        )
+        for i in range(8)
+    )
+    return ResourceSlice(
+        metadata=ObjectMeta(name=node),
+        spec=ResourceSliceSpec(
+            driver=DRIVER,
+            node_name=node,
+            pool=ResourcePool(name=node, generation=1, resource_slice_count=1),
+            devices=devices,
+        ),
+    )
+
+
+def claim_for(*expressions: str, count: int = 1) -> ResourceClaim:
+    exactly = ExactDeviceRequest(
+        device_class_name="gpu", selectors=selector(*expressions), allocation_mode="ExactCount", count=count
+    )
+    requests_ = (DeviceRequest(name="gpu", exactly=exactly),)
+    return ResourceClaim(
+        metadata=ObjectMeta(name="c", namespace="ns"), spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests_))
+    )
+
+
+def test_five_thousand_equal_nodes_are_examined_once() -> None:
+    """uuids differ from node to node, but no selector reads them."""
+    names = [f"node-{i}" for i in range(5000)]
+    inventory = Inventory.of(FEATURES, nodes=[(n, {}) for n in names], slices=map(device_node, names), classes=CLASSES)
+    claim = claim_for(f'device.attributes["{DRIVER}"].model == "h"')
+    Allocator(inventory).place([claim])  # whoever asks for reasons has tried before
+    begun = time.perf_counter()
+    diagnosis = diagnose(inventory, [claim])
+    assert time.perf_counter() - begun < 1
+    assert [len(row.nodes) for row in diagnosis.nodes] == [5000]
+    assert diagnosis.headline.code == "selector-matches-nothing"
+
+
+def test_nodes_that_differ_in_what_is_read_are_told_apart() -> None:
+    names = ["n1", "n2"]
+    inventory = Inventory.of(FEATURES, nodes=[(n, {}) for n in names], slices=map(device_node, names), classes=CLASSES)
+    diagnosis = diagnose(inventory, [claim_for(f'device.attributes["{DRIVER}"].uuid == "n3-0"')])
+    assert sorted(row.nodes for row in diagnosis.nodes) == [("n1",), ("n2",)]
+    summaries = {row.refused.summary for row in diagnosis.nodes}
+    assert len(summaries) == 2
+
+
+def test_the_same_question_gives_the_same_answer() -> None:
+    def answer() -> Diagnosis:
+        inventory = Inventory.of(FEATURES, nodes=[("n", {})], slices=[device_node("n")], classes=CLASSES)
+        return diagnose(inventory, [claim_for(EXPRESSIONS[8], EXPRESSIONS[1], count=2)])
+
+    assert answer() == answer()
