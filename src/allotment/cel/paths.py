@@ -180,20 +180,26 @@ class Path(Step):
 
 
 class Branches(Step):
-    """``condition ? truthy : falsy``: selections go to both branches, and the whole costs nothing by itself."""
+    """``condition ? truthy : falsy``: selections go to both branches, and the whole costs nothing by itself.
 
-    __slots__ = ("_resolve", "condition", "falsy", "truthy")
+    A branch that is a ``has(…)`` itself gives what its path resolves to, which for an optional is an optional.
+    """
+
+    __slots__ = ("_resolve", "condition", "falsy", "tested", "truthy")
 
     def __init__(self, condition: Run, truthy: Path | Branches, falsy: Path | Branches) -> None:
         self.condition = condition
         self.truthy = truthy
         self.falsy = falsy
+        #: The whole is the operand of ``has``.
+        self.tested = False
         self._resolve: Run | None = None
 
     def extended(self, selection: Selection) -> Step:
         """Both branches with one more selection."""
         self.truthy.extended(selection)
         self.falsy.extended(selection)
+        self.tested = selection.test
         self._resolve = None
         return self
 
@@ -207,15 +213,9 @@ class Branches(Step):
     @property
     def run(self) -> Run:  # type: ignore[override]
         """The value; ``has`` over branches gives a bool."""
-        if _tested(self):
+        if self.tested:
             return _refunded(_presence(self.resolve))
         return self.resolve
-
-
-def _tested(step: Path | Branches) -> bool:
-    while isinstance(step, Branches):
-        step = step.truthy
-    return bool(step.selections) and step.selections[-1].test
 
 
 def _branching(condition: Run, truthy: Run, falsy: Run) -> Run:
@@ -338,8 +338,6 @@ def _advance_optional(frame: Frame, value: Value, selection: Selection) -> Value
     found = select_if_present(value, key)
     if found is not ABSENT:
         frame[COST] += 1
-        if selection.test:
-            return None
     return found
 
 

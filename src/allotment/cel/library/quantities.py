@@ -68,6 +68,13 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >= _INT64_SIGN else number
 
 
+def _minus_int(left: Quantity, right: int) -> QuantityPointer:
+    if right == -(2**63) and left.is_small and left.scale >= 0 and left.mantissa >= 0:
+        # Upstream adds the negated int64, and the least int64 is its own negation.
+        return QuantityPointer.of(left.add(Quantity.of_int(right)))
+    return QuantityPointer.of(left.sub(Quantity.of_int(right)))
+
+
 OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "string_to_quantity": quantity,
     "is_quantity_string": is_quantity,
@@ -81,7 +88,7 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "quantity_add": lambda left, right: QuantityPointer.of(left.add(right)),
     "quantity_add_int": lambda left, right: QuantityPointer.of(left.add(Quantity.of_int(right))),
     "quantity_sub": lambda left, right: QuantityPointer.of(left.sub(right)),
-    "quantity_sub_int": lambda left, right: QuantityPointer.of(left.sub(Quantity.of_int(right))),
+    "quantity_sub_int": _minus_int,
     "string_to_semver": semver,
     "string_bool_to_semver": semver,
     "is_semver_string": is_semver,
