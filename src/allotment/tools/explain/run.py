@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.cluster import diagnose
-from allotment.engine.diagnosis.names import kind_of
+from allotment.engine.diagnosis.names import kind_of, near
 from allotment.engine.inventory import Inventory
 from allotment.engine.outcome import Allocated
 from allotment.engine.placement import Placed
 from allotment.engine.reach import UnusableNodeSelector, selects
-from allotment.engine.refusal import CODES, Diagnosis, NodeReason, Refused
+from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.generated import generated_claim
@@ -55,6 +55,17 @@ def _owner(pod: Pod) -> str:
         if owner.controller:
             return f"{owner.kind} {pod.metadata.namespace}/{owner.name}"
     return ""
+
+
+#: Where the pod's spec stands in the workloads that make pods.
+_POD_SPEC = {"CronJob": "spec.jobTemplate.spec.template."}
+
+
+def _template_of(pod: Pod, owner: str) -> tuple[str, str]:
+    """The object whose author can change the pod, and where the pod stands in it."""
+    if not owner:
+        return f"Pod {key_of(pod)}", ""
+    return owner, _POD_SPEC.get(owner.partition(" ")[0], "spec.template.")
 
 
 @dataclass(slots=True)
@@ -119,7 +130,8 @@ class _Run:
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         ask = self._claims_of(pod)
         if isinstance(ask, Diagnosis):
-            return Answer(kind="Pod", name=name, outcome="refused", reasons=ask, owner=owner)
+            reasons = self._mended(pod, ask, _template_of(pod, owner))
+            return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         out = excluded(pod, self.nodes)
         eligible = [node for node in self.nodes if node not in out]
         for claim in ask.before:
@@ -168,6 +180,37 @@ class _Run:
                 return refused
             (ask.pending if claim.status.allocation is None else ask.before).append(claim)
         return ask
+
+    def _mended(self, pod: Pod, told_: Diagnosis, where: tuple[str, str]) -> Diagnosis:
+        """With a reference that comes near the missing one, if the pod would fit with it."""
+        code = told_.headline.code
+        if code not in ("template-missing", "claim-missing"):
+            return told_
+        field_ = "resource_claim_template_name" if code == "template-missing" else "resource_claim_name"
+        known = self.given.templates if code == "template-missing" else self.claims
+        here = [key.name for key in known if key.namespace == pod.metadata.namespace]
+        entries = pod.spec.resource_claims
+        for number, entry in enumerate(entries):
+            for name in near(getattr(entry, field_) or "", here):
+                renamed = (*entries[:number], replace(entry, **{field_: name}), *entries[number + 1 :])
+                changed = replace(pod, spec=replace(pod.spec, resource_claims=renamed))
+                ask = self._claims_of(changed)
+                if isinstance(ask, Diagnosis) or ask.before or not ask.pending:
+                    continue
+                out = excluded(changed, self.nodes)
+                among = sum(1 << self.inventory.place_of(node) for node in self.nodes if node not in out)
+                placed = self.allocator.place(tuple(ask.pending), among=among)
+                if isinstance(placed, Placed):
+                    camel = "resourceClaimTemplateName" if code == "template-missing" else "resourceClaimName"
+                    change = Change(
+                        text=f"name {name}",
+                        object=where[0],
+                        path=f"{where[1]}spec.resourceClaims[{number}].{camel}",
+                        becomes=name,
+                        node=placed.node,
+                    )
+                    return replace(told_, headline=replace(told_.headline, changes=(change,)))
+        return told_
 
     def _where_allocated(self, claim: ResourceClaim, nodes: list[str]) -> tuple[list[str], Diagnosis | None]:
         """Nodes that reach an allocated claim's devices."""

@@ -1,0 +1,243 @@
+"""Trying pods in order: who gets what, who is left over, what is said of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from allotment.model.decoding import decode_all
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.model.meta import Value
+from allotment.tools.explain import Explanation, explain, lines
+
+FEATURES = Features(kube="1.36")
+CLASS = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec:
+  selectors:
+  - cel: {expression: device.driver == "gpu.example.com"}
+"""
+TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one, namespace: ns}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly: {deviceClassName: gpu}
+"""
+
+
+NOT_IN_A = "{nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: NotIn, values: [a]}]}]}"
+
+
+def slice_(node: str, devices: int, model: str = "a") -> str:
+    listed = "".join(f"  - name: gpu-{i}\n    attributes: {{model: {{string: {model}}}}}\n" for i in range(devices))
+    return f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: {node}-gpus}}
+spec:
+  driver: gpu.example.com
+  nodeName: {node}
+  pool: {{name: {node}, generation: 1, resourceSliceCount: 1}}
+  devices:
+{listed}"""
+
+
+def pod(name: str, reference: str = "resourceClaimTemplateName: one", more: str = "") -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: ns}}
+spec:
+  resourceClaims:
+  - name: gpu
+    {reference}
+  containers:
+  - name: main
+    image: pause
+    resources: {{claims: [{{name: gpu}}]}}
+{more}"""
+
+
+def node(name: str, more: str = "") -> str:
+    return f"\napiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n{more}"
+
+
+def claim(name: str, more: str = "") -> str:
+    return f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: {name}, namespace: ns}}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly: {{deviceClassName: gpu}}
+{more}"""
+
+
+def told(*documents: str) -> Explanation:
+    loaded = load_text("---".join(documents))
+    decoded = decode_all(loaded.documents)
+    assert not [*loaded.problems, *decoded.problems]
+    return explain([m.value for m in decoded.manifests if isinstance(m.value, Value)], FEATURES)
+
+
+def codes(explanation: Explanation) -> list[str]:
+    return [a.reasons.headline.code if a.reasons is not None else a.outcome for a in explanation.answers]
+
+
+def test_pods_take_devices_in_the_order_given() -> None:
+    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1), pod("b"), pod("a"), pod("c"))
+    assert [(a.name, a.node) for a in explanation.answers] == [("ns/b", "n1"), ("ns/a", "n2"), ("ns/c", "")]
+    assert codes(explanation) == ["fits", "fits", "devices-in-use"]
+    assert not explanation.fits
+
+
+def test_a_shared_claim_is_allocated_once_and_holds_the_second_pod_to_its_node() -> None:
+    explanation = told(
+        CLASS, slice_("n1", 2), slice_("n2", 2), claim("shared"),
+        pod("a", "resourceClaimName: shared"), pod("b", "resourceClaimName: shared"),
+    )  # fmt: skip
+    first, second = explanation.answers
+    assert first.node == second.node == "n1"
+    assert first.claims[0].devices == second.claims[0].devices
+    assert (first.claims[0].before, second.claims[0].before) == (False, True)
+
+
+def test_a_claim_tried_alone_holds_nothing() -> None:
+    explanation = told(CLASS, slice_("n1", 1), claim("c1"), claim("c2"))
+    assert codes(explanation) == ["fits", "fits"]
+
+
+def test_a_claim_named_by_a_refused_pod_is_not_tried_again() -> None:
+    explanation = told(CLASS, claim("c1"), pod("p", "resourceClaimName: c2"), claim("c2"))
+    assert [a.name for a in explanation.answers] == ["ns/p", "ns/c1"]
+
+
+def test_pods_without_claims_fit_anywhere() -> None:
+    text = "\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
+    explanation = told(text)
+    assert explanation.fits
+    assert explanation.answers[0].node == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "code"),
+    [
+        ("  labels: {zone: a}\n", "  nodeSelector: {zone: a}\n", "fits"),
+        ("  labels: {zone: a}\n", "  nodeSelector: {zone: b}\n", "node-not-eligible"),
+        ("", "  nodeName: n1\n", "fits"),
+        ("", "  nodeName: n2\n", "node-not-eligible"),
+        ("", "  nodeSelector: {kubernetes.io/hostname: n1}\n", "fits"),
+        ("spec: {unschedulable: true}\n", "", "node-not-eligible"),
+        ("spec: {taints: [{key: k, value: v, effect: NoSchedule}]}\n", "", "node-not-eligible"),
+        (
+            "spec: {taints: [{key: k, value: v, effect: NoSchedule}]}\n",
+            "  tolerations: [{key: k, operator: Equal, value: v}]\n",
+            "fits",
+        ),
+        ("spec: {taints: [{key: k, effect: PreferNoSchedule}]}\n", "", "fits"),
+        (
+            "  labels: {zone: a}\n",
+            f"  affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {NOT_IN_A}}}}}\n",
+            "node-not-eligible",
+        ),
+    ],
+)
+def test_what_the_pod_says_of_nodes(labels: str, spec: str, code: str) -> None:
+    explanation = told(CLASS, TEMPLATE, node("n1", labels), slice_("n1", 1), pod("p", more=spec))
+    assert codes(explanation) == [code]
+
+
+def test_an_excluded_node_that_has_the_devices_is_told() -> None:
+    explanation = told(
+        CLASS, TEMPLATE, node("n1", "  labels: {zone: a}\n"), node("n2", "  labels: {zone: b}\n"), slice_("n1", 1),
+        pod("p", more="  nodeSelector: {zone: b}\n"),
+    )  # fmt: skip
+    text = "\n".join(lines(explanation))
+    assert codes(explanation) == ["driver-missing"]
+    assert "the pod excludes n1, which has the devices: nodeSelector zone=b" in text
+
+
+def test_a_slice_that_the_api_server_refuses_is_left_out_and_named() -> None:
+    bad = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 0")
+    explanation = told(CLASS, TEMPLATE, bad, pod("p"))
+    assert codes(explanation) == ["driver-missing"]
+    assert "ResourceSlice n1-gpus is left out" in explanation.notes[0]
+    assert "resourceSliceCount" in explanation.notes[0]
+
+
+def test_replicas_with_one_reason_are_one_block() -> None:
+    replicas = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web, namespace: ns}
+spec:
+  replicas: 5
+  selector: {matchLabels: {app: web}}
+  serviceName: web
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+      containers: [{name: main, image: pause, resources: {claims: [{name: gpu}]}}]
+"""
+    explanation = told(CLASS, TEMPLATE, slice_("n1", 2), replicas)
+    assert codes(explanation) == ["fits", "fits", *["devices-in-use"] * 3]
+    text = lines(explanation)
+    assert text[0] == "2 of 5 pods fit; Pod ns/web-2 does not (devices-in-use)"
+    assert "  the same for 2 more of StatefulSet ns/web" in text
+
+
+def test_a_change_of_a_generated_claim_names_its_template() -> None:
+    explanation = told(
+        CLASS, TEMPLATE.replace("deviceClassName: gpu", "deviceClassName: gpuu"), slice_("n1", 1), pod("p")
+    )
+    reasons = explanation.answers[0].reasons
+    assert reasons is not None
+    change = reasons.headline.changes[0]
+    assert change.object == "ResourceClaimTemplate ns/one"
+    assert change.path == "spec.spec.devices.requests[0].exactly.deviceClassName"
+    assert change.becomes == "gpu"
+
+
+def test_json_comes_back_as_it_was() -> None:
+    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1, "b"), pod("a"), pod("b"), pod("c"))
+    assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_lines_keep_to_the_width_where_words_allow(width: int) -> None:
+    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), pod("a"), pod("b"))
+    for line in lines(explanation, width):
+        assert len(line) <= width or " " not in line.strip()
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    documents = (CLASS, TEMPLATE, slice_("n1", 2), slice_("n2", 1, "b"), pod("a"), pod("b"), pod("c"), pod("d"))
+    assert lines(told(*documents)) == lines(told(*documents))
+
+
+@pytest.mark.parametrize(
+    ("reference", "code", "meant"),
+    [
+        ("resourceClaimTemplateName: onee", "template-missing", "resourceClaimTemplateName"),
+        ("resourceClaimName: share", "claim-missing", "resourceClaimName"),
+    ],
+)
+def test_a_misspelt_reference_is_mended_in_the_pod(reference: str, code: str, meant: str) -> None:
+    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), claim("shared"), pod("p", reference))
+    reasons = explanation.answers[0].reasons
+    assert reasons is not None
+    assert reasons.headline.code == code
+    (change,) = reasons.headline.changes
+    assert (change.object, change.path) == ("Pod ns/p", f"spec.resourceClaims[0].{meant}")
+    assert change.becomes in ("one", "shared")
