@@ -122,7 +122,21 @@ def _output(arguments: Sequence[Value], result: Value) -> int:
 
 def _flatten(arguments: Sequence[Value], result: Value) -> int:
     depth = arguments[1] if len(arguments) == 2 else 1
-    return int(float(size(arguments[0])) * float(depth if type(depth) is int else 1)) + 1 + LIST
+    if type(depth) is not int:
+        raise Abort(f"internal error: interface conversion: ref.Val is {_go_name(depth)}, not types.Int")
+    return _uint64(float(size(arguments[0])) * float(depth)) + 1 + LIST
+
+
+def _uint64(value: float) -> int:
+    """A double as upstream's processor converts it to uint64. What is negative wraps around there; here it stays
+    negative, and whoever checks the limit treats a negative cost as the huge one that it stands for."""
+    if value >= 2.0**64 or value < -(2.0**63):
+        return 1 << 63
+    return int(value)
+
+
+def _go_name(value: Value) -> str:
+    return "*types.Err" if isinstance(value, Exception) else go_type(value)
 
 
 def _self_compare(position: int) -> CostOf:
@@ -130,7 +144,7 @@ def _self_compare(position: int) -> CostOf:
         values = arguments[position]
         if type(values) is not ListValue:
             # Upstream's counter asserts a list and panics.
-            name = "*types.Err" if isinstance(values, Exception) else go_type(values)
+            name = _go_name(values)
             missing = "Contains" if name in _WITH_ADD else "Add"
             raise Abort(
                 f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"

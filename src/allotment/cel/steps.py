@@ -36,22 +36,16 @@ class CountingFrame(list[Any]):
     __slots__ = ()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if index == COST and value > self[LIMIT]:
-            raise CostExceeded(value)
+        if index == COST and not 0 <= value <= self[LIMIT]:
+            raise CostExceeded(value % (1 << 64))
         list.__setitem__(self, index, value)
-
-
-def check(frame: Frame) -> None:
-    """Raise CostExceeded when the limit has been passed."""
-    if frame[COST] > frame[LIMIT]:
-        raise CostExceeded
 
 
 def work(frame: Frame, *values: Value) -> None:
     """Account for a traversal of values."""
     for value in values:
         frame[WORK] -= weight(value)
-    if frame[WORK] < 0 or frame[COST] > frame[LIMIT]:
+    if frame[WORK] < 0 or not 0 <= frame[COST] <= frame[LIMIT]:
         raise CostExceeded
 
 

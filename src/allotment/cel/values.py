@@ -200,6 +200,8 @@ class ListValue:
 
 EMPTY_LIST: Final = ListValue([])
 
+_UNHASHABLE: Final = frozenset({bytes, Semver})
+
 Key: TypeAlias = "str | int | bytes | None | tuple[str, object]"
 
 
@@ -221,7 +223,7 @@ def map_key(value: Value) -> Key:
         return ("duration", value.ns)
     if kind is Timestamp:
         return ("timestamp", (value.ns, value.offset))
-    if kind is bytes or kind is Semver:
+    if kind in _UNHASHABLE or getattr(kind, "go_unhashable", False):
         raise Abort(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
     # Lists, maps, quantities: upstream has pointers there, equal only to themselves.
     return ("identity", id(value))
@@ -326,6 +328,8 @@ def go_type(value: Value) -> str:
     """The Go type of a value, which a few of upstream's error texts name."""
     if type(value) is ListValue and value.joined:
         return "*types.concatList"
+    if type(value) is MapValue and value.fallback is not ABSENT:
+        return "cel.mapper"
     name = _GO_NAMES.get(type(value))
     return value.go_type if name is None else name
 

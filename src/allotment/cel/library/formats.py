@@ -150,6 +150,8 @@ class Format:
     __slots__ = ("check", "name", "regex_size")
     cel_type: ClassVar = "kubernetes.NamedFormat"
     go_type: ClassVar = "cel.Format"
+    #: Upstream's struct holds a function, so it cannot be looked up in a map.
+    go_unhashable: ClassVar = True
 
     def __init__(self, name: str, check: Callable[[str], list[str]], regex_size: int) -> None:
         self.name = name
