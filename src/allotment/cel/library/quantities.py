@@ -69,7 +69,7 @@ def _signed(number: int) -> int:
 
 
 def _minus_int(left: Quantity, right: int) -> QuantityPointer:
-    if right == -(2**63) and left.is_small and left.scale >= 0 and left.mantissa >= 0:
+    if right == -(2**63) and left.is_integer() and left.sign() >= 0:
         # Upstream adds the negated int64, and the least int64 is its own negation.
         return QuantityPointer.of(left.add(Quantity.of_int(right)))
     return QuantityPointer.of(left.sub(Quantity.of_int(right)))
