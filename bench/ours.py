@@ -34,6 +34,7 @@ class Case(msgspec.Struct, rename="camel"):
     """Pods that arrive one after the other, all with the same claims."""
 
     name: str
+    series: str
     pods: int
     claims: tuple[ResourceClaim, ...]
     background: tuple[ResourceClaim, ...]
@@ -113,6 +114,9 @@ def run(inventory: Inventory, case: Case) -> Measured:
     measured = Measured(case.name, [])
     end = perf_counter() + case.limit_seconds
     for number in range(case.pods):
+        if case.series:
+            # Nothing remembered: it is the search that is measured here.
+            side = Side(inventory)
         if case.background:
             side.place(_pod(case.background, f"other-{number}"))
         claims = _pod(case.claims, f"pod-{number}")

@@ -61,7 +61,12 @@ def _search(axes: Any, search: str, measurements: Measurements, colour: str) -> 
     points = [(n, m) for n in SEARCH_SIZES if (m := measurements.get(f"{search} @ {n}"))]
     done: list[tuple[int, Measured]] = [(n, m) for n, m in points if m.seconds]
     axes.plot(
-        [n for n, _ in done], [m.seconds[0] for _, m in done], color=colour, marker="o", markersize=4, linewidth=1.8
+        [n for n, _ in done],
+        [m.quantile(0.5) or 0 for _, m in done],
+        color=colour,
+        marker="o",
+        markersize=4,
+        linewidth=1.8,
     )
     _unfinished(axes, [(n, m.unfinished) for n, m in points if not m.seconds], colour)
 

@@ -264,7 +264,7 @@ def searches(limit_seconds: float = 3) -> Iterator[Object]:
             case = {
                 "name": f"{name} @ {n}",
                 "series": name,
-                "pods": 1,
+                "pods": 3,
                 "claims": claims,
                 "background": [],
                 "limitSeconds": limit_seconds,

@@ -222,7 +222,7 @@ func runFile(path string, out *json.Encoder) error {
 			if err != nil {
 				return err
 			}
-			if b.Series != "" && result.Unfinished > 0 {
+			if b.Series != "" && len(result.Seconds) == 0 {
 				hopeless.Insert(b.Series)
 			}
 			if err := out.Encode(result); err != nil {
