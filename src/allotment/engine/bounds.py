@@ -6,6 +6,7 @@ a limit); for each, `counting` tells whether enough devices, distinct values, co
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,7 +18,8 @@ from allotment.engine.requests import Ask
 if TYPE_CHECKING:
     from allotment.engine.search import Search
 
-#: More combinations of constraint values than this are not gone through; then each constraint is looked at alone.
+#: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
+#: constraint values, of which each is then looked at alone.
 COMBINATIONS: Final = 64
 
 
@@ -88,6 +90,12 @@ class Bounds:
                     return False
                 wanted.append(options)
         wanted = [options for options in wanted if options[0].need or len(options) > 1]
+        ways = math.prod(len(options) for options in wanted)
+        if 1 < ways <= COMBINATIONS // 4:
+            return any(self._may_fit([(option,) for option in way]) for way in itertools.product(*wanted))
+        return self._may_fit(wanted)
+
+    def _may_fit(self, wanted: _Options) -> bool:
         open_ = self._open_constraints(wanted)
         if not open_:
             return self._enough(wanted)
@@ -224,14 +232,12 @@ class Bounds:
     def _enough_counters(self, bounds: list[_Bound]) -> bool:
         search = self._search
         demands = self._exclusive(bounds)
-        union = total = 0
-        for need, slots in demands:
+        union = 0
+        for _, slots in demands:
             union |= slots
-            total += need
-            if need > self._most(slots):
+        for slots in {union, *(demand.slots for demand in demands)}:
+            if sum(demand.need for demand in demands if not demand.slots & ~slots) > self._most(slots):
                 return False
-        if len(demands) > 1 and total > self._most(union):
-            return False
         wanted: dict[str, int] = {}
         for (need, _), options, admin in bounds:
             if admin or len(options) > 1:

@@ -7,9 +7,8 @@ and states that were refused before (`symmetry`). Apart from one question to the
 the first dead end, because most searches meet none.
 
 *Hazards* are errors that upstream raises when the search comes by: a selector that fails on a device, and a constraint
-that refuses a device of ``allocationMode: All``. Counting might refuse a branch in which one lies, so it is not asked
-while there are hazards. A refused branch, on the other hand, has been walked through without meeting any, and then
-there is none in the branches that are like it.
+that refuses a device of ``allocationMode: All``. Whether it comes by depends on the very order of the devices. So
+while a hazard may lie ahead nothing is left out but states that were refused before as they are.
 
 The stack is explicit: a pod may ask for more devices than Python likes to recurse.
 """
@@ -110,7 +109,8 @@ class Search:
         self._stack: list[_Alternatives | _Devices] = []
         self._steps_left = step_limit
         self._exceeding = 0
-        self._bounds: Bounds | None = None
+        self._bounds = Bounds(self)
+        self._risky: list[list[bool]] = []
         self._refused: Refused | None = None
         self._twins: Twins | None = None
 
@@ -155,10 +155,9 @@ class Search:
         stop = self._prepare()
         if stop is not None:
             return stop
-        if not self._hazards():
-            self._bounds = Bounds(self)
-            if not self._bounds.may_fit(0, 0):
-                return self._no_fit()
+        self._risky = self._risks()
+        if not any(map(any, self._risky)) and not self._bounds.may_fit(0, 0):
+            return self._no_fit()
         return self._find()
 
     def _no_fit(self) -> NoFit:
@@ -201,11 +200,19 @@ class Search:
         self.need[ask.number] = self.candidates[ask.number].bit_count()
         return None
 
-    def _hazards(self) -> bool:
-        return any(
-            (ask.all and ask.constraints) or self.pattern.poison[ask.number] & (-1 if ask.admin else ~self.in_use)
-            for ask in self.shape.asks
-        )
+    def _risks(self) -> list[list[bool]]:
+        """Per claim and request, whether a hazard may lie in it or in any later one."""
+        risks = [[False] * len(claim.requests) for claim in self.shape.claims]
+        risky = False
+        for number, claim in reversed(list(enumerate(self.shape.claims))):
+            for position, request in reversed(list(enumerate(claim.requests))):
+                risky = risky or any(
+                    (ask.all and ask.constraints)
+                    or self.pattern.poison[ask.number] & (-1 if ask.admin else ~self.in_use)
+                    for ask in request.asks
+                )
+                risks[number][position] = risky
+        return risks
 
     # --- depth first -------------------------------------------------------------------------------------------------
 
@@ -260,11 +267,13 @@ class Search:
         candidates &= ahead
         devices = _Devices(claim, request, ask, position, candidates, self.pattern.poison[ask.number] & ahead)
         if self._refused is not None:
-            devices.key = self._refused.key(claim, ask, position, start)
+            if self._risky[claim][request]:
+                devices.key = self._refused.exact_key(claim, ask, position, start)
+            else:
+                devices.key = self._refused.key(claim, ask, position, start)
+                if not self._bounds.may_fit(claim, request + 1, (ask, need, candidates)):
+                    return _Way.FAILED
             if devices.key in self._refused.known:
-                return _Way.FAILED
-            if self._bounds is not None and not self._bounds.may_fit(claim, request + 1, (ask, need, candidates)):
-                self._refused.known.add(devices.key)
                 return _Way.FAILED
         self._stack.append(devices)
         return _Way.ON
@@ -324,7 +333,7 @@ class Search:
         return _Way.EXCEEDED if alternatives.all_exceeded else _Way.FAILED
 
     def _skip_twins(self, devices: _Devices, slot: int) -> None:
-        if self._twins is not None:
+        if self._twins is not None and not self._risky[devices.claim][devices.request]:
             devices.remaining &= ~self._twins.of(slot, self.touched)
 
     # --- one device --------------------------------------------------------------------------------------------------

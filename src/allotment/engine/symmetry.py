@@ -124,6 +124,22 @@ class Refused:
             tuple(slot for slot in slots if layout.shareable >> slot & 1),
         )
 
+    def exact_key(self, claim: int, ask: Ask, position: int, start: int) -> Hashable:
+        """The state as it is, with every device by itself."""
+        search = self._search
+        return (
+            ask.number,
+            position,
+            start,
+            len(search.results[claim]),
+            search.taken,
+            search.mine[claim],
+            search.touched,
+            tuple(search.bound),
+            tuple(search.left),
+            tuple(map(tuple, search.room.values())),
+        )
+
     def key(self, claim: int, ask: Ask, position: int, start: int) -> Hashable:
         """What matters of the search's state before it chooses a device for the ask in slot ``start`` or later."""
         search = self._search
