@@ -65,7 +65,7 @@ TYPE_NAMES: Mapping[str, Type] = {
     "bool": types.BOOL, "bytes": types.BYTES, "double": types.DOUBLE, "int": types.INT, "uint": types.UINT,
     "string": types.STRING, "null_type": types.NULL, "type": types.TYPE,
     "list": types.list_of(types.param("A")), "map": types.map_of(types.param("A"), types.param("B")),
-    "optional_type": types.optional_of(types.param("V")),
+    "optional_type": types.opaque("optional_type"),
     "google.protobuf.Duration": types.DURATION, "google.protobuf.Timestamp": types.TIMESTAMP,
     "net.IP": types.IP, "net.CIDR": types.CIDR, "google.protobuf.Empty": _WELL_KNOWN["google.protobuf.Empty"],
 }

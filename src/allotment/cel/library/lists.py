@@ -106,17 +106,22 @@ def slice_list(values: ListValue, start: int, end: int) -> ListValue:
     return ListValue(values.items[start:end])
 
 
+def _described(value: Value) -> str:
+    """A type with its parameters, which are not known at run time."""
+    return {"list": "list(dyn)", "map": "map(dyn, dyn)"}.get(type_name(value), type_name(value))
+
+
 def flatten(values: Value) -> ListValue:
     """Lists among the elements replaced by their elements."""
     if type(values) is not ListValue:
-        raise Failure(f"no such overload: {type_name(values)}.flatten()")
+        raise Failure(f"no such overload: {_described(values)}.flatten()")
     return _flattened(values, 1)
 
 
 def flatten_depth(values: Value, depth: Value) -> ListValue:
     """``flatten`` to a depth."""
     if type(values) is not ListValue or type(depth) is not int:
-        raise Failure(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
+        raise Failure(f"no such overload: {_described(values)}.flatten({_described(depth)})")
     return _flattened(values, depth)
 
 

@@ -9,7 +9,7 @@ from allotment.cel import printing, regex
 from allotment.cel.equality import NO_SUCH_OVERLOAD
 from allotment.cel.library import format_string
 from allotment.cel.library.arithmetic import LONGEST, refuse
-from allotment.cel.values import CostExceeded, Failure, ListValue, Value
+from allotment.cel.values import CostExceeded, Failure, ListValue, Optional, TypeValue, Value
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER: Final = {c: c + 32 for c in range(65, 91)}
@@ -157,6 +157,17 @@ def find_all(text: str, pattern: str, most: int = -1) -> ListValue:
     return ListValue(list(found.find_all(text, most))) if most else ListValue([])
 
 
+def _native(value: Value, wanted: type) -> Value:
+    """An argument by its native Go value: optionals count as what they hold, types as their names."""
+    while type(value) is Optional:
+        value = value.value
+    if type(value) is TypeValue:
+        value = value.name
+    if type(value) is not wanted:
+        raise Failure(NO_SUCH_OVERLOAD)
+    return value
+
+
 def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
     """``matches``, ``find`` or ``findAll`` for a pattern known beforehand; its arguments carry no guard.
 
@@ -165,15 +176,11 @@ def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
     compiled = regex.compile(pattern)
 
     def checked(text: Value) -> str:
-        if type(text) is not str:
-            raise Failure(NO_SUCH_OVERLOAD)
-        return text
+        return _native(text, str)  # type: ignore[no-any-return]
 
     def find_all(text: Value, _: Value, most: Value = -1) -> ListValue:
-        checked(text)
-        if type(most) is not int:
-            raise Failure(NO_SUCH_OVERLOAD)
-        return ListValue(list(compiled.find_all(text, most))) if most else ListValue([])
+        subject, count = checked(text), _native(most, int)
+        return ListValue(list(compiled.find_all(subject, count))) if count else ListValue([])
 
     if function == "matches":
         return lambda text, _: compiled.matches(checked(text))
