@@ -169,13 +169,32 @@ class Comprehension:
     """
 
     __slots__ = (
-        "id", "pos", "iter_range", "iter_var", "iter_var2", "accu_var", "accu_init", "loop_condition", "loop_step",
-        "result", "macro",
+        "id",
+        "pos",
+        "iter_range",
+        "iter_var",
+        "iter_var2",
+        "accu_var",
+        "accu_init",
+        "loop_condition",
+        "loop_step",
+        "result",
+        "macro",
     )
 
     def __init__(
-        self, id: int, pos: int, iter_range: Node, iter_var: str, iter_var2: str | None, accu_var: str,
-        accu_init: Node, loop_condition: Node, loop_step: Node, result: Node, macro: str,
+        self,
+        id: int,
+        pos: int,
+        iter_range: Node,
+        iter_var: str,
+        iter_var2: str | None,
+        accu_var: str,
+        accu_init: Node,
+        loop_condition: Node,
+        loop_step: Node,
+        result: Node,
+        macro: str,
     ) -> None:
         self.id = id
         self.pos = pos

@@ -23,9 +23,7 @@ def list_literal(steps: Sequence[Step], optional: frozenset[int]) -> Run:
                 item = compute(frame)
                 if position in optional:
                     if type(item) is not Optional:
-                        raise Failure(
-                            f"cannot initialize optional list element from non-optional value {show(item)}"
-                        )
+                        raise Failure(f"cannot initialize optional list element from non-optional value {show(item)}")
                     item = item.value
                     if item is ABSENT:
                         continue
@@ -70,6 +68,7 @@ def map_literal(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
 
 def message(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
     """A message literal from (field, value, may be missing)."""
+
     def run(frame: Frame) -> Value:
         values: dict[str, Value] = {}
         try:

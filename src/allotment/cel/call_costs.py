@@ -157,9 +157,7 @@ def _join(overload: str, target: Operand | None, args: list[Operand]) -> CallCos
 
 def _regex(text: Operand, pattern: Operand) -> Range:
     """Text length, plus one so that an empty text still pays for its pattern, times pattern length."""
-    return ranges.multiply(
-        ranges.scale(ranges.add(text.size, ONE), TRAVERSAL), ranges.scale(pattern.size, REGEX)
-    )
+    return ranges.multiply(ranges.scale(ranges.add(text.size, ONE), TRAVERSAL), ranges.scale(pattern.size, REGEX))
 
 
 def _find(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -245,9 +243,7 @@ def _matches(overload: str, target: Operand | None, args: list[Operand]) -> Call
 def _contains(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     if target is None:
         return None
-    return CallCost(
-        ranges.multiply(ranges.scale(target.size, TRAVERSAL), ranges.scale(args[0].size, TRAVERSAL))
-    )
+    return CallCost(ranges.multiply(ranges.scale(target.size, TRAVERSAL), ranges.scale(args[0].size, TRAVERSAL)))
 
 
 def _compare(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -313,6 +309,7 @@ def _sets(factor: float) -> Rule:
 
 _SORTABLE = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp")
 
+# fmt: off
 #: Rules that overrule those by function name.
 BY_OVERLOAD_FIRST: Mapping[str, Rule] = {
     "list_slice": _slice, "lists_range": _range, "list_reverse": _reverse, "list_flatten": _flatten,
@@ -324,7 +321,9 @@ BY_OVERLOAD_FIRST: Mapping[str, Rule] = {
     "list_sets_contains_list": _sets(1.0), "list_sets_intersects_list": _sets(1.0),
     "list_sets_equivalent_list": _sets(2.0),
 }
+# fmt: on
 
+# fmt: off
 #: Kubernetes' rules.
 BY_FUNCTION: Mapping[str, Rule] = {
     "check": _check, "fieldSelector": _selector, "labelSelector": _selector,
@@ -345,7 +344,9 @@ BY_FUNCTION: Mapping[str, Rule] = {
     "find": _find, "findAll": _find, "containsIP": _contains_address(False), "containsCIDR": _contains_address(True),
     "validate": _validate, "_==_": _equals, "includes": _includes,
 }
+# fmt: on
 
+# fmt: off
 #: The language's own rules; every other overload costs 1.
 BY_OVERLOAD: Mapping[str, Rule] = {
     "string_format": _format, "string_to_bytes": _string_to_bytes, "bytes_to_string": _bytes_to_string,
@@ -359,3 +360,4 @@ BY_OVERLOAD: Mapping[str, Rule] = {
         _compare,
     ),
 }
+# fmt: on

@@ -102,9 +102,7 @@ def _guard_two(
     return guard
 
 
-def dispatched(
-    function: str, candidates: Sequence[tuple[tuple[Type, ...], Implementation, bool]]
-) -> Implementation:
+def dispatched(function: str, candidates: Sequence[tuple[tuple[Type, ...], Implementation, bool]]) -> Implementation:
     """An implementation that picks the overload which the arguments fit; a candidate is (parameters, implementation,
     unguarded)."""
 
@@ -288,4 +286,3 @@ def call_sequence(implementation: Implementation, arguments: Sequence[Step], cos
         return result
 
     return run
-

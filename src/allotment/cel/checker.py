@@ -20,10 +20,12 @@ from allotment.cel.errors import Issues
 from allotment.cel.types import BOOL, DYN, ERROR, INT, STRING, Kind, Type, list_of, map_of, optional_of
 from allotment.cel.unify import Bindings, assignable, assignable_lists, most_general, substitute
 
+# fmt: off
 _CONST_TYPES: dict[str, Type] = {
     "null": types.NULL, "bool": BOOL, "int": INT, "uint": types.UINT, "double": types.DOUBLE, "string": STRING,
     "bytes": types.BYTES,
 }
+# fmt: on
 
 #: Types of the arguments -> (overload ids, result type), or None when no overload fits.
 _Outcome = tuple[tuple[str, ...], Type] | None
@@ -59,7 +61,15 @@ class _Checker:
     """One walk over the tree. ``check`` returns the node that takes the place of its argument."""
 
     __slots__ = (
-        "environment", "functions", "issues", "types", "overloads", "type_names", "bindings", "fresh", "scopes",
+        "environment",
+        "functions",
+        "issues",
+        "types",
+        "overloads",
+        "type_names",
+        "bindings",
+        "fresh",
+        "scopes",
         "variables",
     )
 
@@ -276,9 +286,7 @@ class _Checker:
         self.overloads[node.id], self.types[node.id] = outcome
         return node
 
-    def unify_call(
-        self, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...], bindings: Bindings
-    ) -> _Outcome:
+    def unify_call(self, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...], bindings: Bindings) -> _Outcome:
         """Tries every overload in order; bindings of those that fit accumulate."""
         matched: list[str] = []
         result: Type | None = None
@@ -431,12 +439,14 @@ class _Checker:
             self.issues.report(node.pos, f"expected type '{wanted.key}' but found '{found.key}'")
 
 
+# fmt: off
 #: Each method under the class that its parameter has.
 _CHECKS: dict[type, Callable[[_Checker, Any], Node]] = {
     Const: _Checker.const, Ident: _Checker.ident, Select: _Checker.select, Call: _Checker.call,
     ListExpr: _Checker.list_literal, MapExpr: _Checker.map_literal, StructExpr: _Checker.message_literal,
     Comprehension: _Checker.comprehension,
 }
+# fmt: on
 
 _PARAM_COUNTS: dict[tuple[Overload, ...], int] = {}
 

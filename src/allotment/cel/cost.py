@@ -146,9 +146,7 @@ def _self_compare(position: int) -> CostOf:
             # Upstream's counter asserts a list and panics.
             name = _go_name(values)
             missing = "Contains" if name in _WITH_ADD else "Add"
-            raise Abort(
-                f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"
-            )
+            raise Abort(f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}")
         count = values.size
         factor = 2.0 + (STRING_FACTOR if count and type(values.at(0)) in (str, bytes) else 0.0)
         return int(float(count * count) * factor) + 1 + LIST

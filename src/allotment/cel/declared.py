@@ -12,8 +12,12 @@ class Declared:
     __slots__ = ("size", "fields", "key", "element", "any_name")
 
     def __init__(
-        self, size: int, fields: Mapping[str, Declared] | None = None, key: Declared | None = None,
-        element: Declared | None = None, any_name: bool = False,
+        self,
+        size: int,
+        fields: Mapping[str, Declared] | None = None,
+        key: Declared | None = None,
+        element: Declared | None = None,
+        any_name: bool = False,
     ) -> None:
         self.size = size
         self.fields = fields or {}

@@ -20,6 +20,7 @@ from allotment.model.features import Features
 
 EnvName: TypeAlias = Literal["stored", "new"]
 
+# fmt: off
 #: Protobuf's well-known messages: the type that each name denotes.
 _WELL_KNOWN: Mapping[str, Type] = {
     "google.protobuf.Any": types.ANY, "google.protobuf.Value": types.DYN,
@@ -35,9 +36,11 @@ _WELL_KNOWN: Mapping[str, Type] = {
         )
     },
 }
+# fmt: on
 
 _SECONDS_AND_NANOS = {"seconds": types.INT, "nanos": types.INT}
 
+# fmt: off
 #: Their fields, for message literals.
 _MESSAGES: Mapping[str, Mapping[str, Type]] = {
     "google.protobuf.Any": {"type_url": types.STRING, "value": types.BYTES},
@@ -59,7 +62,9 @@ _MESSAGES: Mapping[str, Mapping[str, Type]] = {
         )
     },
 }
+# fmt: on
 
+# fmt: off
 #: Type names that are values at run time, with the type that each denotes.
 TYPE_NAMES: Mapping[str, Type] = {
     "bool": types.BOOL, "bytes": types.BYTES, "double": types.DOUBLE, "int": types.INT, "uint": types.UINT,
@@ -69,15 +74,19 @@ TYPE_NAMES: Mapping[str, Type] = {
     "google.protobuf.Duration": types.DURATION, "google.protobuf.Timestamp": types.TIMESTAMP,
     "net.IP": types.IP, "net.CIDR": types.CIDR, "google.protobuf.Empty": _WELL_KNOWN["google.protobuf.Empty"],
 }
+# fmt: on
 
 #: Type names that the checker knows but the run time does not: planning them fails.
 UNDEFINED_TYPE_NAMES: Mapping[str, Type] = {
-    "duration": types.DURATION, "timestamp": types.TIMESTAMP, "kubernetes.DRADevice": types.DEVICE,
+    "duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
+    "kubernetes.DRADevice": types.DEVICE,
     **{name: t for name, t in _WELL_KNOWN.items() if name not in TYPE_NAMES},
 }
 
 _ALL_TYPE_NAMES: Mapping[str, Type] = {**UNDEFINED_TYPE_NAMES, **TYPE_NAMES}
 
+# fmt: off
 #: The message that a literal of a well-known type builds, by kind.
 _MESSAGE_OF_KIND: Mapping[Kind, str] = {
     Kind.ANY: "google.protobuf.Any", Kind.DYN: "google.protobuf.Value", Kind.NULL: "google.protobuf.NullValue",
@@ -87,6 +96,7 @@ _MESSAGE_OF_KIND: Mapping[Kind, str] = {
     Kind.UINT: "google.protobuf.UInt64Value", Kind.STRING: "google.protobuf.StringValue",
     Kind.LIST: "google.protobuf.ListValue", Kind.MAP: "google.protobuf.Struct",
 }
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,8 +134,12 @@ class Environment:
         # Inside a namespace any name may be the end of a dotted one.
         dotted = [part for name in variables if "." in name for part in (name.split(".") if container else [name])]
         return replace(
-            self, variables={**self.variables, **variables}, functions=functions(rows), _rows=rows,
-            dotted_roots=self.dotted_roots | {name.partition(".")[0] for name in dotted}, container=container,
+            self,
+            variables={**self.variables, **variables},
+            functions=functions(rows),
+            _rows=rows,
+            dotted_roots=self.dotted_roots | {name.partition(".")[0] for name in dotted},
+            container=container,
         )
 
     def candidates(self, name: str) -> tuple[str, ...]:
@@ -146,8 +160,10 @@ class Environment:
         """The message whose fields a literal of this type may set; None when the type is no message."""
         if t.kind is Kind.STRUCT:
             return t.name
-        known = t.nullable or t in (types.ANY, types.DYN, types.NULL, types.DURATION, types.TIMESTAMP) or t in (
-            _WELL_KNOWN["google.protobuf.Struct"], types.LIST_DYN
+        known = (
+            t.nullable
+            or t in (types.ANY, types.DYN, types.NULL, types.DURATION, types.TIMESTAMP)
+            or t in (_WELL_KNOWN["google.protobuf.Struct"], types.LIST_DYN)
         )
         return _MESSAGE_OF_KIND[t.kind] if known else None
 
@@ -183,10 +199,18 @@ def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes
     if stored or consumable_capacity:
         fields["allowMultipleAllocations"] = types.BOOL
     return Environment(
-        kube=kube, name=name, functions=functions(rows), variables={"device": types.DEVICE},
-        type_names=_ALL_TYPE_NAMES, structs={types.DEVICE.name: fields, **_MESSAGES},
-        dotted_roots=frozenset(n.partition(".")[0] for n in _ALL_TYPE_NAMES if "." in n), attribute_type=attribute,
-        list_attributes=lists_known or minor >= 37, missing_key_hint=minor >= 37, lists_v3=lists_v3, _rows=rows,
+        kube=kube,
+        name=name,
+        functions=functions(rows),
+        variables={"device": types.DEVICE},
+        type_names=_ALL_TYPE_NAMES,
+        structs={types.DEVICE.name: fields, **_MESSAGES},
+        dotted_roots=frozenset(n.partition(".")[0] for n in _ALL_TYPE_NAMES if "." in n),
+        attribute_type=attribute,
+        list_attributes=lists_known or minor >= 37,
+        missing_key_hint=minor >= 37,
+        lists_v3=lists_v3,
+        _rows=rows,
     )
 
 

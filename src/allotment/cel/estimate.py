@@ -230,7 +230,8 @@ class _Estimator:
             return self.conditional(node, args, arg_costs)
         own: CallCost | None = None
         for rules, key in (
-            (call_costs.BY_OVERLOAD_FIRST, overload), (call_costs.BY_FUNCTION, node.function),
+            (call_costs.BY_OVERLOAD_FIRST, overload),
+            (call_costs.BY_FUNCTION, node.function),
             (call_costs.BY_OVERLOAD, overload),
         ):
             rule = rules.get(key)
@@ -333,8 +334,11 @@ def _step(path: Path | None, name: str, size: Range | None) -> _Local:
 def _is_bind(node: Comprehension) -> bool:
     condition = node.loop_condition
     return (
-        isinstance(node.iter_range, ListExpr) and not node.iter_range.elements and isinstance(condition, Const)
-        and condition.value is False and node.accu_var != "__result__"
+        isinstance(node.iter_range, ListExpr)
+        and not node.iter_range.elements
+        and isinstance(condition, Const)
+        and condition.value is False
+        and node.accu_var != "__result__"
     )
 
 

@@ -191,9 +191,7 @@ def insert_entries(compute: Run) -> Accumulate:
     return accumulate
 
 
-def build(
-    over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate: Accumulate, *, mapping: bool
-) -> Run:
+def build(over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate: Accumulate, *, mapping: bool) -> Run:
     """``map``, ``filter``, ``transform…``: builds a list, or a map with ``mapping``, from the elements that ``keep``
     holds for."""
     two = slot2 is not None

@@ -78,7 +78,15 @@ class NodeMaker:
         return Call(self.id(), self.pos, function, target, [*args])
 
     def fold(
-        self, macro: str, over: Node, var: str, var2: str | None, accu: str, init: Node, condition: Node, step: Node,
+        self,
+        macro: str,
+        over: Node,
+        var: str,
+        var2: str | None,
+        accu: str,
+        init: Node,
+        condition: Node,
+        step: Node,
         result: Node,
     ) -> Comprehension:
         """A comprehension."""
@@ -118,9 +126,17 @@ class NodeMaker:
                 return ast.StructExpr(self.id(), node.pos, node.name, fields)
             case Comprehension():
                 return Comprehension(
-                    self.id(), node.pos, self.copy(node.iter_range), node.iter_var, node.iter_var2, node.accu_var,
-                    self.copy(node.accu_init), self.copy(node.loop_condition), self.copy(node.loop_step),
-                    self.copy(node.result), node.macro,
+                    self.id(),
+                    node.pos,
+                    self.copy(node.iter_range),
+                    node.iter_var,
+                    node.iter_var2,
+                    node.accu_var,
+                    self.copy(node.accu_init),
+                    self.copy(node.loop_condition),
+                    self.copy(node.loop_step),
+                    self.copy(node.result),
+                    node.macro,
                 )
 
 

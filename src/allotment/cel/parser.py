@@ -28,13 +28,16 @@ _SHALLOW_TOKENS = 128
 #: Frames that the deepest tree within the limits needs in any stage, with room for the caller.
 _DEEP_FRAMES = 25_000
 
+# fmt: off
 _RESERVED = frozenset(
     {
         "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
         "package", "namespace", "null", "return", "true", "var", "void", "while",
     }
 )
+# fmt: on
 
+# fmt: off
 #: Binary operators: (precedence, internal name). Relations bind weakest and are all on one level.
 _BINARY: dict[str, tuple[int, str]] = {
     "<": (1, ast.LESS), "<=": (1, ast.LESS_EQUALS), ">=": (1, ast.GREATER_EQUALS), ">": (1, ast.GREATER),
@@ -42,6 +45,7 @@ _BINARY: dict[str, tuple[int, str]] = {
     "+": (2, ast.ADD), "-": (2, ast.SUBTRACT),
     "*": (3, ast.MULTIPLY), "/": (3, ast.DIVIDE), "%": (3, ast.MODULO),
 }
+# fmt: on
 
 _SIGNED = (lexer.INT, lexer.FLOAT)
 
@@ -66,9 +70,7 @@ def parse(source: str, macros: Mapping[tuple[str, int, bool], Macro] = MACROS) -
     """
     issues = Issues(source)
     if len(source) > _MAX_CODE_POINTS:
-        issues.report(
-            -1, f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CODE_POINTS}"
-        )
+        issues.report(-1, f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CODE_POINTS}")
         raise issues.error()
     tokens = lexer.tokenize(source)
     if len(tokens) > _SHALLOW_TOKENS and sys.getrecursionlimit() < _DEEP_FRAMES:
@@ -105,12 +107,19 @@ class _Parser:
     """The state of one parse: tokens, the position in them, and nesting counters."""
 
     __slots__ = (
-        "tokens", "at", "issues", "macros", "make", "chains", "expr_depth", "relation_depth", "calc_depth", "heights",
+        "tokens",
+        "at",
+        "issues",
+        "macros",
+        "make",
+        "chains",
+        "expr_depth",
+        "relation_depth",
+        "calc_depth",
+        "heights",
     )
 
-    def __init__(
-        self, tokens: list[Token], issues: Issues, macros: Mapping[tuple[str, int, bool], Macro]
-    ) -> None:
+    def __init__(self, tokens: list[Token], issues: Issues, macros: Mapping[tuple[str, int, bool], Macro]) -> None:
         self.tokens = tokens
         self.at = 0
         self.issues = issues
@@ -214,9 +223,7 @@ class _Parser:
         last = self.tokens[self.at - 1]
         return last.pos + len(last.text)
 
-    def balanced(
-        self, function: str, terms: list[Node], operators: list[tuple[int, int]], low: int, high: int
-    ) -> Node:
+    def balanced(self, function: str, terms: list[Node], operators: list[tuple[int, int]], low: int, high: int) -> Node:
         """The operators ``low`` to ``high`` of a chain as a tree, split in the middle."""
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else self.balanced(function, terms, operators, low, middle - 1)

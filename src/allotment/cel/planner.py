@@ -66,6 +66,7 @@ _PARSERS: Final = frozenset(
     {"quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "url", "isURL"}
 )
 _PATTERNED: Final = frozenset({"matches", "find", "findAll"})
+# fmt: off
 #: Functions that traverse their arguments for less than a charge of one for each element.
 _TRAVERSING: Final = frozenset(
     {
@@ -74,6 +75,7 @@ _TRAVERSING: Final = frozenset(
         "optional.unwrap", "slice", ast.IN,
     }
 )
+# fmt: on
 _PRINTING: Final = frozenset({"format", "replace", "join"})
 _MAY_HOLD_MORE: Final = frozenset({Kind.LIST, Kind.MAP, Kind.DYN, Kind.ANY, Kind.PARAM, Kind.OPAQUE, Kind.ERROR})
 
@@ -292,7 +294,11 @@ class _Planner:
         return Step(calls.metered_result(run) if function in _PRINTING else run)
 
     def closure(
-        self, function: str, run_by: calls.Implementation, sequential: bool, steps: list[Step],
+        self,
+        function: str,
+        run_by: calls.Implementation,
+        sequential: bool,
+        steps: list[Step],
         charge: cost.CostOf | int,
     ) -> Run:
         if not steps:

@@ -91,9 +91,7 @@ def _sorted_keys(value: MapValue) -> list[tuple[Value, Value]]:
     return [(key, by_key[id(key)]) for key in value.ordered_keys()]
 
 
-def _show_all(
-    start: str, end: str, entries: list[tuple[Value, Value]], parts: list[str], room: list[int]
-) -> None:
+def _show_all(start: str, end: str, entries: list[tuple[Value, Value]], parts: list[str], room: list[int]) -> None:
     parts.append(start)
     keyed = start == "{"
     for i, (key, item) in enumerate(entries):

@@ -134,4 +134,3 @@ def _nested_repeats(pattern: str) -> str | None:
         elif text not in ("*", "+", "?"):
             last = 1
     return None
-

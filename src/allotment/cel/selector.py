@@ -41,6 +41,7 @@ from allotment.model.features import Features
 #: The limit on what one evaluation may cost (``CELSelectorExpressionMaxCost``).
 COST_LIMIT: Final = 1_000_000
 
+
 def compile_checked(expression: str, env: Environment) -> Checked:
     """Parse, check and validate, without the rule that the result must be a bool. Raises CompileError."""
     checked = check(parse(expression, env.macros), env)
@@ -99,9 +100,7 @@ def run_plan(checked: Checked, planned: Plan, device: object, values: Sequence[V
     return Evaluation(value, None, frame[0])
 
 
-def _exceeding_cost(
-    checked: Checked, planned: Plan, device: object, values: Sequence[Value], limit: int
-) -> int | None:
+def _exceeding_cost(checked: Checked, planned: Plan, device: object, values: Sequence[Value], limit: int) -> int | None:
     """The cost at the step that exceeds the limit, found by counting step by step."""
     stepwise = plan(checked, variables=planned.variables, fuse=False)
     frame = CountingFrame([0, limit, WORK_LIMIT, device, *values, *([None] * stepwise.slots)])

@@ -101,7 +101,9 @@ def _same(first: Type, second: Type) -> bool:
     if first is second:
         return True
     return (
-        first.kind is second.kind and first.name == second.name and len(first.params) == len(second.params)
+        first.kind is second.kind
+        and first.name == second.name
+        and len(first.params) == len(second.params)
         and all(_same(p, q) for p, q in zip(first.params, second.params, strict=True))
     )
 
@@ -141,12 +143,14 @@ def _one_type_in_map(node: MapExpr, checked: Checked, issues: Issues) -> None:
 
 _NUMBERS = frozenset({Kind.INT, Kind.UINT})
 _DOUBLES = frozenset({Kind.DOUBLE, Kind.STRING})
+# fmt: off
 _PRINTABLE = frozenset(
     {
         Kind.LIST, Kind.MAP, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.BOOL, Kind.STRING, Kind.TIMESTAMP, Kind.BYTES,
         Kind.DURATION, Kind.TYPE, Kind.NULL,
     }
 )
+# fmt: on
 _PRINTABLE_ONLY = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
     "and timestamps"
@@ -155,10 +159,7 @@ _HEX = (_NUMBERS | {Kind.STRING, Kind.BYTES}, "only integers, byte buffers, and 
 
 #: Clause letter -> kinds that it takes, complaint about others.
 _TAKES: dict[str, tuple[frozenset[Kind], str]] = {
-    "s": (
-        _PRINTABLE,
-        _PRINTABLE_ONLY,
-    ),
+    "s": (_PRINTABLE, _PRINTABLE_ONLY),
     "d": (_NUMBERS, "decimal clause can only be used on integers"),
     # Strings stand for "NaN", "Infinity" and "-Infinity".
     "f": (_DOUBLES, "fixed-point clause can only be used on doubles"),
@@ -191,9 +192,7 @@ def _format(node: Call, checked: Checked, issues: Issues) -> None:
         issues.report(node.pos, str(error))
         return
     if len(elements) > used:
-        issues.report(
-            node.pos, f"too many arguments supplied to string.format (expected {used}, got {len(elements)})"
-        )
+        issues.report(node.pos, f"too many arguments supplied to string.format (expected {used}, got {len(elements)})")
 
 
 def _unfit(node: Node, kinds: frozenset[Kind], deep: bool, checked: Checked) -> Node | None:

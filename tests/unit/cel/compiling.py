@@ -33,11 +33,17 @@ def shown(node: Node) -> str:
             args = ", ".join(map(shown, node.args))
             return f"{'' if node.target is None else shown(node.target) + '.'}{node.function}({args})"
         case ListExpr():
-            return "[" + ", ".join(("?" if i in node.optional_indices else "") + shown(e) for i, e in
-                                   enumerate(node.elements)) + "]"
+            return (
+                "["
+                + ", ".join(("?" if i in node.optional_indices else "") + shown(e) for i, e in enumerate(node.elements))
+                + "]"
+            )
         case MapExpr():
-            return "{" + ", ".join(f"{'?' if e.optional else ''}{shown(e.key)}: {shown(e.value)}" for e in
-                                   node.entries) + "}"
+            return (
+                "{"
+                + ", ".join(f"{'?' if e.optional else ''}{shown(e.key)}: {shown(e.value)}" for e in node.entries)
+                + "}"
+            )
         case StructExpr():
             return node.name + "{" + ", ".join(f"{f.name}: {shown(f.value)}" for f in node.fields) + "}"
         case Comprehension():

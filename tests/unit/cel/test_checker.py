@@ -196,8 +196,7 @@ def test_what_a_selector_may_not_be(source: str, environment: Environment, text:
 
 
 @pytest.mark.parametrize(
-    ("source", "environment"),
-    [("true", STORED), (f"{D}.x", STORED), (f"{D}.x", DYNAMIC), ("dyn(true)", DYNAMIC)],
+    ("source", "environment"), [("true", STORED), (f"{D}.x", STORED), (f"{D}.x", DYNAMIC), ("dyn(true)", DYNAMIC)]
 )
 def test_what_a_selector_may_be(source: str, environment: Environment) -> None:
     require_bool(compiled(source, environment))

@@ -69,8 +69,7 @@ def test_code_points_that_are_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [(r"b'\xff\377é'", b"\xff\xff\xc3\xa9"), (r"B'a\n'", b"a\n"), (r"br'\x'", rb"\x"), ("b''", b"")],
+    ("text", "value"), [(r"b'\xff\377é'", b"\xff\xff\xc3\xa9"), (r"B'a\n'", b"a\n"), (r"br'\x'", rb"\x"), ("b''", b"")]
 )
 def test_bytes(text: str, value: bytes) -> None:
     assert literals.bytes_value(text) == value

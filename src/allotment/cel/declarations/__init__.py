@@ -37,6 +37,7 @@ class Function:
     globals: tuple[Overload, ...]
 
 
+# fmt: off
 _NAMES: dict[str, Type] = {
     "bool": types.BOOL, "int": types.INT, "uint": types.UINT, "double": types.DOUBLE, "string": types.STRING,
     "bytes": types.BYTES, "dyn": types.DYN, "any": types.ANY, "null": types.NULL, "timestamp": types.TIMESTAMP,
@@ -48,6 +49,7 @@ _NAMES: dict[str, Type] = {
     "ResourceCheck": types.struct("kubernetes.authorization.ResourceCheck"),
     "Decision": types.struct("kubernetes.authorization.Decision"),
 }
+# fmt: on
 
 
 def _split(text: str) -> list[str]:

@@ -154,9 +154,20 @@ def _comparisons() -> str:
     order = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
     spelled = {"int": "int64", "uint": "uint64"}
     pairs = [
-        ("bool", "bool"), ("int", "int"), ("int", "double"), ("int", "uint"), ("uint", "uint"), ("uint", "double"),
-        ("uint", "int"), ("double", "double"), ("double", "int"), ("double", "uint"), ("string", "string"),
-        ("bytes", "bytes"), ("timestamp", "timestamp"), ("duration", "duration"),
+        ("bool", "bool"),
+        ("int", "int"),
+        ("int", "double"),
+        ("int", "uint"),
+        ("uint", "uint"),
+        ("uint", "double"),
+        ("uint", "int"),
+        ("double", "double"),
+        ("double", "int"),
+        ("double", "uint"),
+        ("string", "string"),
+        ("bytes", "bytes"),
+        ("timestamp", "timestamp"),
+        ("duration", "duration"),
     ]
     lines = []
     for operator, word in order.items():

@@ -35,11 +35,13 @@ cel.@mapInsert  @mapInsert_map_key_value  (map(K, V), K, V) map(K, V)
 cel.@mapInsert  @mapInsert_map_map        (map(K, V), map(K, V)) map(K, V)
 """
 
+# fmt: off
 _COMPARABLE = (
     ("int", "int"), ("uint", "uint"), ("double", "double"), ("bool", "bool"),
     ("google.protobuf.Duration", "duration"), ("google.protobuf.Timestamp", "timestamp"), ("string", "string"),
     ("bytes", "bytes"),
 )
+# fmt: on
 
 #: Lists v3; in the environment of new expressions from 1.35 on.
 LISTS = """
@@ -51,10 +53,7 @@ reverse      list_reverse      list(T).() list(T)
 distinct     list_distinct     list(T).() list(T)
 """ + "\n".join(
     [f"sort list_{name}_sort list({t}).() list({t})" for name, t in _COMPARABLE]
-    + [
-        f"@sortByAssociatedKeys list_{name}_sortByAssociatedKeys list(T).(list({t})) list(T)"
-        for name, t in _COMPARABLE
-    ]
+    + [f"@sortByAssociatedKeys list_{name}_sortByAssociatedKeys list(T).(list({t})) list(T)" for name, t in _COMPARABLE]
 )
 
 TABLES = (STRINGS, SETS, COMPREHENSIONS)

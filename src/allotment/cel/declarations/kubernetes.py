@@ -28,10 +28,7 @@ LISTS = "\n".join(
     + [f"sum list_{t}_sum_{t} list({t}).() {t}" for t in _SUMMABLE]
     + [f"max list_{t}_max_{t} list({t}).() {t}" for t in _COMPARABLE]
     + [f"min list_{t}_min_{t} list({t}).() {t}" for t in _COMPARABLE]
-    + [
-        "indexOf list_a_index_of_int list(A).(A) int",
-        "lastIndexOf list_a_last_index_of_int list(A).(A) int",
-    ]
+    + ["indexOf list_a_index_of_int list(A).(A) int", "lastIndexOf list_a_last_index_of_int list(A).(A) int"]
 )
 
 QUANTITY = """
@@ -89,11 +86,13 @@ ip            cidr_ip                    CIDR.() IP
 string        cidr_to_string             (CIDR) string
 """
 
+# fmt: off
 #: The formats that exist, each a function without arguments.
 FORMATS = (
     "dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix", "dns1123SubdomainPrefix",
     "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date", "datetime",
 )
+# fmt: on
 
 FORMAT = """
 format.named  format-named     (string) optional(NamedFormat)

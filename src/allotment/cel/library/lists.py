@@ -259,9 +259,7 @@ def includes(target: Value, wanted: Value) -> bool:
         return found_equal(target, wanted)
     for i, item in enumerate(target.items):
         if i >= _INCLUDES_AT_MOST:
-            raise Failure(
-                f"'includes' function cannot be applied to lists longer than {_INCLUDES_AT_MOST} values"
-            )
+            raise Failure(f"'includes' function cannot be applied to lists longer than {_INCLUDES_AT_MOST} values")
         if found_equal(item, wanted):
             return True
     return False

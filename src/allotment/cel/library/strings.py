@@ -14,12 +14,14 @@ from allotment.cel.values import CostExceeded, Failure, ListValue, Optional, Typ
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER: Final = {c: c + 32 for c in range(65, 91)}
 _UPPER: Final = {c: c - 32 for c in range(97, 123)}
+# fmt: off
 _QUOTED: Final = str.maketrans(
     {
         "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
         '"': '\\"',
     }
 )
+# fmt: on
 
 
 def _out_of_range(index: int) -> Failure:
