@@ -70,7 +70,8 @@ def answer(case: Json, kube: str = "1.36") -> Outcome:
 
 def claims(case: Json) -> tuple[ResourceClaim, ...]:
     """The claims to allocate."""
-    return _read(case["claimsToAllocate"], tuple[ResourceClaim, ...])
+    found: tuple[ResourceClaim, ...] = _read(case["claimsToAllocate"], tuple[ResourceClaim, ...])
+    return found
 
 
 def inventory(case: Json, kube: str = "1.36") -> Inventory:

@@ -187,7 +187,7 @@ def _normal(recorded: Any) -> Any:
 def _nano(text: str) -> int:
     """The value that a recorded quantity spells; parsing would cap large binary ones, which only sums can reach."""
     if binary := re.fullmatch(r"(-?[0-9]+)([KMGTPE])i", text):
-        return int(binary[1]) * 1024 ** ("KMGTPE".index(binary[2]) + 1) * 10**9
+        return int(binary[1]) * int(1024 ** ("KMGTPE".index(binary[2]) + 1)) * 10**9
     return Quantity.parse(text).nano
 
 
@@ -232,9 +232,7 @@ def _differs_compile(wanted: str | None, found: str | None) -> list[str]:
 
 
 def _environment(case: Case) -> Environment:
-    return declare(
-        case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"])
-    )
+    return declare(case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"]))
 
 
 def _recorded(case: Case, expect: Case) -> list[str]:
@@ -318,7 +316,9 @@ def _loose(text: str) -> str:
 
 def _table(case: Case) -> list[str]:
     expect: dict[str, Any] = {
-        "outputType": case["outputType"], "estimatedCost": case["estimatedCost"], "actualCost": case["actualCost"],
+        "outputType": case["outputType"],
+        "estimatedCost": case["estimatedCost"],
+        "actualCost": case["actualCost"],
         "match": case["expectMatch"],
     }
     if case["expectCompileError"] is not None:

@@ -47,7 +47,9 @@ def test_near_names(wrong: str, known: list[str], meant: str) -> None:
     assert near(wrong, known)[0] == meant
 
 
-@pytest.mark.parametrize(("wrong", "known"), [("model", ["productName", "uuid"]), ("nvlink", ["type", "memory"]), ("x", [])])
+@pytest.mark.parametrize(
+    ("wrong", "known"), [("model", ["productName", "uuid"]), ("nvlink", ["type", "memory"]), ("x", [])]
+)
 def test_a_name_that_comes_near_nothing_gets_no_guess(wrong: str, known: list[str]) -> None:
     assert near(wrong, known) == ()
     assert did_you_mean(wrong, known) == ""
