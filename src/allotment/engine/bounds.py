@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
 #: constraint values, of which each is then looked at alone.
 COMBINATIONS: Final = 64
+_ANY_NUMBER: Final = 1 << 30
 
 
 class _Option(NamedTuple):
@@ -48,6 +49,8 @@ class Bounds:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._groups = groups(search.layout) if search.left else ()
+        self._serves = {slot: self._least_room(slot) for slot in search.room if search.layout.shareable >> slot & 1}
+        self._shared = 0
         self._least_draw = [self._least(ask) for ask in search.shape.asks] if search.left else []
 
     def _least(self, ask: Ask) -> dict[str, int]:
@@ -75,12 +78,28 @@ class Bounds:
                 least = {name: min(amount, draws[name]) for name, amount in least.items() if name in draws}
         return least or {}
 
+    def _least_room(self, slot: int) -> tuple[int, ...]:
+        """Per capacity, the least that any ask would take of a shareable device."""
+        search = self._search
+        amounts = [
+            search.pattern.profiles[slot].amounts[ask.number]
+            for ask in search.shape.asks
+            if search.candidates[ask.number] >> slot & 1
+        ]
+        return tuple(map(min, zip(*amounts, strict=True)))
+
+    def _serving(self, slot: int) -> int:
+        """How many more requests a shareable device can serve, at most; any number if it has no capacity."""
+        left = zip(self._search.room[slot], self._serves[slot], strict=False)
+        return min((room // least for room, least in left if least > 0), default=_ANY_NUMBER)
+
     def may_fit(self, claim: int, request: int, current: tuple[Ask, int, int] | None = None) -> bool:
         """Whether the requests from ``request`` of ``claim`` on may fit.
 
         ``current`` is the ask that is being served, if any (its request comes before ``request``): the ask, how many
         devices it still needs, and the slots that may come next.
         """
+        self._shared = sum(1 << slot for slot in self._serves if self._serving(slot) > 1)
         wanted: _Options = [(_Option(*current),)] if current is not None else []
         claims = self._search.shape.claims
         for number in range(claim, len(claims)):
@@ -113,6 +132,9 @@ class Bounds:
                 continue
             slots = search.candidates[ask.number] & search.pattern.eligible[ask.number] & ~search.blocked
             slots &= ~search.mine[claim] if ask.admin else ~(search.in_use | search.taken)
+            for slot in self._serves if search.touched & search.layout.shareable & slots else ():
+                if slots >> slot & 1 and not search.has_room(slot, ask.number):
+                    slots &= ~(1 << slot)
             for constraint in ask.constraints:
                 slots &= self._admitted(constraint)
             if slots.bit_count() >= need:
@@ -144,7 +166,6 @@ class Bounds:
         Of a value that g devices have, at most g // n claims can be served that want n devices or more.
         """
         search = self._search
-        shareable = search.layout.shareable
         alike: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
         for constraint in open_:
             claim = need = slots = 0
@@ -153,7 +174,7 @@ class Bounds:
                     claim = options[0].ask.claim
                     need += min(option.need for option in options)
                     slots |= _union_of(options)
-            if need and not slots & shareable:
+            if need and not slots & self._shared:
                 # Constraints of one claim may bind the same devices: only the largest counts.
                 of_claims = alike.setdefault(search.pattern.holders[constraint], {})
                 of_claims[claim] = max(of_claims.get(claim, (0, 0)), (need, slots))
@@ -197,13 +218,13 @@ class Bounds:
         )
 
     def _exclusive(self, bounds: list[_Bound]) -> list[Demand]:
-        """What must be met with devices of one's own: a shareable device can serve each request once."""
-        shareable = self._search.layout.shareable
+        """What must be met with devices of one's own: a device that is shared can serve each request once."""
+        shared = self._shared
         demands = []
         for (need, slots), _, admin in bounds:
-            need -= (slots & shareable).bit_count()
+            need -= (slots & shared).bit_count()
             if need > 0 and not admin:
-                demands.append(Demand(need, slots & ~shareable))
+                demands.append(Demand(need, slots & ~shared))
         return demands
 
     def _enough_devices(self, bounds: list[_Bound]) -> bool:
@@ -268,33 +289,18 @@ class Bounds:
         return most
 
     def _enough_room(self, bounds: list[_Bound]) -> bool:
-        """Whether the capacity left on shareable devices may serve all requests together."""
-        search = self._search
-        shareable = search.layout.shareable
+        """Whether the capacity left on shared devices may serve all requests together."""
         union = total = 0
         for (need, slots), _, admin in bounds:
-            if not admin or slots & shareable:
-                union |= slots
-                total += need
-        supply = (union & ~shareable).bit_count()
-        mask = union & shareable
-        while mask and supply < total:
-            lowest = mask & -mask
-            mask ^= lowest
-            slot = lowest.bit_length() - 1
-            served = total
-            amounts = [
-                search.pattern.profiles[slot].amounts[option.ask.number]
-                for _, options, _ in bounds
-                for option in options
-                if option.slots & lowest
-            ]
-            for i, left in enumerate(search.room[slot]):
-                least = min((a[i] for a in amounts if a), default=0)
-                if least > 0:
-                    served = min(served, left // least)
-            supply += served
-        return supply >= total or any(admin for _, _, admin in bounds)
+            if admin:
+                return True
+            union |= slots
+            total += need
+        supply = (union & ~self._shared).bit_count()
+        for slot in self._serves:
+            if union >> slot & 1 and self._shared >> slot & 1:
+                supply += self._serving(slot)
+        return supply >= total
 
 
 def _union(holders: tuple[int, ...], elements: int) -> int:

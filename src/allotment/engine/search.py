@@ -133,7 +133,7 @@ class Search:
 
     def _candidates(self, state: NodeState) -> list[int]:
         def full(ask: int) -> int:
-            return sum(1 << slot for slot, _ in state.consumed if not self._has_room(slot, ask))
+            return sum(1 << slot for slot, _ in state.consumed if not self.has_room(slot, ask))
 
         pattern = self.pattern
         leave_out = self.shape.release.all_leaves_out_full
@@ -144,7 +144,8 @@ class Search:
             for ask in self.shape.asks
         ]
 
-    def _has_room(self, slot: int, ask: int) -> bool:
+    def has_room(self, slot: int, ask: int) -> bool:
+        """Whether what is left of a device's capacities suffices for an ask."""
         amounts = self.pattern.profiles[slot].amounts[ask]
         return all(amount <= left for amount, left in zip(amounts, self.room[slot], strict=False))
 
@@ -346,7 +347,7 @@ class Search:
             unavailable = self.mine[devices.claim] if ask.admin else self.in_use | self.taken
             if bit & (unavailable | self.blocked) or not bit & self.pattern.eligible[ask.number]:
                 return False
-        elif shareable and not self._has_room(slot, ask.number):
+        elif shareable and not self.has_room(slot, ask.number):
             return False
         uses = self.layout.uses[slot]
         # A shareable device draws from its counters once, however many shares it has.
@@ -356,7 +357,7 @@ class Search:
         bound = self._bind(ask, slot, bit)
         if bound is None:
             return Stop(Cause.CONSTRAINT_WITH_ALL, devices.claim, ask.number, slot) if ask.all else False
-        if ask.all and slot in self.room and not self._has_room(slot, ask.number):
+        if ask.all and slot in self.room and not self.has_room(slot, ask.number):
             return False
         devices.slot = slot
         devices.charged = charged
