@@ -180,6 +180,11 @@ CODES: Mapping[str, Code] = {
         "Create the template, or correct resourceClaimTemplateName.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
+    "extended-resource-missing": Code(
+        "The pod asks for an extended resource that neither a device plugin nor a DeviceClass provides.",
+        "Install the device plugin, give a class that extendedResourceName, or use a ResourceClaim instead.",
+        "Insufficient nvidia.com/gpu",
+    ),
     "wrong-namespace": Code(
         "The claim or template exists, but in another namespace than the pod.",
         "Put both in one namespace; a claim cannot be used across namespaces.",

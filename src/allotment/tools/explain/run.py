@@ -15,7 +15,6 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.cluster import diagnose
 from allotment.engine.diagnosis.names import kind_of, near
 from allotment.engine.inventory import Inventory
-from allotment.engine.outcome import Allocated
 from allotment.engine.placement import Placed
 from allotment.engine.reach import UnusableNodeSelector, selects
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
@@ -31,6 +30,7 @@ from allotment.model.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.input import Input, key_of, sort
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes
 from allotment.tools.explain.obstacles import invalid, invalid_class, missing, told
@@ -75,6 +75,8 @@ class _Ask:
     pending: list[ResourceClaim] = field(default_factory=list)
     before: list[ResourceClaim] = field(default_factory=list)
     templates: dict[ObjectKey, str] = field(default_factory=dict)
+    extended: str = ""
+    """The claim that the scheduler would make for extended resources; nobody can write it."""
 
 
 class _Run:
@@ -93,6 +95,9 @@ class _Run:
             taint_rules=given.rules,
         )
         self.allocator = Allocator(self.inventory)
+        self.plugins = plugged(given.nodes)
+        self.commits = 0
+        self.last: tuple[tuple[int, ...], Diagnosis, tuple[ResourceClaim, ...]] | None = None
         self.claims = dict(given.claims)
         self.used: set[ObjectKey] = set()
         self.devices: dict[tuple[str, str, str], Device] = {
@@ -179,6 +184,12 @@ class _Run:
             if refused is not None:
                 return refused
             (ask.pending if claim.status.allocation is None else ask.before).append(claim)
+        extended = extended_claim(pod, self.given.classes, self.given.features, self.plugins)
+        if isinstance(extended, Diagnosis):
+            return extended
+        if extended is not None:
+            ask.pending.append(extended)
+            ask.extended = f"ResourceClaim {key_of(extended)}"
         return ask
 
     def _mended(self, pod: Pod, told_: Diagnosis, where: tuple[str, str]) -> Diagnosis:
@@ -268,26 +279,40 @@ class _Run:
                 owner=owner,
                 claims=tuple(self._given(c, ask) for c in given),
             )
-        reasons = _by_template(diagnose(self.inventory, pending, self._allocated(), eligible), ask.templates)
-        if out:
-            reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out)))
+        reasons = self._reasons(pending, ask, eligible, out, pod)
         return Answer(kind=kind, name=name, outcome="refused", reasons=reasons, owner=owner)
 
+    def _reasons(
+        self, pending: tuple[ResourceClaim, ...], ask: _Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
+    ) -> Diagnosis:
+        """Why the claims fit no node. Replicas of one template, with nothing allocated in between, fail alike."""
+        alike = (id(pod and pod.spec), self.commits, *(id(claim.spec) for claim in (*pending, *ask.before)))
+        if self.last is not None and self.last[0] == alike:
+            _, reasons, before = self.last
+            names = {str(key_of(old)): str(key_of(new)) for old, new in zip(before, pending, strict=True)}
+            return _renamed(reasons, names)
+        reasons = _by_origin(diagnose(self.inventory, pending, self._allocated(), eligible), ask)
+        if out:
+            reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out)))
+        self.last = (alike, reasons, pending)
+        return reasons
+
     def _excluded(self, pending: tuple[ResourceClaim, ...], out: dict[str, str]) -> tuple[NodeReason, ...]:
-        """Excluded nodes by what excludes them, those that would do otherwise apart."""
-        groups: dict[tuple[str, bool], list[str]] = {}
+        """Excluded nodes by what excludes them, with one that would do otherwise."""
+        groups: dict[str, list[str]] = {}
         for node, why in out.items():
-            would = bool(pending) and isinstance(self.allocator.allocate(node, pending), Allocated)
-            groups.setdefault((why, would), []).append(node)
+            groups.setdefault(why, []).append(node)
         rows = []
-        for (why, would), nodes in groups.items():
+        for why, nodes in groups.items():
+            among = sum(1 << self.inventory.place_of(node) for node in nodes)
+            placed = self.allocator.place(pending, among=among) if pending else None
             shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
-            verb = "has" if len(nodes) == 1 else "have"
-            having = f", which {verb} the devices" if would else ""
-            reason = f"the pod excludes {shown}{having}: {why}"
+            having = ""
+            if isinstance(placed, Placed):
+                having = ", which has the devices" if len(nodes) == 1 else f" ({placed.node} has the devices)"
             refused = Refused(
                 code="node-not-eligible",
-                summary=reason,
+                summary=f"the pod excludes {shown}{having}: {why}",
                 node=nodes[0],
                 kubernetes=CODES["node-not-eligible"].kubernetes,
             )
@@ -303,6 +328,7 @@ class _Run:
         key = key_of(claim)
         self.claims[key] = booked
         self.inventory.allocate(key, allocation)
+        self.commits += 1
         return booked
 
     def _allocated(self) -> list[ResourceClaim]:
@@ -342,21 +368,35 @@ def _not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
     return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
 
 
-def _by_template(diagnosis: Diagnosis, templates: Mapping[ObjectKey, str]) -> Diagnosis:
+def _renamed(diagnosis: Diagnosis, names: Mapping[str, str]) -> Diagnosis:
+    """The same reasons for a replica's claims."""
+
+    def refused(value: Refused) -> Refused:
+        return replace(
+            value,
+            claim=names.get(value.claim, value.claim),
+            funnels=tuple(replace(f, claim=names.get(f.claim, f.claim)) for f in value.funnels),
+            alternatives=tuple(map(refused, value.alternatives)),
+        )
+
+    rows = tuple(replace(row, refused=refused(row.refused)) for row in diagnosis.nodes)
+    return replace(diagnosis, headline=rows[0].refused if rows else refused(diagnosis.headline), nodes=rows)
+
+
+def _by_origin(diagnosis: Diagnosis, ask: _Ask) -> Diagnosis:
     """Changes of a generated claim are changes of its template: the claim itself is immutable and not the user's."""
-    if not templates:
-        return diagnosis
     origin = {
         f"ResourceClaim {key}": f"ResourceClaimTemplate {ObjectKey(key.namespace, name)}"
-        for key, name in templates.items()
+        for key, name in ask.templates.items()
     }
 
+    def moved(change: Change) -> Change:
+        if change.object in origin:
+            return replace(change, object=origin[change.object], path=f"spec.{change.path}")
+        return Change(text=change.text, node=change.node) if change.object == ask.extended else change
+
     def mend(refused: Refused) -> Refused:
-        changes = tuple(
-            replace(c, object=origin[c.object], path=f"spec.{c.path}") if c.object in origin else c
-            for c in refused.changes
-        )
-        return replace(refused, changes=changes)
+        return replace(refused, changes=tuple(map(moved, refused.changes)))
 
     rows = tuple(NodeReason(nodes=row.nodes, refused=mend(row.refused)) for row in diagnosis.nodes)
     headline = rows[0].refused if rows else mend(diagnosis.headline)

@@ -81,28 +81,34 @@ def _headline(answer: Answer) -> str:
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
-    """Replicas of one owner that are refused for one reason are one block."""
-    group: list[Answer] = []
-    for answer in answers:
-        same = (
-            group
-            and answer.owner
-            and answer.owner == group[0].owner
-            and answer.reasons is not None
-            and group[0].reasons is not None
-            and answer.reasons.headline.code == group[0].reasons.headline.code
-            and answer.reasons.headline.summary == group[0].reasons.headline.summary
-        )
-        if group and not same:
-            yield group
-            group = []
-        group.append(answer)
-    if group:
-        yield group
+    """Replicas of one owner that are refused for one reason are one block; so are many that fit."""
+    for _, group in groupby(enumerate(answers), key=lambda pair: _block(*pair)):
+        alike = [answer for _, answer in group]
+        if alike[0].fits and len(alike) <= _ROWS:
+            yield from ([answer] for answer in alike)
+        else:
+            yield alike
+
+
+def _block(number: int, answer: Answer) -> tuple[object, ...]:
+    if not answer.owner:
+        return (number,)
+    if answer.reasons is None:
+        return (answer.owner,)
+    return (answer.owner, answer.reasons.headline.code, answer.reasons.headline.summary)
 
 
 def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
     answer = group[0]
+    if answer.reasons is None and len(group) > 1:  # more than a screen takes; see _grouped
+        yield f"{len(group)} pods of {answer.owner} fit"
+        shown = group if wide else group[:_ROWS]
+        for one in shown:
+            devices = ", ".join(d.device for claim in one.claims for d in claim.devices)
+            yield f"  {one.name}{f' on node {one.node}' if one.node else ''}: {devices or 'no device'}"
+        if len(group) > len(shown):
+            yield f"  and {len(group) - len(shown)} more (-o wide)"
+        return
     if answer.reasons is None:
         alone = "" if answer.kind == "Pod" else " (no pod names it; tried alone)"
         yield f"{answer.kind} {answer.name} fits{f' on node {answer.node}' if answer.node else ''}{alone}"
