@@ -1,0 +1,79 @@
+"""The claim that the scheduler makes for extended resources (KEP-5004)."""
+
+from __future__ import annotations
+
+from allotment.engine.refusal import Diagnosis
+from allotment.model.core import Container, Node, NodeStatus, Pod, PodSpec, ResourceRequirements
+from allotment.model.features import Features
+from allotment.model.meta import ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
+from allotment.tools.explain.extended import extended_claim, plugged
+
+FEATURES = Features(kube="1.36")
+GPU = "example.com/gpu"
+
+
+def class_(name: str, resource: str | None = None, created: str = "") -> DeviceClass:
+    return DeviceClass(
+        metadata=ObjectMeta(name=name, creation_timestamp=created or None),
+        spec=DeviceClassSpec(extended_resource_name=resource),
+    )
+
+
+def container(amount: int, resource: str = GPU, restart: str | None = None) -> Container:
+    limits = {resource: Quantity.of_int(amount), "cpu": Quantity.of_int(1)}
+    return Container(name="c", resources=ResourceRequirements(limits=limits), restart_policy=restart)
+
+
+def pod(*containers: Container, init: tuple[Container, ...] = ()) -> Pod:
+    return Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=PodSpec(containers=containers, init_containers=init))
+
+
+def asked(
+    pod_: Pod, *classes: DeviceClass, features: Features = FEATURES, plugins: frozenset[str] = frozenset()
+) -> list[tuple[str, str, int]] | str:
+    found = extended_claim(pod_, {c.metadata.name: c for c in classes}, features, plugins)
+    if isinstance(found, Diagnosis):
+        return found.headline.code
+    if not isinstance(found, ResourceClaim):
+        return []
+    exact = [(request.name, request.exactly) for request in found.spec.devices.requests]
+    return [(name, e.device_class_name, e.count) for name, e in exact if e is not None]
+
+
+def test_one_request_per_container_and_resource() -> None:
+    found = asked(pod(container(2), container(1)), class_("gpu", GPU))
+    assert found == [("container-0-request-0", "gpu", 2), ("container-1-request-0", "gpu", 1)]
+
+
+def test_every_class_serves_a_resource_of_its_own() -> None:
+    resource = "deviceclass.resource.kubernetes.io/gpu"
+    assert asked(pod(container(1, resource)), class_("gpu")) == [("container-0-request-0", "gpu", 1)]
+    assert asked(pod(container(1, resource + "x")), class_("gpu")) == "extended-resource-missing"
+
+
+def test_of_several_classes_the_newest_serves_then_the_first_by_name() -> None:
+    old, new = class_("a", GPU, "2026-01-01T00:00:00Z"), class_("b", GPU, "2026-02-01T00:00:00Z")
+    assert asked(pod(container(1)), old, new) == [("container-0-request-0", "b", 1)]
+    assert asked(pod(container(1)), class_("b", GPU), class_("a", GPU)) == [("container-0-request-0", "a", 1)]
+
+
+def test_an_init_container_uses_the_devices_of_the_others_first() -> None:
+    gpu = class_("gpu", GPU)
+    assert asked(pod(container(2), init=(container(2),)), gpu) == [("container-1-request-0", "gpu", 2)]
+    beyond = asked(pod(container(1), init=(container(3),)), gpu)
+    assert beyond == [("container-0-request-0", "gpu", 2), ("container-1-request-0", "gpu", 1)]
+    sidecar = asked(pod(container(1), init=(container(1, restart="Always"),)), gpu)
+    assert sidecar == [("container-0-request-0", "gpu", 1), ("container-1-request-0", "gpu", 1)]
+
+
+def test_a_device_plugin_serves_without_claim() -> None:
+    node = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={GPU: Quantity.of_int(4)}))
+    assert plugged([node]) == {GPU}
+    assert asked(pod(container(1)), plugins=plugged([node])) == []
+
+
+def test_without_the_feature_no_class_serves() -> None:
+    off = Features(kube="1.35")
+    assert asked(pod(container(1)), class_("gpu", GPU), features=off) == "extended-resource-missing"
