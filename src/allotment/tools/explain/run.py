@@ -6,7 +6,7 @@ with claims of their own where their template says so. Claims that no pod names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from allotment.tools.explain.input import Input, key_of, sort
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes
 from allotment.tools.explain.obstacles import invalid, invalid_class, missing, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, GivenDevice
+from allotment.tools.explain.rewording import by_origin, not_eligible, renamed
 
 
 def explain(values: Iterable[Value], features: Features) -> Explanation:
@@ -253,7 +254,7 @@ class _Run:
     ) -> Answer:
         if not eligible and self.nodes:
             rows = self._excluded(tuple(ask.pending), out)
-            return Answer(kind=kind, name=name, outcome="refused", reasons=_not_eligible(rows), owner=owner)
+            return Answer(kind=kind, name=name, outcome="refused", reasons=not_eligible(rows), owner=owner)
         pending = tuple(ask.pending)
         if not pending:
             node = eligible[0] if eligible else ""
@@ -290,8 +291,8 @@ class _Run:
         if self.last is not None and self.last[0] == alike:
             _, reasons, before = self.last
             names = {str(key_of(old)): str(key_of(new)) for old, new in zip(before, pending, strict=True)}
-            return _renamed(reasons, names)
-        reasons = _by_origin(diagnose(self.inventory, pending, self._allocated(), eligible), ask)
+            return renamed(reasons, names)
+        reasons = by_origin(diagnose(self.inventory, pending, self._allocated(), eligible), ask.templates, ask.extended)
         if out:
             reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out)))
         self.last = (alike, reasons, pending)
@@ -359,45 +360,3 @@ class _Run:
     def _kind(self, driver: str, pool: str, name: str) -> str:
         device = self.devices.get((driver, pool, name))
         return kind_of(device, driver) if device is not None else ""
-
-
-def _not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
-    """The pod rules out every node."""
-    summary = "; ".join(row.refused.summary for row in rows[:3])
-    refused = Refused(code="node-not-eligible", summary=summary, kubernetes=CODES["node-not-eligible"].kubernetes)
-    return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
-
-
-def _renamed(diagnosis: Diagnosis, names: Mapping[str, str]) -> Diagnosis:
-    """The same reasons for a replica's claims."""
-
-    def refused(value: Refused) -> Refused:
-        return replace(
-            value,
-            claim=names.get(value.claim, value.claim),
-            funnels=tuple(replace(f, claim=names.get(f.claim, f.claim)) for f in value.funnels),
-            alternatives=tuple(map(refused, value.alternatives)),
-        )
-
-    rows = tuple(replace(row, refused=refused(row.refused)) for row in diagnosis.nodes)
-    return replace(diagnosis, headline=rows[0].refused if rows else refused(diagnosis.headline), nodes=rows)
-
-
-def _by_origin(diagnosis: Diagnosis, ask: _Ask) -> Diagnosis:
-    """Changes of a generated claim are changes of its template: the claim itself is immutable and not the user's."""
-    origin = {
-        f"ResourceClaim {key}": f"ResourceClaimTemplate {ObjectKey(key.namespace, name)}"
-        for key, name in ask.templates.items()
-    }
-
-    def moved(change: Change) -> Change:
-        if change.object in origin:
-            return replace(change, object=origin[change.object], path=f"spec.{change.path}")
-        return Change(text=change.text, node=change.node) if change.object == ask.extended else change
-
-    def mend(refused: Refused) -> Refused:
-        return replace(refused, changes=tuple(map(moved, refused.changes)))
-
-    rows = tuple(NodeReason(nodes=row.nodes, refused=mend(row.refused)) for row in diagnosis.nodes)
-    headline = rows[0].refused if rows else mend(diagnosis.headline)
-    return replace(diagnosis, headline=headline, nodes=rows)

@@ -1,0 +1,52 @@
+"""The engine's reasons in terms of what the user wrote: templates instead of generated claims, replicas of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
+from allotment.model.meta import ObjectKey
+
+
+def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
+    """The pod rules out every node."""
+    summary = "; ".join(row.refused.summary for row in rows[:3])
+    refused = Refused(code="node-not-eligible", summary=summary, kubernetes=CODES["node-not-eligible"].kubernetes)
+    return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
+
+
+def renamed(diagnosis: Diagnosis, names: Mapping[str, str]) -> Diagnosis:
+    """The same reasons for a replica's claims."""
+
+    def refused(value: Refused) -> Refused:
+        return replace(
+            value,
+            claim=names.get(value.claim, value.claim),
+            funnels=tuple(replace(f, claim=names.get(f.claim, f.claim)) for f in value.funnels),
+            alternatives=tuple(map(refused, value.alternatives)),
+        )
+
+    rows = tuple(replace(row, refused=refused(row.refused)) for row in diagnosis.nodes)
+    return replace(diagnosis, headline=rows[0].refused if rows else refused(diagnosis.headline), nodes=rows)
+
+
+def by_origin(diagnosis: Diagnosis, templates: Mapping[ObjectKey, str], extended: str) -> Diagnosis:
+    """Changes of a generated claim are changes of its template: the claim itself is immutable and not the user's."""
+    origin = {
+        f"ResourceClaim {key}": f"ResourceClaimTemplate {ObjectKey(key.namespace, name)}"
+        for key, name in templates.items()
+    }
+
+    def moved(change: Change) -> Change:
+        if change.object in origin:
+            return replace(change, object=origin[change.object], path=f"spec.{change.path}")
+        return Change(text=change.text, node=change.node) if change.object == extended else change
+
+    def mend(refused: Refused) -> Refused:
+        return replace(refused, changes=tuple(map(moved, refused.changes)))
+
+    rows = tuple(NodeReason(nodes=row.nodes, refused=mend(row.refused)) for row in diagnosis.nodes)
+    headline = rows[0].refused if rows else mend(diagnosis.headline)
+    return replace(diagnosis, headline=headline, nodes=rows)
