@@ -48,7 +48,8 @@ def _depth_first(value: Value) -> int:
     """The traversal of a value as Kubernetes' list functions count it."""
     kind = type(value)
     if kind is str:
-        return int(len(value.encode("utf-8", "surrogateescape")) * STRING_FACTOR)
+        length = len(value) if value.isascii() else len(value.encode("utf-8", "surrogateescape"))
+        return int(length * STRING_FACTOR)
     if kind is bytes:
         return int(len(value) * STRING_FACTOR)
     if kind is ListValue:

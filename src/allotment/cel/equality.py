@@ -29,6 +29,8 @@ from allotment.model.semver import Semver
 NO_SUCH_OVERLOAD: Final = "no such overload"
 _PLAIN: Final = frozenset({str, int, bool, bytes, float, Uint, type(None)})
 _NUMBERS: Final = frozenset({int, Uint, float})
+#: Types whose equality is Python's own, so that whole lists of them can be compared at once.
+_EXACT: Final = frozenset({str, int, bytes, bool})
 
 
 def equal(left: Value, right: Value) -> bool:
@@ -78,6 +80,9 @@ def found_equal(left: Value, right: Value) -> bool:
 def _equal_lists(left: ListValue, right: Value) -> bool:
     if type(right) is not ListValue or left.size != right.size:
         return False
+    kinds = {type(item) for item in left.items}
+    if kinds <= _EXACT and len(kinds) == 1 and kinds == {type(item) for item in right.items}:
+        return list(left.items) == list(right.items)
     failed: Failure | None = None
     for a, b in zip(left.items, right.items, strict=True):
         try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from allotment.cel.values import CostExceeded, Value, weight
+from allotment.cel.values import CostExceeded, ListValue, Value, weight
 
 Frame: TypeAlias = "list[Any]"
 Run: TypeAlias = "Callable[[Frame], Value]"
@@ -25,8 +25,8 @@ WORK: Final = 2
 DEVICE: Final = 3
 FIRST_SLOT: Final = 4
 
-#: Uncharged steps that one evaluation may take, about half a second of them.
-WORK_LIMIT: Final = 10_000_000
+#: Uncharged steps that one evaluation may take, about a second of them.
+WORK_LIMIT: Final = 5_000_000
 
 
 class CountingFrame(list[Any]):
@@ -44,6 +44,8 @@ class CountingFrame(list[Any]):
 def work(frame: Frame, *values: Value) -> None:
     """Account for a traversal of values."""
     for value in values:
+        if type(value) is ListValue and value.size > frame[WORK]:
+            raise CostExceeded
         frame[WORK] -= weight(value)
     if frame[WORK] < 0 or not 0 <= frame[COST] <= frame[LIMIT]:
         raise CostExceeded

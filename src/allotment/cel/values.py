@@ -225,8 +225,12 @@ def map_key(value: Value) -> Key:
         return ("timestamp", (value.ns, value.offset))
     if kind in _UNHASHABLE or getattr(kind, "go_unhashable", False):
         raise Abort(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
-    # Lists, maps, quantities: upstream has pointers there, equal only to themselves.
-    return ("identity", id(value))
+    if isinstance(value, Quantity):
+        # A pointer upstream, and a fresh one for every quantity that an expression makes.
+        return ("quantity", object())
+    go_key = getattr(value, "go_key", None)
+    # Lists, maps, optionals: pointers that are equal only to themselves.
+    return ("identity", id(value)) if go_key is None else (value.cel_type, go_key())
 
 
 class MapValue:
@@ -315,6 +319,7 @@ _GO_NAMES: Final[dict[type, str]] = {
     type(None): "types.Null", bool: "types.Bool", int: "types.Int", float: "types.Double", str: "types.String",
     bytes: "types.Bytes", Quantity: "cel.Quantity", QuantityPointer: "*cel.Quantity", Semver: "cel.Semver",
 }  # fmt: skip
+_LIGHT: Final = frozenset({int, Uint, float, bool, type(None)})
 _ORDERED_KEYS: Final = frozenset({str, int, float, bool, bytes})
 
 
@@ -366,12 +371,11 @@ def weight(value: Value) -> int:
     kind = type(value)
     if kind is ListValue:
         if not value.weight:
-            total = 1 + value.size
-            if value.size <= ListValue.MOST and type(value.items) is list:
-                total = 1
+            value.weight = 1 + value.size
+            if value.size <= ListValue.MOST and not {type(item) for item in value.items} <= _LIGHT:
+                value.weight = 1
                 for item in value.items:
-                    total += weight(item)
-            value.weight = total
+                    value.weight += weight(item)
         return value.weight  # type: ignore[no-any-return]
     if kind is MapValue:
         if not value.weight:

@@ -28,6 +28,8 @@ from allotment.cel.values import (
 from allotment.model.quoting import quote
 
 _DEFAULT_PRECISION: Final = 6
+#: No double has more digits behind the point.
+_ALL_DIGITS: Final = 1074
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
@@ -132,7 +134,7 @@ def _fixed(value: Value, precision: int) -> str:
         return _not_finite(number)
     least, most = precision & 0xFF, precision & 0xFFFF
     if most < 0x8000:
-        text = f"{abs(number):,.{most}f}"
+        text = f"{abs(number):,.{min(most, _ALL_DIGITS)}f}"
     else:
         whole, _, fraction = printing.decimal(abs(number)).partition(".")
         text = f"{int(whole):,}.{fraction}"

@@ -7,6 +7,7 @@ functions here keep.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -45,6 +46,8 @@ def _order(left: Value, right: Value) -> int | None:
 def is_sorted(values: ListValue) -> bool:
     """Whether no element is greater than the next."""
     items = values.items
+    if {type(item) for item in items} in ({str}, {int}):
+        return all(map(operator.le, items, items[1:]))
     for i, item in enumerate(items):
         _comparable(item)
         if i and _order(items[i - 1], item) == 1:

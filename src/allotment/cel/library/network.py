@@ -42,6 +42,10 @@ class IP:
     def __str__(self) -> str:
         return _print_v6(self.number) if self.v6 else _print_v4(self.number)
 
+    def go_key(self) -> object:
+        """What map keys are compared by."""
+        return self.number, self.v6
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IP) and self.number == other.number and self.v6 == other.v6
 
@@ -63,6 +67,10 @@ class CIDR:
 
     def __str__(self) -> str:
         return f"{self.ip}/{self.bits}"
+
+    def go_key(self) -> object:
+        """What map keys are compared by."""
+        return self.ip.go_key(), self.bits
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CIDR) and self.ip == other.ip and self.bits == other.bits
