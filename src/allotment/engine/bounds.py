@@ -273,9 +273,11 @@ class Bounds:
     def _most(self, slots: int) -> int:
         """At most so many of the slots can be had at once, given what is left in the counters."""
         search = self._search
-        most = (slots & ~search.layout.consumers).bit_count()
+        # A shareable device draws once: further shares of it are free of counters.
+        charging = search.layout.consumers & ~(search.layout.shareable & (search.shared_before | search.touched))
+        most = (slots & ~charging).bit_count()
         for group in self._groups:
-            inside = slots & group.mask
+            inside = slots & group.mask & charging
             if not inside:
                 continue
             best = inside.bit_count()
