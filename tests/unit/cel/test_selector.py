@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cel import CompileError, DeviceInput, EvaluationError, compile_selector
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
+from tests.unit.cel.evaluating import DEVICE, DRIVER
+
+FEATURES = Features(kube="1.36", gates={"DRAListTypeAttributes": True})
+
+
+def test_the_same_text_is_compiled_once() -> None:
+    assert compile_selector("true", FEATURES) is compile_selector("true", FEATURES)
+    assert compile_selector("true", FEATURES) is not compile_selector("true", FEATURES, env="new")
+
+
+def test_errors_have_their_kind() -> None:
+    with pytest.raises(CompileError) as invalid:
+        compile_selector("device.nope", FEATURES)
+    assert invalid.value.kind == "invalid"
+    with pytest.raises(CompileError) as internal:
+        compile_selector('int("x") == 1', FEATURES)
+    assert internal.value.kind == "internal"
+    with pytest.raises(CompileError, match="must evaluate to bool or the unknown type, not int"):
+        compile_selector("1", FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("dyn(1)", "int could not be converted to bool: unsupported type conversion from 'int' to bool"),
+        ("dyn(1u)", "uint could not be converted to bool: unsupported type conversion from 'uint' to bool"),
+        ("dyn(1.5)", "double could not be converted to bool: type conversion error from Double to 'bool'"),
+        ('dyn("x")', "string could not be converted to bool: unsupported native conversion from string to 'bool'"),
+        ("dyn([])", "list could not be converted to bool: type conversion error from list to 'bool'"),
+        ("dyn(null)", "null_type could not be converted to bool: type conversion error from 'null_type' to 'bool'"),
+        ("dyn(int)", "type could not be converted to bool: type conversion not supported for 'type'"),
+        (
+            'dyn(quantity("1"))',
+            "kubernetes.Quantity could not be converted to bool: type conversion error from 'Quantity' to 'bool'",
+        ),
+        ("dyn(optional.none())", "optional_type could not be converted to bool: optional.none() dereference"),
+        ('dyn(ip("::1"))', "net.IP could not be converted to bool: type conversion error from 'IP' to 'bool'"),
+    ],
+)
+def test_results_that_are_no_bool(expression: str, text: str) -> None:
+    with pytest.raises(EvaluationError) as failed:
+        compile_selector(expression, FEATURES).matches(DEVICE)
+    assert str(failed.value) == f"CEL result of type {text}"
+
+
+def test_an_optional_bool_is_a_bool() -> None:
+    assert compile_selector("dyn(optional.of(true))", FEATURES).matches(DEVICE)
+
+
+def test_the_cost_limit() -> None:
+    selector = compile_selector("lists.range(900000).all(x, x >= 0)", FEATURES)
+    with pytest.raises(EvaluationError, match="operation cancelled: actual cost limit exceeded"):
+        selector.matches(DEVICE)
+    assert selector.cost(DEVICE) == 1_000_001
+
+
+def device(index: int, model: str, memory: str) -> Device:
+    return Device(
+        name=f"gpu-{index}",
+        attributes={"model": DeviceAttribute(string=model), "index": DeviceAttribute(int_=index)},
+        capacity={"memory": DeviceCapacity(value=Quantity.parse(memory))},
+    )
+
+
+def test_projection_sees_what_is_read_and_nothing_else() -> None:
+    selector = compile_selector('device.attributes["d"].model == "A"', FEATURES)
+    a, b, c = (DeviceInput("d", device(i, m, "1Gi")) for i, m in enumerate("AAB"))
+    assert selector.project(a) == selector.project(b) != selector.project(c)
+    whole = compile_selector("dyn(device).driver == 'd'", FEATURES)
+    assert whole.project(a) != whole.project(b)
+
+
+def test_projection_keeps_apart_what_python_takes_for_equal() -> None:
+    selector = compile_selector('device.attributes["d"].x == 1 && device.capacity["d"].y.isInteger()', FEATURES)
+    values = [DeviceAttribute(int_=1), DeviceAttribute(bool_=True), DeviceAttribute(string="1")]
+    quantities = [Quantity.parse("1"), Quantity.parse("1000m")]
+    inputs = [
+        DeviceInput("d", Device(attributes={"x": v}, capacity={"y": DeviceCapacity(value=q)}))
+        for v in values
+        for q in quantities
+    ]
+    assert len({selector.project(i) for i in inputs}) == len(inputs)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from("ABC"), st.sampled_from(["1Gi", "1024Mi", "2Gi"])), max_size=12
+    )
+)
+def test_classes_answer_like_single_devices(described: list[tuple[int, str, str]]) -> None:
+    selector = compile_selector(
+        'device.attributes["d"].model != "B" && device.capacity["d"].memory.compareTo(quantity("1Gi")) > 0'
+        ' || device.attributes["d"].index / (device.attributes["d"].index - 1) > 1',
+        FEATURES,
+    )
+    inputs = [DeviceInput("d", device(*d)) for d in described]
+    inputs += inputs[:3]
+
+    def single(given: DeviceInput) -> bool | str:
+        try:
+            return selector.matches(given)
+        except EvaluationError as error:
+            return str(error)
+
+    found = [answer if isinstance(answer, bool) else str(answer) for answer in selector.match_classes(inputs)]
+    assert found == [single(i) for i in inputs]
+
+
+def test_a_bad_attribute_is_a_class_of_its_own() -> None:
+    good = DeviceInput(DRIVER, Device(attributes={"x": DeviceAttribute(int_=1)}))
+    bad = DeviceInput(DRIVER, Device(attributes={"x": DeviceAttribute()}))
+    first, second = compile_selector("true", FEATURES).match_classes([good, bad])
+    assert first is True
+    assert str(second) == "attribute x: unsupported attribute value"
