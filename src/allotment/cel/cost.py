@@ -15,9 +15,11 @@ from typing import Final, TypeAlias
 from allotment.cel.library.formats import Format
 from allotment.cel.library.network import CIDR, IP
 from allotment.cel.library.url import URL
-from allotment.cel.values import Abort, ListValue, MapValue, Optional, QuantityPointer, Value, go_type, size
+from allotment.cel.values import Abort, ListValue, MapValue, Optional, QuantityPointer, Uint, Value, go_type, size
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
+
+_SCALARS: Final = frozenset({int, Uint, float, bool, type(None)})
 
 CostOf: TypeAlias = Callable[[Sequence[Value], Value], int]
 
@@ -44,17 +46,24 @@ def _pattern(arguments: Sequence[Value], result: Value) -> int:
     return ceil((1.0 + size(arguments[0])) * STRING_FACTOR) * ceil(size(arguments[1]) * REGEX_FACTOR)
 
 
+def _text(value: str) -> int:
+    length = len(value) if value.isascii() else len(value.encode("utf-8", "surrogateescape"))
+    return int(length * STRING_FACTOR)
+
+
 def _depth_first(value: Value) -> int:
     """The traversal of a value as Kubernetes' list functions count it."""
     kind = type(value)
     if kind is str:
-        length = len(value) if value.isascii() else len(value.encode("utf-8", "surrogateescape"))
-        return int(length * STRING_FACTOR)
+        return _text(value)
     if kind is bytes:
         return int(len(value) * STRING_FACTOR)
     if kind is ListValue:
-        if type(value.items) is range:
+        kinds = {type(item) for item in value.items}
+        if kinds <= _SCALARS:
             return value.size  # type: ignore[no-any-return]
+        if kinds == {str}:
+            return sum([_text(item) for item in value.items])
         total = 0
         for item in value.items:
             total += _depth_first(item)

@@ -98,10 +98,11 @@ def _go_text(pattern: str, error: Exception) -> str:
     for ours, gos in _MESSAGES:
         if text.startswith(ours):
             _, _, culprit = text.partition(": ")
-            if gos == "invalid or unsupported Perl syntax" and culprit in ("(?<", "(?P<"):
+            if gos == "invalid or unsupported Perl syntax" and culprit.startswith(("(?<", "(?P<")):
                 # RE2 stops where Go goes on to read a name.
                 start = pattern.find(culprit)
-                return f"error parsing regexp: invalid named capture: `{pattern[start:]}`"
+                end = pattern.find(">", start) + 1
+                return f"error parsing regexp: invalid named capture: `{pattern[start : end or None]}`"
             return f"error parsing regexp: {gos}: `{culprit}`"
     return f"error parsing regexp: expression too large: `{pattern}`"
 

@@ -26,7 +26,7 @@ DEVICE: Final = 3
 FIRST_SLOT: Final = 4
 
 #: Uncharged steps that one evaluation may take, about a second of them.
-WORK_LIMIT: Final = 5_000_000
+WORK_LIMIT: Final = 10_000_000
 
 
 class CountingFrame(list[Any]):
