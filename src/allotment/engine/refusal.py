@@ -213,8 +213,9 @@ RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 class Step(Value, frozen=True, omit_defaults=False):
     """One step of a funnel: how many devices are left after it, which were lost in it, and to whom.
 
-    ``step`` is one of ``class selector capacity taints counters in-use``; ``text`` is the condition in the
-    manifest's words. ``by`` names, for counters, capacity in use and devices in use, the claims that hold them.
+    ``step`` is one of ``class selector capacity taints counters in-use constraint``; ``text`` is the condition in the
+    manifest's words. ``by`` names, for counters, capacity in use and devices in use, the claims that hold them. A
+    constraint stands there when it decides; left are the devices of the set that comes nearest to satisfying it.
     """
 
     step: str

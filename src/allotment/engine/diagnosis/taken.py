@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from allotment.engine.diagnosis.edits import ask_for, capacity_edit, exact_count, free_claims
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.holders import Holder
@@ -92,3 +94,9 @@ def holders_of(loss: Loss) -> list[Holder]:
     for _, holders in loss.by:
         found.update(dict.fromkeys(holders))
     return list(found)
+
+
+def all_holders(traces: Iterable[Trace]) -> list[Holder]:
+    """Everyone who holds devices or counters that these funnels lost."""
+    taken = (loss for trace in traces for loss in trace.losses if loss.step in ("in-use", "counters"))
+    return list(dict.fromkeys(holder for loss in taken for holder in holders_of(loss)))
