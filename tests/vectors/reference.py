@@ -1,0 +1,548 @@
+"""The allocator of Kubernetes 1.36.2 in its plainest form: every branch is walked, nothing is foreseen or left out.
+
+It stands between the recordings and the engine. With all of upstream's known ``DEFECTS`` it gives the recorded answers,
+in the recorded number of steps; with one repaired it gives what was recorded for that repair; with none it says what a
+correct search answers, which for two defects that act together nobody has recorded. Against that the engine, which
+leaves out most of the walk, is held: on the vectors and on scenarios made up by the dozen.
+
+What comes before the search (pools and their order, compiled selectors) and after it (assembled results) is the
+engine's own; the recordings cover it. Everything in between is written anew here, and nothing for speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from allotment.cel import CompileError, DeviceInput, EvaluationError
+from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, PoolID, Unfit
+from allotment.engine.devices import Record
+from allotment.engine.eligibility import Examiner
+from allotment.engine.layout import NodeView
+from allotment.engine.pools import Pool, PoolStatus
+from allotment.engine.reach import reaches
+from allotment.engine.requests import Ask, Compiler, Shape
+from allotment.engine.results import Assembler
+from allotment.engine.verdict import NoFit, Pick, Solution, Stop, Verdict
+from allotment.model.meta import ObjectKey
+from allotment.model.quantity import Quantity
+from allotment.model.resource import DeviceAttribute, DeviceCapacity, ResourceClaim
+
+COUNTER_ROLLBACK: Final = "counter-rollback"
+"""Counters stay booked for a candidate that a taint or constraint refuses, and for a share that is taken back."""
+COUNTER_POOL_KEY: Final = "counter-pool-key"
+"""Counters are booked under the pool's name alone, so that drivers with pools of one name share them."""
+LIST_MATCH: Final = "list-match-intersection"
+"""matchAttribute: what lists have in common is not widened again when a device is taken back."""
+DISTINCT: Final = "distinct-per-device"
+"""distinctAttribute: of each request only the last device is remembered, and forgotten with any that is taken back."""
+CAPACITY_ROLLBACK: Final = "capacity-rollback"
+"""Constraints go on counting a shared device that was refused because it turned out to be full."""
+DEFECTS: Final = frozenset({COUNTER_ROLLBACK, COUNTER_POOL_KEY, LIST_MATCH, DISTINCT, CAPACITY_ROLLBACK})
+
+#: What every share is called; the recordings compare its presence only.
+SHARE_ID: Final = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
+_DEVICES_PER_CLAIM: Final = 32
+_WHOLE: Final = 10**9
+
+
+class Answer(NamedTuple):
+    """The answer, and how many times upstream would have called its ``allocateOne`` for it."""
+
+    outcome: Outcome
+    steps: int
+
+
+class TooLong(Exception):
+    """Raised when the search takes more steps than allowed."""
+
+
+class _Stopped(Exception):
+    """A fatal error: the search ends here."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+
+
+class _Exceeded(Exception):
+    """The claim would get more than 32 devices; only another alternative can help."""
+
+
+def allocate(
+    inventory: Inventory,
+    node: str,
+    claims: Sequence[ResourceClaim],
+    defects: frozenset[str] = frozenset(),
+    limit: int = 1_000_000,
+) -> Answer:
+    """The answer for these claims on this node, given by a search with these defects within this many steps."""
+    shape = Compiler(inventory.features).shape(tuple(claims), inventory.classes)
+    view = inventory.view(node)
+    if view.failure:
+        return Answer(Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION), 0)
+    search = _Search(inventory, view, shape, defects, limit)
+    verdict = search.run()
+    assembler = Assembler(
+        shape, [c.spec.devices for c in claims], Examiner(shape, inventory.features), inventory.features
+    )
+    keys = [ObjectKey(claim.metadata.namespace, claim.metadata.name) for claim in claims]
+    outcome: Outcome = Unfit()
+    if isinstance(verdict, Solution):
+        results = assembler.results(view, verdict, keys, lambda: SHARE_ID)
+        outcome = results if isinstance(results, Aborted) else Allocated(results)
+    elif isinstance(verdict, Stop):
+        outcome = assembler.aborted(view, verdict, keys)
+    elif verdict.invalid_pool:
+        outcome = Aborted("invalid resource pools were encountered", fatal=False, cause=Cause.POOL_INVALID)
+    return Answer(outcome, search.steps)
+
+
+# --- constraints -----------------------------------------------------------------------------------------------------
+
+_Value = frozenset[tuple[str, object]]
+
+
+def _value(record: Record, attribute: str, lists: bool) -> _Value | None:
+    """The elements of a device's attribute: none if it is a list and lists are off; ``None`` if it is absent."""
+    found = record.device.attributes.get(attribute)
+    domain, _, name = attribute.partition("/")
+    if found is None and domain == record.id.driver:
+        found = record.device.attributes.get(name)
+    return _elements(found, lists) if found is not None else None
+
+
+def _elements(value: DeviceAttribute, lists: bool) -> _Value:
+    many: tuple[tuple[str, Sequence[object] | None], ...] = (
+        ("int", value.ints),
+        ("bool", value.bools),
+        ("string", value.strings),
+        ("version", value.versions),
+    )
+    for kind, items in many:
+        if items and lists:
+            return frozenset((kind, item) for item in items)
+    scalars = (("int", value.int_), ("bool", value.bool_), ("string", value.string), ("version", value.version))
+    return frozenset((kind, item) for kind, item in scalars if item is not None)
+
+
+class _Match:
+    """What the values of the chosen devices have in common must not be empty."""
+
+    def __init__(self, forgets: bool) -> None:
+        self._forgets = forgets
+        self._chosen: list[tuple[int, _Value]] = []
+        self._common: _Value = frozenset()
+
+    def add(self, request: str, slot: int, value: _Value) -> bool:
+        common = value & self._common if self._chosen else value
+        if self._chosen and not common:
+            return False
+        self._chosen.append((slot, value))
+        self._common = common
+        return True
+
+    def remove(self, request: str, slot: int) -> None:
+        _drop(self._chosen, slot)
+        if self._chosen and not self._forgets:
+            self._common = frozenset.intersection(*(value for _, value in self._chosen))
+
+
+class _Distinct:
+    """No two chosen devices may have an element in common."""
+
+    def __init__(self) -> None:
+        self._chosen: list[tuple[int, _Value]] = []
+
+    def add(self, request: str, slot: int, value: _Value) -> bool:
+        if self._chosen and (not value or any(value & other for _, other in self._chosen)):
+            return False
+        self._chosen.append((slot, value))
+        return True
+
+    def remove(self, request: str, slot: int) -> None:
+        _drop(self._chosen, slot)
+
+
+class _DistinctByRequest:
+    """The same with its defect."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, _Value] = {}
+
+    def add(self, request: str, slot: int, value: _Value) -> bool:
+        if self._last and (not value or any(value & other for other in self._last.values())):
+            return False
+        self._last[request] = value
+        return True
+
+    def remove(self, request: str, slot: int) -> None:
+        self._last.pop(request, None)
+
+
+def _drop(chosen: list[tuple[int, _Value]], slot: int) -> None:
+    """Forget the latest entry of a device."""
+    for place in reversed(range(len(chosen))):
+        if chosen[place][0] == slot:
+            del chosen[place]
+            return
+
+
+# --- counters --------------------------------------------------------------------------------------------------------
+
+_Amounts = dict[tuple[str, str], int]
+
+
+class _Counters:
+    """What the pools' counters hold, and what this attempt has drawn from them; amounts in nano."""
+
+    def __init__(self, inventory: Inventory, by_name: bool) -> None:
+        self._inventory = inventory
+        self._by_name = by_name
+        self._held: dict[PoolID | str, _Amounts] = {}
+        self._drawn: dict[PoolID | str, _Amounts] = {}
+
+    def take(self, pool: Pool, record: Record) -> bool:
+        """Draw what the device takes; not if then any counter of the pool is overdrawn, be it another one."""
+        key = pool.id.pool if self._by_name else pool.id
+        if key not in self._held:
+            self._held[key] = self._before(pool)
+        self._book(pool, record, 1)
+        drawn = self._drawn[key]
+        if all(drawn.get(counter, 0) <= amount for counter, amount in self._held[key].items()):
+            return True
+        self.give_back(pool, record)
+        return False
+
+    def give_back(self, pool: Pool, record: Record) -> None:
+        self._book(pool, record, -1)
+
+    def _book(self, pool: Pool, record: Record, times: int) -> None:
+        drawn = self._drawn.setdefault(pool.id.pool if self._by_name else pool.id, {})
+        for use in record.traits.counters:
+            counter = (use.counter_set, use.counter)
+            drawn[counter] = drawn.get(counter, 0) + times * use.amount
+
+    def _before(self, pool: Pool) -> _Amounts:
+        """What allocated devices of the pool, here and elsewhere, have left."""
+        left = {
+            (name, counter): amount.value.nano
+            for name, counter_set in pool.counter_sets.items()
+            for counter, amount in counter_set.counters.items()
+        }
+        for record in (r for s in (*pool.slices, *pool.elsewhere) for r in self._inventory.records(s)):
+            if self._inventory.usage.is_allocated(record.id):
+                for use in record.traits.counters:
+                    left[use.counter_set, use.counter] -= use.amount
+        return left
+
+
+# --- capacity --------------------------------------------------------------------------------------------------------
+
+
+def _consumed(record: Record, requests: Mapping[str, Quantity]) -> dict[str, int] | None:
+    """What an allocation takes of each capacity, in nano; ``None`` if the device can never serve the request."""
+    if requests.keys() - record.device.capacity.keys():
+        return None
+    taken = {}
+    for name, capacity in record.device.capacity.items():
+        amount = _amount(requests.get(name), capacity)
+        if not _valid(amount, capacity):
+            return None
+        taken[name] = amount
+    return taken
+
+
+def _amount(requested: Quantity | None, capacity: DeviceCapacity) -> int:
+    policy = capacity.request_policy
+    if requested is None:
+        default = policy.default if policy is not None else None
+        return (default or capacity.value).nano
+    nano = requested.nano
+    if policy is None:
+        return nano
+    if policy.valid_range is not None and policy.valid_range.min is not None:
+        low, step = policy.valid_range.min, policy.valid_range.step
+        if nano < low.nano:
+            return low.nano
+        if step is None:
+            return nano
+        # Upstream rounds in whole units, whatever the quantities are.
+        steps = -(-(requested.value() - low.value()) // step.value())
+        return (low.value() + steps * step.value()) * _WHOLE
+    return min((value.nano for value in policy.valid_values if value.nano >= nano), default=nano)
+
+
+def _valid(amount: int, capacity: DeviceCapacity) -> bool:
+    policy = capacity.request_policy
+    if policy is None or (policy.default is not None and amount == policy.default.nano):
+        return True
+    if policy.valid_range is None:
+        return not policy.valid_values or amount in {value.nano for value in policy.valid_values}
+    low, high, step = policy.valid_range.min, policy.valid_range.max, policy.valid_range.step
+    if high is not None and amount > high.nano:
+        return False
+    return low is None or step is None or (-(-amount // _WHOLE) - low.value()) % step.value() == 0
+
+
+# --- the search ------------------------------------------------------------------------------------------------------
+
+
+class _Search:
+    """One attempt. A slot is the place of a device in the order in which devices are tried."""
+
+    def __init__(self, inventory: Inventory, view: NodeView, shape: Shape, defects: frozenset[str], limit: int) -> None:
+        self.steps = 0
+        self._limit = limit
+        self._shape = shape
+        self._view = view
+        self._records = view.records
+        self._pools = [pool for pool in view.pools for s in pool.slices for _ in inventory.records(s)]
+        self._usage = inventory.usage
+        enabled = inventory.features.enabled
+        self._lists = enabled("DRAListTypeAttributes")
+        self._binding = enabled("DRADeviceBindingConditions")
+        self._partitions = enabled("DRAPartitionableDevices")
+        self._taints = enabled("DRADeviceTaints")
+        self._capacity = enabled("DRAConsumableCapacity")
+        self._defects = defects
+        self._counters = _Counters(inventory, COUNTER_POOL_KEY in defects)
+        distinct = _DistinctByRequest if DISTINCT in defects else _Distinct
+        self._constraints: list[_Match | _Distinct | _DistinctByRequest] = [
+            distinct() if c.distinct else _Match(LIST_MATCH in defects) for c in shape.constraints
+        ]
+        self._selected: dict[tuple[int, int], bool] = {}
+        self._listed: dict[int, list[int]] = {}
+        self._taken: dict[int, set[int]] = {}
+        self._shares: dict[int, list[dict[str, int]]] = {}
+        self._picks: list[list[Pick]] = [[] for _ in shape.claims]
+        self._chosen = [[request.asks[0].number for request in claim.requests] for claim in shape.claims]
+
+    def run(self) -> Verdict:
+        try:
+            self._prepare()
+            if self._satisfy(0, 0):
+                return Solution(tuple(map(tuple, self._picks)), tuple(map(tuple, self._chosen)))
+        except _Stopped as stopped:
+            return stopped.stop
+        return NoFit(any(pool.status is PoolStatus.INVALID for pool in self._view.pools))
+
+    def _prepare(self) -> None:
+        """What is wrong with the claims, and what ``All`` means; the first problem ends the attempt."""
+        for number, claim in enumerate(self._shape.claims):
+            least = 0
+            for request in claim.requests:
+                if request.fault is not None:
+                    raise _Stopped(Stop(request.fault.cause, number, request.asks[0].number, fault=request.fault))
+                for ask in request.asks:
+                    if ask.fault is not None:
+                        raise _Stopped(Stop(ask.fault.cause, number, ask.number, fault=ask.fault))
+                    if ask.all:
+                        self._listed[ask.number] = list(self._list(ask))
+                least += min(map(self._wanted, request.asks))
+            if least > _DEVICES_PER_CLAIM:
+                raise _Stopped(Stop(Cause.TOO_MANY_DEVICES, number, devices=least))
+            if claim.fault is not None:
+                raise _Stopped(Stop(claim.fault.cause, number, fault=claim.fault))
+
+    def _list(self, ask: Ask) -> Iterator[int]:
+        for number, pool in enumerate(self._view.pools):
+            if pool.status is not PoolStatus.USABLE:
+                updating = pool.status is PoolStatus.INCOMPLETE
+                cause = Cause.POOL_INCOMPLETE if updating else Cause.POOL_INVALID
+                raise _Stopped(Stop(cause, ask.claim, ask.number, pool=number))
+            for slot in range(len(self._records)):
+                if self._pools[slot] is pool and self._selects(ask, slot) and self._has_room(ask, slot):
+                    yield slot
+
+    def _wanted(self, ask: Ask) -> int:
+        return len(self._listed[ask.number]) if ask.all else ask.wanted
+
+    def _satisfy(self, claim: int, request: int, ask: Ask | None = None, position: int = 0, start: int = 0) -> bool:
+        """Find a device for a place in a request, and for all places, requests and claims after it."""
+        self.steps += 1
+        if self.steps > self._limit:
+            raise TooLong
+        if claim == len(self._shape.claims):
+            return True
+        requests = self._shape.claims[claim].requests
+        if request == len(requests):
+            try:
+                return self._satisfy(claim + 1, 0)
+            except _Exceeded:
+                return False
+        if ask is None and requests[request].alternatives:
+            return self._first_available(claim, request, requests[request].asks)
+        ask = ask or requests[request].asks[0]
+        wanted = self._wanted(ask)
+        if ask.all and not wanted:
+            return False
+        if position >= wanted:
+            return self._satisfy(claim, request + 1)
+        if len(self._picks[claim]) + wanted - position > _DEVICES_PER_CLAIM:
+            raise _Exceeded
+        if ask.all:
+            return self._try(claim, request, ask, position, self._listed[ask.number][position])
+        for slot in range(start, len(self._records)):
+            # Devices in use are passed by before their selectors are evaluated, which may fail.
+            if self._in_use(ask, slot) or not self._selects(ask, slot) or not self._has_room(ask, slot):
+                continue
+            if self._try(claim, request, ask, position, slot):
+                return True
+        return False
+
+    def _first_available(self, claim: int, request: int, asks: tuple[Ask, ...]) -> bool:
+        all_exceeded = True
+        for ask in asks:
+            try:
+                found = self._satisfy(claim, request, ask)
+            except _Exceeded:
+                continue
+            if found:
+                self._chosen[claim][request] = ask.number
+                return True
+            all_exceeded = False
+        if all_exceeded:
+            raise _Exceeded
+        return False
+
+    def _try(self, claim: int, request: int, ask: Ask, position: int, slot: int) -> bool:
+        take_back = self._take(ask, slot)
+        if take_back is None:
+            return False
+        try:
+            found = self._satisfy(claim, request, ask, position + 1, slot + 1)
+        except _Exceeded:
+            take_back()
+            raise
+        if not found:
+            take_back()
+        return found
+
+    # --- one device ----------------------------------------------------------------------------------------------
+
+    def _in_use(self, ask: Ask, slot: int) -> bool:
+        taken_by = self._taken.get(slot, ())
+        if ask.admin:
+            return ask.claim in taken_by
+        return self._records[slot].id in self._usage.exclusive or bool(taken_by)
+
+    def _selects(self, ask: Ask, slot: int) -> bool:
+        if (ask.number, slot) not in self._selected:
+            self._selected[ask.number, slot] = self._evaluates(ask, slot)
+        return self._selected[ask.number, slot]
+
+    def _evaluates(self, ask: Ask, slot: int) -> bool:
+        record = self._records[slot]
+        device = record.device
+        if device.binding_conditions and not self._binding:
+            return False
+        for selector in ask.selectors:
+            failure = Stop(Cause.SELECTOR, ask.claim, ask.number, slot)
+            if isinstance(selector.compiled, CompileError):
+                raise _Stopped(failure)
+            try:
+                if not selector.compiled.matches(DeviceInput(record.id.driver, device)):
+                    return False
+            except EvaluationError as error:
+                raise _Stopped(failure) from error
+        if not record.slice.spec.per_device_node_selection:
+            return True
+        return reaches(self._view.node, device.node_name, device.all_nodes, device.node_selector)
+
+    def _has_room(self, ask: Ask, slot: int) -> bool:
+        if not self._capacity:
+            return True
+        record = self._records[slot]
+        wanted = _consumed(record, ask.capacity or {})
+        if wanted is None:
+            return False
+        before = self._usage.consumed.get(record.id, {})
+        shares = self._shares.get(slot, ())
+        return all(
+            before.get(name, 0) + sum(share.get(name, 0) for share in shares) + amount
+            <= record.device.capacity[name].value.nano
+            for name, amount in wanted.items()
+        )
+
+    def _tainted(self, ask: Ask, record: Record) -> bool:
+        return self._taints and not all(
+            any(
+                t.effect in ("", taint.effect)
+                and t.key in ("", taint.key)
+                and (t.operator == "Exists" or (t.operator in ("", "Equal") and t.value == taint.value))
+                for t in ask.tolerations
+            )
+            for taint in record.traits.taints
+            if taint.effect in ("NoSchedule", "NoExecute")
+        )
+
+    def _take(self, ask: Ask, slot: int) -> Callable[[], None] | None:
+        """Take a device and say how to take it back, or ``None`` if something is in the way."""
+        record, pool, shareable = self._records[slot], self._pools[slot], self._records[slot].traits.shareable
+        if self._in_use(ask, slot) or (record.traits.counters and not self._partitions):
+            return None
+        # A shared device draws from its counters once, as long as its capacity is in use.
+        drawing = bool(record.traits.counters) and not (
+            shareable and (record.id in self._usage.consumed or slot in self._shares)
+        )
+        if drawing and not self._counters.take(pool, record):
+            return None
+
+        def give_counters_back() -> None:
+            if drawing and COUNTER_ROLLBACK not in self._defects:
+                self._counters.give_back(pool, record)
+
+        if self._tainted(ask, record):
+            give_counters_back()
+            return None
+        bound: list[int] = []
+        for number in ask.constraints:
+            value = _value(record, self._shape.constraints[number].attribute, self._lists)
+            if value is None or not self._constraints[number].add(ask.main, slot, value):
+                if ask.all:
+                    raise _Stopped(Stop(Cause.CONSTRAINT_WITH_ALL, ask.claim, ask.number, slot))
+                self._unbind(ask, slot, bound)
+                give_counters_back()
+                return None
+            bound.append(number)
+        if not self._has_room(ask, slot):
+            if CAPACITY_ROLLBACK not in self._defects:
+                self._unbind(ask, slot, bound)
+            give_counters_back()
+            return None
+        consumed = (_consumed(record, ask.capacity or {}) or {}) if shareable else {}
+        if shareable:
+            self._shares.setdefault(slot, []).append(consumed)
+        else:
+            self._taken.setdefault(slot, set()).add(ask.claim)
+        self._picks[ask.claim].append(Pick(ask.number, slot))
+
+        def take_back() -> None:
+            self._picks[ask.claim].pop()
+            self._unbind(ask, slot, bound)
+            if shareable:
+                self._take_share_back(slot, consumed)
+                give_counters_back()
+            else:
+                self._taken[slot].discard(ask.claim)
+                if drawing:
+                    self._counters.give_back(pool, record)
+
+        return take_back
+
+    def _unbind(self, ask: Ask, slot: int, bound: list[int]) -> None:
+        for number in bound:
+            self._constraints[number].remove(ask.main, slot)
+
+    def _take_share_back(self, slot: int, consumed: dict[str, int]) -> None:
+        """With its defect, upstream takes a share without amounts for none, and one that has none it never ends."""
+        if COUNTER_ROLLBACK not in self._defects:
+            shares = self._shares[slot]
+            shares.pop()
+            if not shares:
+                del self._shares[slot]
+        elif consumed and slot in self._shares:
+            shares = self._shares[slot]
+            shares.pop()
+            if not any(amount for share in shares for amount in share.values()):
+                del self._shares[slot]
