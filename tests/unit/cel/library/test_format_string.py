@@ -45,16 +45,16 @@ def test_clauses(clause: str, value: str, expected: str) -> None:
             "%s",
             '[quantity("1")]',
             (
-                "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
-                "lists, types, durations, and timestamps, was given kubernetes.Quantity"
+                "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, "
+                "maps, lists, types, durations, and timestamps, was given kubernetes.Quantity"
             ),
         ),
         (
             "%s",
             '[b"\\xff"]',
             (
-                'error during formatting: could not convert argument "invalid UTF-8 in bytes, cannot convert to string" '
-                "to string"
+                'error during formatting: could not convert argument "invalid UTF-8 in bytes, cannot convert '
+                'to string" to string'
             ),
         ),
         ("%y", "[1]", 'could not parse formatting clause: unrecognized formatting clause "y"'),
