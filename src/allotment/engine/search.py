@@ -107,7 +107,8 @@ class Search:
         self.results: list[list[Pick]] = [[] for _ in shape.claims]
         self._chosen = [[0] * len(claim.requests) for claim in shape.claims]
         self._stack: list[_Alternatives | _Devices] = []
-        self._steps_left = step_limit
+        self.steps = 0
+        self._step_limit = step_limit
         self._exceeding = 0
         self._bounds = Bounds(self)
         self._risky: list[list[bool]] = []
@@ -256,9 +257,9 @@ class Search:
         if len(self.results[claim]) + need > DEVICES_PER_CLAIM:
             self._exceeding = claim
             return _Way.EXCEEDED
-        if self._steps_left <= 0:
+        if self.steps >= self._step_limit:
             return Stop(Cause.WORK_LIMIT, claim, ask.number)
-        self._steps_left -= 1
+        self.steps += 1
         ahead = -1 << start
         candidates = self.candidates[ask.number] & ahead
         if ask.all:
@@ -289,9 +290,9 @@ class Search:
             slot = bit.bit_length() - 1
             if bit & devices.poison:
                 return Stop(Cause.SELECTOR, devices.claim, ask.number, slot)
-            if self._steps_left <= 0:
+            if self.steps >= self._step_limit:
                 return Stop(Cause.WORK_LIMIT, devices.claim, ask.number)
-            self._steps_left -= 1
+            self.steps += 1
             devices.remaining ^= bit
             chosen = self._choose(devices, slot, bit)
             if isinstance(chosen, Stop):

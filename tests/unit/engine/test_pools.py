@@ -1,0 +1,131 @@
+"""Pools: generations, completeness, validity, order (golden cases 1-4, 13-18, 46 and 47 of the recorded allocator)."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, Unfit, allocate
+from allotment.engine.pools import PoolStatus
+from allotment.model.resource import ResourceSlice
+from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tests.unit.engine.objects import claim, device, devices_of, inventory, request, slice_of
+
+
+def answer(*slices: ResourceSlice, count: int = 1, nodes: tuple[str, ...] = ("n1", "n2")) -> Outcome:
+    return allocate(inventory(*slices, nodes=nodes), "n1", [claim(request(count))])
+
+
+def names(outcome: Outcome) -> list[str]:
+    assert isinstance(outcome, Allocated), outcome
+    return devices_of(outcome.results)[0]
+
+
+def test_devices_are_taken_in_published_order() -> None:
+    assert names(answer(slice_of(device("c"), device("a"), device("b")), count=2)) == ["c", "a"]
+
+
+def test_slices_are_taken_by_name() -> None:
+    late = slice_of(device("z0"), name="z", count=2)
+    early = slice_of(device("y0"), name="y", count=2)
+    assert names(answer(late, early)) == ["y0"]
+
+
+def test_pools_are_taken_by_driver_then_name() -> None:
+    slices = (slice_of(device("b"), pool="b", driver="b.example.com"), slice_of(device("z"), pool="z", driver="a.com"))
+    assert names(answer(*slices)) == ["z"]
+
+
+def test_pools_with_binding_conditions_come_last() -> None:
+    slow = slice_of(device("slow", binding_conditions=("ready",)), pool="a", name="a")
+    assert names(answer(slow, slice_of(device("fast"), pool="z", name="z"), count=2)) == ["fast", "slow"]
+
+
+def test_the_highest_generation_on_the_node_counts() -> None:
+    assert names(answer(slice_of(device("old"), name="a"), slice_of(device("new"), name="b", generation=2))) == ["new"]
+
+
+def test_a_pool_that_is_whole_on_the_node_is_not_checked_against_newer_slices_elsewhere() -> None:
+    newer = slice_of(device("new"), node="n2", pool="p", generation=2, name="b")
+    assert names(answer(slice_of(device("old"), pool="p", name="a"), newer)) == ["old"]
+
+
+def test_a_pool_that_is_not_whole_on_the_node_is_obsolete_if_newer_slices_exist() -> None:
+    half = slice_of(device("old"), pool="p", name="a", count=2)
+    other_half = slice_of(device("other"), node="n2", pool="p", name="b", count=2)
+    assert names(answer(half, other_half)) == ["old"]
+    newer = slice_of(device("new"), node="n2", pool="p", name="c", generation=2)
+    assert isinstance(answer(half, newer), Unfit)
+
+
+def test_an_incomplete_pool_gives_nothing_and_stops_all() -> None:
+    half = slice_of(device("a"), count=2)
+    assert isinstance(answer(half), Unfit)
+    stopped = answer(half, count=0)
+    assert isinstance(stopped, Aborted)
+    assert stopped.fatal
+    assert stopped.cause is Cause.POOL_INCOMPLETE
+    assert stopped.text == (
+        "claim default/c, request r: asks for all devices, but resource pool "
+        "gpu.example.com/n1 is currently being updated"
+    )
+
+
+def test_an_invalid_pool_is_an_error_of_the_node_unless_others_serve() -> None:
+    twice = (slice_of(device("a"), name="a", count=2), slice_of(device("a"), name="b", count=2))
+    alone = answer(*twice)
+    assert isinstance(alone, Aborted)
+    assert not alone.fatal
+    assert alone.text == "invalid resource pools were encountered"
+    assert names(answer(*twice, slice_of(device("good"), pool="p", name="c"))) == ["good"]
+    stopped = answer(*twice, count=0)
+    assert isinstance(stopped, Aborted)
+    assert stopped.fatal
+    assert stopped.text.endswith("asks for all devices, but resource pool gpu.example.com/n1 is currently invalid")
+
+
+@pytest.mark.parametrize(
+    ("slices", "reason"),
+    [
+        ((slice_of(device("a"), device("a")),), "duplicate device name a"),
+        ((slice_of(device("a", draws={"set": "1"})),), "counter set set not found"),
+        (
+            (slice_of(name="x", counters={"set": "1"}, count=2), slice_of(name="y", counters={"set": "1"}, count=2)),
+            "duplicate counter set name set",
+        ),
+    ],
+)
+def test_reasons_of_invalid_pools(slices: tuple[ResourceSlice, ...], reason: str) -> None:
+    (pool,) = inventory(*slices).view("n1").pools
+    assert (pool.status, pool.reason) == (PoolStatus.INVALID, reason)
+
+
+def test_the_same_name_in_slices_of_different_nodes_is_no_duplicate() -> None:
+    mine = slice_of(device("a"), pool="p", name="x", count=2)
+    theirs = slice_of(device("a"), node="n2", pool="p", name="y", count=2)
+    assert names(answer(mine, theirs)) == ["a"]
+
+
+def test_a_selector_that_cannot_be_read_stops_every_node() -> None:
+    bad = NodeSelectorRequirement(key="zone", operator="Is", values=("a",))
+    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(bad,)),))
+    stopped = answer(slice_of(device("good")), slice_of(device("a"), selector=selector, pool="p", name="wide"))
+    assert isinstance(stopped, Aborted)
+    assert stopped.fatal
+    assert stopped.text.startswith(
+        "gather pool information: failed to perform node selection for slice wide: failed to parse node selector"
+    )
+
+
+def test_shared_counters_of_another_nodes_pool_in_trouble_stop_all_until_1_36() -> None:
+    def all_on_n1(kube: str) -> Outcome:
+        from allotment.model.features import Features
+
+        mine = slice_of(device("a"), name="mine")
+        theirs = slice_of(node="n2", name="theirs", counters={"set": "1"}, count=2)
+        made: Inventory = inventory(mine, theirs, nodes=("n1", "n2"), features=Features(kube))
+        return allocate(made, "n1", [claim(request(0))])
+
+    stopped = all_on_n1("1.36")
+    assert isinstance(stopped, Aborted)
+    assert stopped.text.endswith("resource pool gpu.example.com/n2 is currently being updated")
+    assert isinstance(all_on_n1("1.37"), Allocated)
