@@ -142,10 +142,8 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace) -> Ex
             raise _nothing_called(arguments.object, everything)
     answers = [_with_note(answer) for answer in answers]
     if not answers:
-        raise Mistake(
-            "nothing to explain: no pod, workload or claim " + ("in these files" if asked else "is waiting"),
-            "give manifests with -f FILE",
-        )
+        where = "in these files" if arguments.files else "is waiting"
+        raise Mistake(f"nothing to explain: no pod, workload or claim {where}", "give manifests with -f FILE")
     return Explanation(answers=tuple(answers), notes=explanation.notes)
 
 

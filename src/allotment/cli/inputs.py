@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from allotment.cel.admission import validation_context
+from allotment.cli.contradictions import contradictions
 from allotment.cli.mistakes import BadInput, Mistake
 from allotment.cli.release import features
 from allotment.engine.inventory import Inventory
@@ -191,6 +192,8 @@ def judge(
                 namespaces[manifest.key.name] = manifest.value
         for manifest in decoded.manifests:
             problems += _refusals(manifest, context, namespaces)
+        if not problems:  # slices that are wrong by themselves come first
+            problems += contradictions(decoded.manifests)
     values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Value))
     return values, problems
 

@@ -59,8 +59,10 @@ def _files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
     for root, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if name.endswith(_SUFFIXES) and not name.startswith("."):
-                yield str(Path(root) / name)
+            path = Path(root) / name
+            # A pipe in a folder would be waited for without end.
+            if name.endswith(_SUFFIXES) and not name.startswith(".") and (path.is_file() or not path.exists()):
+                yield str(path)
 
 
 def _load_file(path: str) -> Loaded:
@@ -82,7 +84,10 @@ def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> Loaded:
     try:
         while part := stream.read(_PROBE if not parts else _MOST_BYTES - size + 1):
             if not parts and b"\0" in part and part[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-                return Loaded([], [_problem("bad-text", "a binary file, not YAML or JSON", file)])
+                at = part.index(b"\0")
+                position = Position(file, part.count(b"\n", 0, at) + 1, at - part.rfind(b"\n", 0, at))
+                words = "a binary file, not YAML or JSON"
+                return Loaded([], [Problem(code="bad-text", message=words, position=position)])
             parts.append(part)
             size += len(part)
             if size > _MOST_BYTES:

@@ -71,3 +71,19 @@ def test_folders_without_permission(tmp_path: Path) -> None:
 def test_an_endless_device_ends() -> None:
     (problem,) = load_paths(["/dev/zero"]).problems
     assert problem.code == "bad-text"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_pipes_in_a_folder_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "pod.yaml").write_text("kind: Pod\napiVersion: v1\n")
+    loaded = load_paths([tmp_path])
+    assert [document.kind for document in loaded.documents] == ["Pod"]
+    assert loaded.problems == []
+
+
+def test_a_nul_byte_is_told_where_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"kind: Pod\nname: a\0b\n")
+    (problem,) = load_paths([file]).problems
+    assert (problem.position.line, problem.position.column) == (2, 8)
