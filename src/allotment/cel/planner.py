@@ -288,9 +288,10 @@ class _Planner:
         if function in _TRAVERSING:
             steps = [calls.metered(step) for step in steps]
         run = self.closure(function, run_by, sequential, steps, charge)
-        if self.fuse and overload == "quantity_compare_to" and isinstance(steps[1], Constant | Static):
+        wanted = steps[1].value if self.fuse and len(steps) == 2 and isinstance(steps[1], Constant | Static) else None
+        if overload == "quantity_compare_to" and isinstance(wanted, Quantity):
             before = steps[1].cost if isinstance(steps[1], Static) else 0
-            return QuantityComparison(run, steps[0].run, steps[1].value, before + 1)
+            return QuantityComparison(run, steps[0].run, wanted, before + 1)
         return Step(calls.metered_result(run) if function in _PRINTING else run)
 
     def closure(

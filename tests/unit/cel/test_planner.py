@@ -103,6 +103,7 @@ def test_optionals_pass_through_gos_native_values(expression: str, expected: obj
         'device.attributes["gpu.example.com"].nope == "x"',
         'device.capacity["gpu.example.com"].memory.compareTo(quantity("41Gi")) < 0',
         'device.attributes["gpu.example.com"].model.compareTo(quantity("1")) < 0',
+        'device.capacity["gpu.example.com"].memory.compareTo(dyn(1)) < 0',
         'has(device.attributes["gpu.example.com"].model)',
         'has(device.capacity["nope"].x)',
         'device.attributes["gpu.example.com"].?model.orValue("x") == "A100"',
