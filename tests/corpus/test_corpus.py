@@ -14,11 +14,9 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from allotment.engine.refusal import Change
 from allotment.model.core import Node
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
@@ -38,6 +36,7 @@ from allotment.model.resource import (
     ResourceSliceSpec,
 )
 from allotment.tools.explain import Explanation, explain, lines
+from tests.changing import changed
 
 HERE = Path(__file__).parent
 SCENARIOS = sorted(path.stem for path in HERE.glob("*.yaml"))
@@ -75,26 +74,6 @@ class Scenario:
 
     def explain(self, *more: Value) -> Explanation:
         return explain([*more, *self.values], self.features)
-
-
-def changed(trees: list[Any], change: Change) -> bool:
-    """Make a change by hand, as its reader would; false if its object is not among the documents."""
-    kind, _, full = change.object.partition(" ")
-    namespace, _, name = full.rpartition("/")
-    for tree in trees:
-        metadata = tree["metadata"]
-        if (tree["kind"], metadata["name"], metadata.get("namespace", "")) == (kind, name, namespace):
-            *steps, last = [int(s) if s.isdigit() else s for s in re.findall(r"[^.\[\]]+", change.path)]
-            for step in steps:
-                tree = tree[step]
-            if change.becomes is None:
-                del tree[last]
-            elif isinstance(change.becomes, dict):
-                tree[last] = {**(tree.get(last) or {}), **change.becomes}
-            else:
-                tree[last] = change.becomes
-            return True
-    return False
 
 
 def code(explanation: Explanation) -> str:
