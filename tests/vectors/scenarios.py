@@ -2,7 +2,8 @@
 
 They aim at what the engine leaves out of the search: few kinds of devices, so that many are equal; more wanted than
 there is, so that it turns back; several requests and claims that compete; and hazards (selectors that fail, ``All``
-under a constraint), which must be met or missed exactly as a walk through every branch meets or misses them.
+under a constraint), which must be met or missed exactly as a walk through every branch meets or misses them. Half of
+them are *crowded*: one pool without hazards, where the engine may leave out the most.
 """
 
 from __future__ import annotations
@@ -83,10 +84,11 @@ class Scenario(NamedTuple):
 
 def scenario(pick: Pick) -> Scenario:
     """One scenario."""
-    slices = _slices(pick)
+    crowded = pick((False, True))
+    slices = _slices(pick, crowded)
     held = [claim for slice_ in slices for d in slice_.spec.devices or () for claim in _holders(pick, slice_, d)]
     inventory = Inventory.of(FEATURES, nodes=[(NODE, {})], slices=slices, classes=_classes(pick), claims=held)
-    return Scenario(inventory, tuple(_claim(pick, f"c{i}") for i in range(pick((1, 1, 1, 2, 2, 3)))))
+    return Scenario(inventory, tuple(_claim(pick, f"c{i}", crowded) for i in range(pick((1, 1, 1, 2, 2, 3)))))
 
 
 # --- what there is ---------------------------------------------------------------------------------------------------
@@ -108,9 +110,13 @@ def _selectors(*expressions: str) -> tuple[DeviceSelector, ...]:
     return tuple(DeviceSelector(cel=CELDeviceSelector(expression=e)) for e in expressions)
 
 
-def _slices(pick: Pick) -> list[ResourceSlice]:
+def _slices(pick: Pick, crowded: bool) -> list[ResourceSlice]:
     """One pool, or two that may have the same name; devices of at most three kinds, and their counters."""
-    pools = pick(((("a.io", "p"),), (("a.io", "p"), ("b.io", "p")), (("a.io", "p"), ("a.io", "q"))))
+    pools = pick(
+        ([("a.io", "p")],)
+        if crowded
+        else ((("a.io", "p"),), (("a.io", "p"), ("b.io", "p")), (("a.io", "p"), ("a.io", "q")))
+    )
     made = []
     sizes = (pick((4, 2, 3, 5, 6, 6)),) if len(pools) == 1 else (pick((2, 1, 3)), pick((2, 1, 3)))
     counted = pick((False, True))
@@ -221,8 +227,8 @@ def _holders(pick: Pick, slice_: ResourceSlice, device: Device) -> list[Resource
 # --- what is asked for -----------------------------------------------------------------------------------------------
 
 
-def _claim(pick: Pick, name: str) -> ResourceClaim:
-    requests = tuple(_request(pick, f"r{i}") for i in range(pick((1, 1, 2, 2, 3))))
+def _claim(pick: Pick, name: str, crowded: bool) -> ResourceClaim:
+    requests = tuple(_request(pick, f"r{i}", crowded) for i in range(pick((1, 1, 2, 2, 3))))
     constraints = tuple(_constraint(pick, requests) for _ in range(pick((0, 0, 1, 1, 2))))
     devices = DeviceClaim(requests=requests, constraints=constraints)
     return ResourceClaim(metadata=ObjectMeta(name=name, namespace="ns"), spec=ResourceClaimSpec(devices=devices))
@@ -238,9 +244,9 @@ def _constraint(pick: Pick, requests: tuple[DeviceRequest, ...]) -> DeviceConstr
     return DeviceConstraint(requests=listed, distinct_attribute=attribute)
 
 
-def _request(pick: Pick, name: str) -> DeviceRequest:
+def _request(pick: Pick, name: str, crowded: bool) -> DeviceRequest:
     def common() -> dict[str, object]:
-        all_ = pick((*[False] * 9, True))
+        all_ = not crowded and pick((*[False] * 9, True))
         amount = pick((None, None, None, None, 1, 2, 3, 6))
         expression = pick(
             (
@@ -253,7 +259,7 @@ def _request(pick: Pick, name: str) -> DeviceRequest:
         )
         return {
             "device_class_name": pick(("any", "any", "gpu")),
-            "selectors": _selectors(expression) if expression else (),
+            "selectors": _selectors(expression) if expression and not crowded else (),
             "allocation_mode": "All" if all_ else "ExactCount",
             "count": 0 if all_ else pick((1, 1, 1, 1, 2, 2, 3)),
             "tolerations": (DeviceToleration(key="t", operator="Exists"),) if pick((False, False, True)) else (),
