@@ -128,9 +128,9 @@ class Cluster(RuleBasedStateMachine):
     @rule(on=st.booleans())
     def network(self, on: bool) -> None:
         """A pool that all nodes share."""
-        if any(r.pool == "net" for result in self.held.values() for r in result.devices.results):
+        if any(r.pool == "a-net" for result in self.held.values() for r in result.devices.results):
             return
-        made = slice_of(device("net0"), device("net1"), all_nodes=True, pool="net", name="zz-net")
+        made = slice_of(device("net0"), device("net1"), all_nodes=True, pool="a-net", name="zz-net")
         if on:
             self.slices["zz-net"] = made
             self.inventory.put_slice(made)
