@@ -6,7 +6,8 @@ correct search answers, which for two defects that act together nobody has recor
 leaves out most of the walk, is held: on the vectors and on scenarios made up by the dozen.
 
 What comes before the search (pools and their order, compiled selectors) and after it (assembled results) is the
-engine's own; the recordings cover it. Everything in between is written anew here, and nothing for speed.
+engine's own; the recordings cover it. Everything in between is written anew here, and nothing for speed; in
+one file, long as it is, so that the whole of it can be read beside upstream's.
 """
 
 from __future__ import annotations
