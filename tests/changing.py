@@ -31,6 +31,7 @@ def _change(tree: Any, path: list[str | int], becomes: Any) -> None:
     if becomes is None:
         del tree[last]
     elif isinstance(becomes, dict):
-        tree[last] = {**(tree.get(last) or {}), **becomes}
+        there = tree.get(last) if isinstance(tree, dict) else tree[last]
+        tree[last] = {**(there or {}), **becomes}
     else:
         tree[last] = becomes

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace as altered
 
+from allotment.cel import CompileError, compile_selector
 from allotment.engine.diagnosis.edits import ask_for
 from allotment.engine.diagnosis.funnel import Loss, Trace
+from allotment.engine.diagnosis.miswritten import meant
 from allotment.engine.diagnosis.names import did_you_mean, likeness, near
 from allotment.engine.diagnosis.offered import all_of_unknown, by_capacity, by_taints, nothing_visible, withheld_pool
 from allotment.engine.diagnosis.scene import Cause, Scene, places, wanted_of
 from allotment.engine.diagnosis.selection import by_selector, too_few
 from allotment.engine.diagnosis.taken import by_counters, by_use
 from allotment.engine.diagnosis.wording import plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name, edit_request
+from allotment.engine.diagnosis.world import (
+    Asked,
+    Candidate,
+    Place,
+    World,
+    claim_name,
+    edit_class,
+    edit_request,
+    edit_selector,
+)
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.model.resource import ResourceClaim
@@ -81,24 +93,30 @@ def missing_class(world: World, place: Place, class_name: str) -> Cause:
 
 def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:
     """A selector that no API server accepts; the engine stops at it with an error of its own."""
-    from allotment.cel import CompileError, compile_selector
-
-    class_ = scene.world.classes[asked.device_class_name]
-    for where, selectors in (
-        (f"DeviceClass {class_.metadata.name}: spec.selectors", class_.spec.selectors),
-        (f"{place.object}: {place.path}.selectors", asked.selectors),
+    class_name = asked.device_class_name
+    class_ = f"DeviceClass {class_name}"
+    for object_, path, selectors in (
+        (class_, "spec.selectors", scene.world.classes[class_name].spec.selectors),
+        (place.object, f"{place.path}.selectors", asked.selectors),
     ):
         for index, selector in enumerate(selectors):
+            expression = selector.cel.expression if selector.cel else ""
             try:
-                compile_selector(selector.cel.expression if selector.cel else "", scene.world.features)
+                compile_selector(expression, scene.world.features)
             except CompileError as error:
-                first = str(error).splitlines()[0]
+                where = f"{path}[{index}].cel.expression"
+                first, *rest = str(error).splitlines()
+                edit = partial(edit_class, class_name) if object_ == class_ else partial(edit_selector, place)
                 return Cause(
                     "selector-invalid",
-                    f"{where}[{index}].cel.expression: {first}",
+                    f"{object_}: {where}: {first}",
                     place.claim,
                     place.name,
-                    notes=tuple(str(error).splitlines()[1:]),
+                    candidates=tuple(
+                        Candidate(number, m.words, edit(index, m.expression), object_, where, m.expression)
+                        for number, m in enumerate(meant(expression))
+                    ),
+                    notes=tuple(rest),
                     kubernetes=f"Invalid value: {first}",
                 )
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from allotment.cel import DeviceInput, EvaluationError
 from allotment.engine.diagnosis.conditions import Finding, Repair, examine, one_line, shown
 from allotment.engine.diagnosis.edits import ask_for, other_classes
 from allotment.engine.diagnosis.funnel import Loss, Trace, compiled
@@ -87,8 +88,6 @@ def _contradicted(traced: Trace, loss: Loss) -> str:
 
 
 def _holds(loss: Loss, seen: Seen) -> bool:
-    from allotment.cel import DeviceInput, EvaluationError
-
     assert loss.conjunct is not None
     try:
         return loss.conjunct.matches(DeviceInput(seen.driver, seen.device))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
 from allotment.cel.admission import validation_context
+from allotment.engine.refusal import Change
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
-from allotment.model.meta import ObjectKey, Value
+from allotment.model.meta import ObjectKey, ObjectMeta, Value
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.validation import FieldError, create
+from allotment.tools.explain.mending import applied
 
 #: Stands for the time at which defaults are set; no reason depends on it.
 _NOW = "2000-01-01T00:00:00Z"
@@ -57,19 +60,59 @@ def sort(values: Iterable[Value], features: Features) -> Input:
             resources.append(value)
         else:
             found.workloads.append(value)
-    context = validation_context(features)
     for value in resources:
-        key = key_of(value)
-        if value.metadata.uid:  # type: ignore[attr-defined]  # an API server has accepted and completed it
-            _keep(found, value, value)
-            continue
-        namespace = found.namespaces.get(key.namespace)
-        labels = namespace.metadata.labels if namespace is not None else {}
-        admitted = create(value, context, version="v1", now=_NOW, namespace_labels=labels)
-        if admitted.errors:
-            found.refused[type(value).__name__, key] = admitted.errors
-        _keep(found, value, admitted.value)
+        _admit(found, value)
     return found
+
+
+def after(given: Input, change: Change) -> Input | None:
+    """The input with one of its objects changed; None if that is not among them.
+
+    A namespace's labels decide over its claims and templates, so those that were refused are tried again.
+    """
+    kind, _, full = change.object.partition(" ")
+    namespace, _, name = full.rpartition("/")
+    key = ObjectKey(namespace, name)
+    new = replace_fields(
+        given,
+        namespaces=dict(given.namespaces),
+        classes=dict(given.classes),
+        claims=dict(given.claims),
+        templates=dict(given.templates),
+        refused=dict(given.refused),
+    )
+    if kind == "Namespace":
+        old = new.namespaces.get(name) or Namespace(metadata=ObjectMeta(name=name))
+        new.namespaces[name] = applied(old, change.path, change.becomes)
+        again: list[Value | None] = [
+            (new.claims if k == "ResourceClaim" else new.templates).get(refused)
+            for k, refused in given.refused
+            if refused.namespace == name
+        ]
+    elif kind == "DeviceClass":
+        again = [new.classes.pop(name, None)]
+    else:
+        again = [new.claims.pop(key, None) if kind == "ResourceClaim" else new.templates.pop(key, None)]
+    for value in again:
+        if value is None:
+            return None
+        new.refused.pop((type(value).__name__, key_of(value)), None)
+        _admit(new, value if kind == "Namespace" else applied(value, change.path, change.becomes))
+    return new
+
+
+def _admit(found: Input, value: Value) -> None:
+    """Complete and validate an object that no API server has seen, and file it."""
+    key = key_of(value)
+    if value.metadata.uid:  # type: ignore[attr-defined]  # an API server has accepted and completed it
+        _keep(found, value, value)
+        return
+    namespace = found.namespaces.get(key.namespace)
+    labels = namespace.metadata.labels if namespace is not None else {}
+    result = create(value, validation_context(found.features), version="v1", now=_NOW, namespace_labels=labels)
+    if result.errors:
+        found.refused[type(value).__name__, key] = result.errors
+    _keep(found, value, result.value)
 
 
 def _keep(found: Input, given: Value, stored: Value) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from allotment.engine.reach import NodeFacts, UnusableNodeSelector, selects
-from allotment.model.core import Node, Pod, Taint, Toleration
+from allotment.model.core import Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.resource import ResourceSlice
-from allotment.model.selection import NodeSelector
+from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
-_UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+#: What a cordoned node has.
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class KnownNode(NamedTuple):
@@ -30,7 +31,7 @@ def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[
     known: dict[str, KnownNode] = {}
     for node in nodes:
         name = node.metadata.name
-        taints = node.spec.taints + ((_UNSCHEDULABLE,) if node.spec.unschedulable else ())
+        taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
         # The kubelet sets this label on every node; manifests written by hand leave it out.
         labels = {"kubernetes.io/hostname": name, **node.metadata.labels}
         known[name] = KnownNode(NodeFacts(name, labels), taints)
@@ -43,28 +44,46 @@ def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[
 
 def excluded(pod: Pod, nodes: Mapping[str, KnownNode]) -> dict[str, str]:
     """Nodes that the pod itself rules out, with what rules them out."""
-    spec = pod.spec
-    required = spec.affinity.node_affinity if spec.affinity is not None else None
-    affinity = required.required_during_scheduling_ignored_during_execution if required is not None else None
-    if not (spec.node_name or spec.node_selector or affinity or any(node.taints for node in nodes.values())):
+    if not _particular(pod.spec) and not any(node.taints for node in nodes.values()):
         return {}
-    found: dict[str, str] = {}
-    for name, node in nodes.items():
-        if spec.node_name and spec.node_name != name:
-            found[name] = f"nodeName {spec.node_name}"
-            continue
-        missing = {k: v for k, v in spec.node_selector.items() if node.facts.labels.get(k) != v}
-        if missing:
-            found[name] = "nodeSelector " + ", ".join(f"{k}={v}" for k, v in missing.items())
-            continue
-        if affinity is not None and not _matches(affinity, node.facts):
-            found[name] = "node affinity"
-            continue
-        for taint in node.taints:
-            if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
-                found[name] = f"node taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
-                break
-    return found
+    found = ((name, why_excluded(pod, node)) for name, node in nodes.items())
+    return {name: why for name, why in found if why}
+
+
+def why_excluded(pod: Pod, node: KnownNode) -> str:
+    """What of the pod rules a node out; empty if it may go there."""
+    spec, facts = pod.spec, node.facts
+    if spec.node_name and spec.node_name != facts.name:
+        return f"nodeName {spec.node_name}"
+    unmet = {k: v for k, v in spec.node_selector.items() if facts.labels.get(k) != v}
+    if unmet:
+        return "nodeSelector " + ", ".join(f"{k}={v}" for k, v in unmet.items())
+    affinity = _required(spec)
+    if affinity is not None and not _matches(affinity, facts):
+        return "node affinity"
+    for taint in node.taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
+            return f"node taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+    return ""
+
+
+def served_node(pod: Pod) -> str:
+    """The node that a DaemonSet made the pod for; empty for other pods."""
+    affinity = _required(pod.spec)
+    match affinity.node_selector_terms if affinity is not None else ():
+        case (NodeSelectorTerm(match_fields=(NodeSelectorRequirement(key="metadata.name", values=(name,)),)),):
+            return name
+    return ""
+
+
+def _required(spec: PodSpec) -> NodeSelector | None:
+    found = spec.affinity.node_affinity if spec.affinity is not None else None
+    return found.required_during_scheduling_ignored_during_execution if found is not None else None
+
+
+def _particular(spec: PodSpec) -> bool:
+    """Whether the pod says anything of nodes."""
+    return bool(spec.node_name or spec.node_selector or _required(spec))
 
 
 def _matches(affinity: NodeSelector, facts: NodeFacts) -> bool:

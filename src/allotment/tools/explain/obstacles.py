@@ -6,13 +6,23 @@ Kubernetes parks such pods; most of them get neither a condition nor an event.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from allotment.engine.diagnosis.names import did_you_mean
-from allotment.engine.refusal import CODES, Diagnosis, Refused
+from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
+from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
+from allotment.tools.explain import mending
 from allotment.tools.explain.input import Input
+
+
+class Obstacle(NamedTuple):
+    """Why a pod cannot be tried, and changes that may help; each is to be tried before it is told."""
+
+    reasons: Diagnosis
+    ways: tuple[Change, ...] = ()
 
 
 def told(code: str, summary: str, claim: str = "", kubernetes: str = "", notes: tuple[str, ...] = ()) -> Diagnosis:
@@ -23,8 +33,13 @@ def told(code: str, summary: str, claim: str = "", kubernetes: str = "", notes: 
     return Diagnosis(headline=refused)
 
 
-def missing(kind: str, key: ObjectKey, known: Iterable[ObjectKey], entry: str, code: str) -> Diagnosis:
-    """A claim or template that the pod names and that is not in its namespace."""
+def missing(
+    kind: str, entry: PodResourceClaim, number: int, key: ObjectKey, known: Iterable[ObjectKey], pod: tuple[str, str]
+) -> Obstacle:
+    """A claim or template that entry ``number`` of the pod names and that is not in its namespace.
+
+    ``pod`` is the object that the pod is written in, and where there.
+    """
     keys = list(known)
     elsewhere = sorted(k.namespace for k in keys if k.name == key.name and k.namespace != key.namespace)
     if elsewhere:
@@ -32,10 +47,15 @@ def missing(kind: str, key: ObjectKey, known: Iterable[ObjectKey], entry: str, c
             f'{kind} "{key.name}" is in namespace {elsewhere[0]}, the pod is in {key.namespace}; '
             "a pod can only use those of its own namespace"
         )
-        return told("wrong-namespace", summary, entry, _kubernetes(kind, key))
+        reasons = told("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
+        return Obstacle(reasons, tuple(mending.moved(kind, key, elsewhere)))
     here = [k.name for k in keys if k.namespace == key.namespace]
     summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
-    return told(code, summary.rstrip("."), entry, _kubernetes(kind, key))
+    template = kind == "ResourceClaimTemplate"
+    code = "template-missing" if template else "claim-missing"
+    field = "resourceClaimTemplateName" if template else "resourceClaimName"
+    reasons = told(code, summary.rstrip("."), entry.name, _kubernetes(kind, key))
+    return Obstacle(reasons, tuple(mending.referred(field, number, key.name, here, pod)))
 
 
 def _kubernetes(kind: str, key: ObjectKey) -> str:
@@ -44,10 +64,13 @@ def _kubernetes(kind: str, key: ObjectKey) -> str:
     return CODES["template-missing"].kubernetes
 
 
-def invalid(given: Input, kind: str, key: ObjectKey) -> Diagnosis | None:
+def invalid(given: Input, kind: str, key: ObjectKey) -> Obstacle | None:
     """What the API server says of an object that it refuses; None if it accepts it."""
     errors = given.refused.get((kind, key))
-    return _of_errors(kind, str(key), errors) if errors else None
+    if not errors:
+        return None
+    name = str(key) if key.namespace else key.name
+    return Obstacle(_of_errors(kind, name, errors), tuple(mending.admitted(kind, key, errors, given.classes)))
 
 
 def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:
@@ -64,7 +87,7 @@ def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:
     return told("invalid-manifest", f"{where}: {body}", name, f"The {kind} is invalid: {first.path}: {body}", more)
 
 
-def invalid_class(given: Input, spec: ResourceClaimSpec) -> Diagnosis | None:
+def invalid_class(given: Input, spec: ResourceClaimSpec) -> Obstacle | None:
     """The first class that a claim names and the API server refuses."""
     for request in spec.devices.requests:
         for asked in (*((request.exactly,) if request.exactly is not None else ()), *request.first_available):

@@ -13,7 +13,13 @@ from allotment.model.meta import ObjectKey
 def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
     """The pod rules out every node."""
     summary = "; ".join(row.refused.summary for row in rows[:3])
-    refused = Refused(code="node-not-eligible", summary=summary, kubernetes=CODES["node-not-eligible"].kubernetes)
+    told = [row.refused.changes for row in rows if row.refused.changes]
+    refused = Refused(
+        code="node-not-eligible",
+        summary=summary,
+        changes=min(told, key=len, default=()),
+        kubernetes=CODES["node-not-eligible"].kubernetes,
+    )
     return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
 
 

@@ -7,13 +7,14 @@ with claims of their own where their template says so. Claims that no pod names 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.cluster import diagnose
-from allotment.engine.diagnosis.names import kind_of, near
+from allotment.engine.diagnosis.names import kind_of
 from allotment.engine.inventory import Inventory
 from allotment.engine.placement import Placed
 from allotment.engine.reach import UnusableNodeSelector, selects
@@ -31,9 +32,10 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.tools.explain.extended import extended_claim, plugged
-from allotment.tools.explain.input import Input, key_of, sort
-from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes
-from allotment.tools.explain.obstacles import invalid, invalid_class, missing, told
+from allotment.tools.explain.input import Input, after, key_of, sort
+from allotment.tools.explain.mending import applied, let_in
+from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, served_node
+from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, GivenDevice
 from allotment.tools.explain.rewording import by_origin, not_eligible, renamed
 
@@ -58,6 +60,8 @@ def _owner(pod: Pod) -> str:
     return ""
 
 
+#: Kinds of excluded nodes for which is told how the pod could go there.
+_WITH_CHANGE = 8
 #: Where the pod's spec stands in the workloads that make pods.
 _POD_SPEC = {"CronJob": "spec.jobTemplate.spec.template."}
 
@@ -98,6 +102,7 @@ class _Run:
         self.allocator = Allocator(self.inventory)
         self.plugins = plugged(given.nodes)
         self.commits = 0
+        self.mended: dict[tuple[object, ...], tuple[Change, ...]] = {}
         self.last: tuple[tuple[int, ...], Diagnosis, tuple[ResourceClaim, ...]] | None = None
         self.claims = dict(given.claims)
         self.used: set[ObjectKey] = set()
@@ -134,12 +139,11 @@ class _Run:
         name = str(key_of(pod))
         named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
-        ask = self._claims_of(pod)
-        if isinstance(ask, Diagnosis):
+        ask = self._claims_of(pod, _template_of(pod, owner))
+        if isinstance(ask, Obstacle):
             reasons = self._mended(pod, ask, _template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
-        out = excluded(pod, self.nodes)
-        eligible = [node for node in self.nodes if node not in out]
+        eligible, out = self._nodes_for(pod)
         for claim in ask.before:
             eligible, told_ = self._where_allocated(claim, eligible)
             if told_ is not None:
@@ -151,10 +155,21 @@ class _Run:
         claim = self.claims[key]
         refused = invalid(self.given, "ResourceClaim", key) or invalid_class(self.given, claim.spec)
         if refused is not None:
-            return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=refused)
+            return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=refused.reasons)
         return self._place("ResourceClaim", str(key), "", _Ask([claim]), list(self.nodes), {}, None)
 
-    def _claims_of(self, pod: Pod) -> _Ask | Diagnosis:
+    def _nodes_for(self, pod: Pod) -> tuple[list[str], dict[str, str]]:
+        """The nodes that the pod may go to, and why not to others; a daemon pod is asked about its own node only."""
+        served = served_node(pod)
+        nodes = {served: self.nodes[served]} if served in self.nodes else self.nodes
+        out = excluded(pod, nodes)
+        return [node for node in nodes if node not in out], out
+
+    def _among(self, nodes: Iterable[str]) -> int:
+        """The nodes as `Allocator.place` wants them."""
+        return sum(1 << self.inventory.place_of(node) for node in nodes)
+
+    def _claims_of(self, pod: Pod, where: tuple[str, str]) -> _Ask | Obstacle:
         """The pod's claims, those of templates generated; or what keeps the pod from being tried."""
         ask = _Ask()
         namespace = pod.metadata.namespace
@@ -163,7 +178,7 @@ class _Run:
                 key = ObjectKey(namespace, entry.resource_claim_template_name)
                 template = self.given.templates.get(key)
                 if template is None:
-                    return missing("ResourceClaimTemplate", key, self.given.templates, entry.name, "template-missing")
+                    return missing("ResourceClaimTemplate", entry, number, key, self.given.templates, where)
                 refused = invalid(self.given, "ResourceClaimTemplate", key)
                 if refused is not None:
                     return refused
@@ -176,7 +191,7 @@ class _Run:
                 own = ObjectKey(namespace, entry.resource_claim_name or "")
                 found = self.claims.get(own)
                 if found is None:
-                    return missing("ResourceClaim", own, self.claims, entry.name, "claim-missing")
+                    return missing("ResourceClaim", entry, number, own, self.claims, where)
                 refused = invalid(self.given, "ResourceClaim", own)
                 if refused is not None:
                     return refused
@@ -187,42 +202,46 @@ class _Run:
             (ask.pending if claim.status.allocation is None else ask.before).append(claim)
         extended = extended_claim(pod, self.given.classes, self.given.features, self.plugins)
         if isinstance(extended, Diagnosis):
-            return extended
+            return Obstacle(extended)
         if extended is not None:
             ask.pending.append(extended)
             ask.extended = f"ResourceClaim {key_of(extended)}"
         return ask
 
-    def _mended(self, pod: Pod, told_: Diagnosis, where: tuple[str, str]) -> Diagnosis:
-        """With a reference that comes near the missing one, if the pod would fit with it."""
-        code = told_.headline.code
-        if code not in ("template-missing", "claim-missing"):
-            return told_
-        field_ = "resource_claim_template_name" if code == "template-missing" else "resource_claim_name"
-        known = self.given.templates if code == "template-missing" else self.claims
-        here = [key.name for key in known if key.namespace == pod.metadata.namespace]
-        entries = pod.spec.resource_claims
-        for number, entry in enumerate(entries):
-            for name in near(getattr(entry, field_) or "", here):
-                renamed = (*entries[:number], replace(entry, **{field_: name}), *entries[number + 1 :])
-                changed = replace(pod, spec=replace(pod.spec, resource_claims=renamed))
-                ask = self._claims_of(changed)
-                if isinstance(ask, Diagnosis) or ask.before or not ask.pending:
-                    continue
-                out = excluded(changed, self.nodes)
-                among = sum(1 << self.inventory.place_of(node) for node in self.nodes if node not in out)
-                placed = self.allocator.place(tuple(ask.pending), among=among)
-                if isinstance(placed, Placed):
-                    camel = "resourceClaimTemplateName" if code == "template-missing" else "resourceClaimName"
-                    change = Change(
-                        text=f"name {name}",
-                        object=where[0],
-                        path=f"{where[1]}spec.resourceClaims[{number}].{camel}",
-                        becomes=name,
-                        node=placed.node,
-                    )
-                    return replace(told_, headline=replace(told_.headline, changes=(change,)))
-        return told_
+    def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
+        """With the first change after which the pod fits, if there is one."""
+        reasons = obstacle.reasons
+        alike = (where[0], id(pod.spec), self.commits, reasons.headline.code, reasons.headline.summary)
+        if alike not in self.mended:
+            tried = ((way, self._fitting(pod, way, where)) for way in obstacle.ways)
+            self.mended[alike] = next(((replace(way, node=node),) for way, node in tried if node), ())
+        return replace(reasons, headline=replace(reasons.headline, changes=self.mended[alike]))
+
+    def _fitting(self, pod: Pod, change: Change, where: tuple[str, str]) -> str:
+        """The node that the pod would get after a change; empty if none."""
+        other = copy(self)
+        if change.object == where[0]:
+            pod = applied(pod, change.path.removeprefix(where[1]), change.becomes)
+        else:
+            given = after(self.given, change)
+            if given is None:
+                return ""
+            other.given = given
+            if given.claims.keys() != self.given.claims.keys():
+                kept = {key: claim for key, claim in self.claims.items() if key not in self.given.claims}
+                other.claims = {**given.claims, **kept}
+        ask = other._claims_of(pod, where)
+        if isinstance(ask, Obstacle) or ask.before or not ask.pending:
+            return ""
+        old = [self.given.classes[n] for n, c in other.given.classes.items() if self.given.classes.get(n) is not c]
+        for class_ in old:
+            self.inventory.put_class(other.given.classes[class_.metadata.name])
+        try:
+            placed = self.allocator.place(tuple(ask.pending), among=self._among(self._nodes_for(pod)[0]))
+        finally:
+            for class_ in old:
+                self.inventory.put_class(class_)
+        return placed.node if isinstance(placed, Placed) else ""
 
     def _where_allocated(self, claim: ResourceClaim, nodes: list[str]) -> tuple[list[str], Diagnosis | None]:
         """Nodes that reach an allocated claim's devices."""
@@ -253,7 +272,7 @@ class _Run:
         self, kind: str, name: str, owner: str, ask: _Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
     ) -> Answer:
         if not eligible and self.nodes:
-            rows = self._excluded(tuple(ask.pending), out)
+            rows = self._excluded(tuple(ask.pending), out, pod, owner)
             return Answer(kind=kind, name=name, outcome="refused", reasons=not_eligible(rows), owner=owner)
         pending = tuple(ask.pending)
         if not pending:
@@ -267,7 +286,7 @@ class _Run:
                 claims=tuple(self._given(c, ask) for c in ask.before),
                 notes=() if ask.before else ("no claim, so any node will do",),
             )
-        among = sum(1 << self.inventory.place_of(node) for node in eligible) if out or ask.before else -1
+        among = -1 if len(eligible) == len(self.nodes) else self._among(eligible)
         placed = self.allocator.place(pending, among=among)
         if isinstance(placed, Placed):
             claims = [self._commit(claim, result, pod) for claim, result in zip(pending, placed.results, strict=True)]
@@ -280,11 +299,17 @@ class _Run:
                 owner=owner,
                 claims=tuple(self._given(c, ask) for c in given),
             )
-        reasons = self._reasons(pending, ask, eligible, out, pod)
+        reasons = self._reasons(pending, ask, eligible, out, pod, owner)
         return Answer(kind=kind, name=name, outcome="refused", reasons=reasons, owner=owner)
 
     def _reasons(
-        self, pending: tuple[ResourceClaim, ...], ask: _Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
+        self,
+        pending: tuple[ResourceClaim, ...],
+        ask: _Ask,
+        eligible: list[str],
+        out: dict[str, str],
+        pod: Pod | None,
+        owner: str,
     ) -> Diagnosis:
         """Why the claims fit no node. Replicas of one template, with nothing allocated in between, fail alike."""
         alike = (id(pod and pod.spec), self.commits, *(id(claim.spec) for claim in (*pending, *ask.before)))
@@ -294,27 +319,34 @@ class _Run:
             return renamed(reasons, names)
         reasons = by_origin(diagnose(self.inventory, pending, self._allocated(), eligible), ask.templates, ask.extended)
         if out:
-            reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out)))
+            reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out, pod, owner)))
         self.last = (alike, reasons, pending)
         return reasons
 
-    def _excluded(self, pending: tuple[ResourceClaim, ...], out: dict[str, str]) -> tuple[NodeReason, ...]:
+    def _excluded(
+        self, pending: tuple[ResourceClaim, ...], out: dict[str, str], pod: Pod | None, owner: str
+    ) -> tuple[NodeReason, ...]:
         """Excluded nodes by what excludes them, with one that would do otherwise."""
         groups: dict[str, list[str]] = {}
         for node, why in out.items():
             groups.setdefault(why, []).append(node)
-        rows = []
+        rows: list[NodeReason] = []
         for why, nodes in groups.items():
-            among = sum(1 << self.inventory.place_of(node) for node in nodes)
-            placed = self.allocator.place(pending, among=among) if pending else None
+            placed = self.allocator.place(pending, among=self._among(nodes)) if pending else None
             shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
             having = ""
+            changes: tuple[Change, ...] = ()
             if isinstance(placed, Placed):
+                if pod is not None and len(rows) < _WITH_CHANGE:
+                    where, daemon = _template_of(pod, owner), bool(served_node(pod))
+                    ways = let_in(pod, self.nodes[placed.node], where, daemon)
+                    changes = tuple(replace(way, node=placed.node) for way in ways)
                 having = ", which has the devices" if len(nodes) == 1 else f" ({placed.node} has the devices)"
             refused = Refused(
                 code="node-not-eligible",
                 summary=f"the pod excludes {shown}{having}: {why}",
                 node=nodes[0],
+                changes=changes,
                 kubernetes=CODES["node-not-eligible"].kubernetes,
             )
             rows.append(NodeReason(nodes=tuple(nodes), refused=refused))
