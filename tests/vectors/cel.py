@@ -18,21 +18,19 @@ from typing import Any
 import msgspec
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
-from allotment.cel import types as cel_types
 from allotment.cel.admission import validation_context
-from allotment.cel.checked import Checked
-from allotment.cel.declarations import Overload, overload
+from allotment.cel.checking import types as cel_types
+from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.declarations import Overload, overload
+from allotment.cel.checking.environment import Environment, declare
+from allotment.cel.checking.estimate import estimate
+from allotment.cel.checking.output import require_bool
 from allotment.cel.device import Bound
-from allotment.cel.environment import Environment, declare
-from allotment.cel.estimate import estimate
-from allotment.cel.library import moments
-from allotment.cel.library.formats import Format
-from allotment.cel.library.network import CIDR, IP
-from allotment.cel.library.url import URL
-from allotment.cel.output import require_bool
-from allotment.cel.parser import parse
-from allotment.cel.selector import COST_LIMIT, Evaluation, as_bool, compile_checked, plan_checked, run_plan
-from allotment.cel.values import (
+from allotment.cel.running.library import moments
+from allotment.cel.running.library.formats import Format
+from allotment.cel.running.library.network import CIDR, IP
+from allotment.cel.running.library.url import URL
+from allotment.cel.running.values import (
     ABSENT,
     Duration,
     ListValue,
@@ -44,6 +42,8 @@ from allotment.cel.values import (
     Value,
     map_key,
 )
+from allotment.cel.selector import COST_LIMIT, Evaluation, as_bool, compile_checked, plan_checked, run_plan
+from allotment.cel.syntax.parser import parse
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity

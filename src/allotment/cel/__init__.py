@@ -7,7 +7,7 @@ from allotment.cel.device import content_key as content_key
 from allotment.cel.errors import CompileError as CompileError
 from allotment.cel.reads import Read as Read
 from allotment.cel.reads import Reference as Reference
+from allotment.cel.running.values import EvaluationError as EvaluationError
 from allotment.cel.selector import COST_LIMIT as COST_LIMIT
 from allotment.cel.selector import Selector as Selector
 from allotment.cel.selector import compile_selector as compile_selector
-from allotment.cel.values import EvaluationError as EvaluationError

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from allotment.cel import ast
-from allotment.cel.ast import Call, Const, Ident, ListExpr, Node
 from allotment.cel.device import DeviceInput
 from allotment.cel.reads import Read, selected
-from allotment.cel.values import Value
+from allotment.cel.running.values import Value
+from allotment.cel.syntax import ast
+from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 

@@ -1,4 +1,4 @@
-"""From a device of the model to the ``device`` variable (spec/cel.md §2).
+"""From a device of the model to the ``device`` variable.
 
 All attributes are converted before an expression runs, so one bad attribute fails every expression for its device,
 even ``true``. Conversion is done once per :class:`DeviceInput`, lazily, for each of the two ways in which list
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from allotment.cel.values import EMPTY_MAP, ListValue, MapValue, Value
+from allotment.cel.running.values import EMPTY_MAP, ListValue, MapValue, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.semver import Semver, SemverError

@@ -1,7 +1,7 @@
 """Errors of the compiler, worded and laid out as upstream does: a line per error, the source line, a caret.
 
 Error texts reach users through the API server's answers, so the layout is part of the contract: dots up to the column,
-wide dots under characters that are not ASCII, tabs shown as one space (spec/cel.md §11).
+wide dots under characters that are not ASCII, tabs shown as one space.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from allotment.cel import ast
-from allotment.cel.ast import Call, Comprehension, Const, Ident, Node, Select, children
+from allotment.cel.syntax import ast
+from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, Node, Select, children
 
 #: ("driver",), ("allowMultipleAllocations",), ("attributes",), ("attributes", domain), ("attributes", domain, id) and
 #: the same with "capacity".

@@ -11,20 +11,19 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
-from allotment.cel.checked import Checked
-from allotment.cel.checker import check
+from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checker import check
+from allotment.cel.checking.environment import Environment, environment
+from allotment.cel.checking.estimate import estimate
+from allotment.cel.checking.output import require_bool
+from allotment.cel.checking.validators import validate
 from allotment.cel.conjuncts import Conjunct, comparison
 from allotment.cel.device import DeviceInput
-from allotment.cel.environment import Environment, environment
 from allotment.cel.errors import CompileError
-from allotment.cel.estimate import estimate
-from allotment.cel.output import require_bool
-from allotment.cel.parser import parse
-from allotment.cel.planner import Plan, PlanError, plan
 from allotment.cel.reads import Read, Reference, reads, references
-from allotment.cel.steps import WORK_LIMIT, CountingFrame, Frame
-from allotment.cel.validators import validate
-from allotment.cel.values import (
+from allotment.cel.running.planner import Plan, PlanError, plan
+from allotment.cel.running.steps import WORK_LIMIT, CountingFrame, Frame
+from allotment.cel.running.values import (
     ABSENT,
     Abort,
     CostExceeded,
@@ -36,6 +35,7 @@ from allotment.cel.values import (
     Value,
     type_name,
 )
+from allotment.cel.syntax.parser import parse
 from allotment.model.features import Features
 
 #: The limit on what one evaluation may cost (``CELSelectorExpressionMaxCost``).

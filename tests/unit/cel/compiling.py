@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from allotment.cel.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
-from allotment.cel.checked import Checked
-from allotment.cel.checker import check
-from allotment.cel.environment import Environment, declare
-from allotment.cel.parser import parse
-from allotment.cel.validators import validate
+from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checker import check
+from allotment.cel.checking.environment import Environment, declare
+from allotment.cel.checking.validators import validate
+from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
+from allotment.cel.syntax.parser import parse
 
 STORED = declare("1.36", "stored", True, False)
 DYNAMIC = declare("1.36", "stored", True, True)

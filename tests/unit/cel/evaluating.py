@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from allotment.cel.checking.environment import Environment
 from allotment.cel.device import DeviceInput
-from allotment.cel.environment import Environment
 from allotment.cel.selector import COST_LIMIT, Evaluation, plan_checked, run_plan
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity

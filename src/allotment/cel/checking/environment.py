@@ -1,0 +1,221 @@
+"""The CEL environments of DRA as values: which variables, functions and macros a selector may use.
+
+An environment depends on the release, on whether the expression is new (API validation) or stored (scheduler), and on
+two feature gates. Environments are interned: asking twice gives the same object, so
+compiled selectors can be cached by environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Literal, TypeAlias
+
+from allotment.cel.checking import types
+from allotment.cel.checking.declarations import Function, Overload, core, extensions, functions, kubernetes, parse_table
+from allotment.cel.checking.types import Kind, Type
+from allotment.cel.syntax.macros import MACROS, MACROS_WITHOUT_SORT_BY, Macro
+from allotment.model.features import Features
+
+EnvName: TypeAlias = Literal["stored", "new"]
+
+# fmt: off
+#: Protobuf's well-known messages: the type that each name denotes.
+_WELL_KNOWN: Mapping[str, Type] = {
+    "google.protobuf.Any": types.ANY, "google.protobuf.Value": types.DYN,
+    "google.protobuf.Struct": types.map_of(types.STRING, types.DYN),
+    "google.protobuf.ListValue": types.list_of(types.DYN),
+    "google.protobuf.Empty": types.struct("google.protobuf.Empty"),
+    **{
+        f"google.protobuf.{name}Value": types.wrapper(t)
+        for name, t in (
+            ("Bool", types.BOOL), ("Bytes", types.BYTES), ("Double", types.DOUBLE), ("Float", types.DOUBLE),
+            ("Int64", types.INT), ("Int32", types.INT), ("UInt64", types.UINT), ("UInt32", types.UINT),
+            ("String", types.STRING),
+        )
+    },
+}
+# fmt: on
+
+_SECONDS_AND_NANOS = {"seconds": types.INT, "nanos": types.INT}
+
+# fmt: off
+#: Their fields, for message literals.
+_MESSAGES: Mapping[str, Mapping[str, Type]] = {
+    "google.protobuf.Any": {"type_url": types.STRING, "value": types.BYTES},
+    "google.protobuf.Duration": _SECONDS_AND_NANOS,
+    "google.protobuf.Timestamp": _SECONDS_AND_NANOS,
+    "google.protobuf.Struct": {"fields": types.map_of(types.STRING, types.DYN)},
+    "google.protobuf.ListValue": {"values": types.list_of(types.DYN)},
+    "google.protobuf.Value": {
+        "null_value": types.INT, "number_value": types.DOUBLE, "string_value": types.STRING,
+        "bool_value": types.BOOL, "struct_value": types.map_of(types.STRING, types.DYN),
+        "list_value": types.list_of(types.DYN),
+    },
+    "google.protobuf.Empty": {},
+    **{
+        f"google.protobuf.{name}Value": {"value": t}
+        for name, t in (
+            ("Bool", types.BOOL), ("Bytes", types.BYTES), ("Double", types.DOUBLE), ("Int64", types.INT),
+            ("UInt64", types.UINT), ("String", types.STRING),
+        )
+    },
+}
+# fmt: on
+
+# fmt: off
+#: Type names that are values at run time, with the type that each denotes.
+TYPE_NAMES: Mapping[str, Type] = {
+    "bool": types.BOOL, "bytes": types.BYTES, "double": types.DOUBLE, "int": types.INT, "uint": types.UINT,
+    "string": types.STRING, "null_type": types.NULL, "type": types.TYPE,
+    "list": types.list_of(types.param("A")), "map": types.map_of(types.param("A"), types.param("B")),
+    "optional_type": types.opaque("optional_type"),
+    "google.protobuf.Duration": types.DURATION, "google.protobuf.Timestamp": types.TIMESTAMP,
+    "net.IP": types.IP, "net.CIDR": types.CIDR, "google.protobuf.Empty": _WELL_KNOWN["google.protobuf.Empty"],
+}
+# fmt: on
+
+#: Type names that the checker knows but the run time does not: planning them fails.
+UNDEFINED_TYPE_NAMES: Mapping[str, Type] = {
+    "duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
+    "kubernetes.DRADevice": types.DEVICE,
+    **{name: t for name, t in _WELL_KNOWN.items() if name not in TYPE_NAMES},
+}
+
+_ALL_TYPE_NAMES: Mapping[str, Type] = {**UNDEFINED_TYPE_NAMES, **TYPE_NAMES}
+
+# fmt: off
+#: The message that a literal of a well-known type builds, by kind.
+_MESSAGE_OF_KIND: Mapping[Kind, str] = {
+    Kind.ANY: "google.protobuf.Any", Kind.DYN: "google.protobuf.Value", Kind.NULL: "google.protobuf.NullValue",
+    Kind.DURATION: "google.protobuf.Duration", Kind.TIMESTAMP: "google.protobuf.Timestamp",
+    Kind.BOOL: "google.protobuf.BoolValue", Kind.BYTES: "google.protobuf.BytesValue",
+    Kind.DOUBLE: "google.protobuf.DoubleValue", Kind.INT: "google.protobuf.Int64Value",
+    Kind.UINT: "google.protobuf.UInt64Value", Kind.STRING: "google.protobuf.StringValue",
+    Kind.LIST: "google.protobuf.ListValue", Kind.MAP: "google.protobuf.Struct",
+}
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Environment:
+    """What an expression may refer to.
+
+    ``variables`` maps a name to its type; ``type_names`` maps a type name to the type it denotes (as an expression it
+    has type ``type(T)``); ``structs`` maps an object type's name to its fields. ``attribute_type`` is the type of a
+    device attribute's value, Any or dyn; it is None outside DRA's own environments. ``list_attributes`` says whether
+    list-valued attributes are accepted (and dyn results with them); ``missing_key_hint`` whether a missing key's error
+    ends with advice (1.37).
+    """
+
+    kube: str
+    name: EnvName
+    functions: Mapping[str, Function]
+    variables: Mapping[str, Type]
+    type_names: Mapping[str, Type]
+    structs: Mapping[str, Mapping[str, Type]]
+    attribute_type: Type | None
+    list_attributes: bool
+    missing_key_hint: bool
+    lists_v3: bool
+    #: First parts of dotted names that denote something.
+    dotted_roots: frozenset[str]
+    #: The namespace that names are looked up in first; DRA has none.
+    container: str = ""
+    _rows: tuple[tuple[str, Overload], ...] = field(repr=False, default=())
+
+    def extended(
+        self, variables: Mapping[str, Type], declared: Iterable[tuple[str, Overload]] = (), container: str = ""
+    ) -> Environment:
+        """This environment with more variables and functions, for tests of the language itself."""
+        rows = (*self._rows, *declared)
+        # Inside a namespace any name may be the end of a dotted one.
+        dotted = [part for name in variables if "." in name for part in (name.split(".") if container else [name])]
+        return replace(
+            self,
+            variables={**self.variables, **variables},
+            functions=functions(rows),
+            _rows=rows,
+            dotted_roots=self.dotted_roots | {name.partition(".")[0] for name in dotted},
+            container=container,
+        )
+
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """The full names that a name can stand for, innermost namespace first; a leading dot means the root."""
+        if name.startswith("."):
+            return (name[1:],)
+        if not self.container:
+            return (name,)
+        parts = self.container.split(".")
+        return (*(".".join((*parts[:n], name)) for n in range(len(parts), 0, -1)), name)
+
+    @property
+    def macros(self) -> Mapping[tuple[str, int, bool], Macro]:
+        """The macros of this environment."""
+        return MACROS if self.lists_v3 else MACROS_WITHOUT_SORT_BY
+
+    def message_name(self, t: Type) -> str | None:
+        """The message whose fields a literal of this type may set; None when the type is no message."""
+        if t.kind is Kind.STRUCT:
+            return t.name
+        known = (
+            t.nullable
+            or t in (types.ANY, types.DYN, types.NULL, types.DURATION, types.TIMESTAMP)
+            or t in (_WELL_KNOWN["google.protobuf.Struct"], types.LIST_DYN)
+        )
+        return _MESSAGE_OF_KIND[t.kind] if known else None
+
+
+@cache
+def _rows(tables: tuple[str, ...]) -> tuple[tuple[str, Overload], ...]:
+    return tuple(row for table in tables for row in parse_table(table))
+
+
+@cache
+def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes: bool) -> Environment:
+    """The environment of a release, with the state of the gates DRAConsumableCapacity and DRAListTypeAttributes."""
+    minor = int(kube.removeprefix("1."))
+    stored = name == "stored"
+    # The environment for new expressions offers what the previous release knew, so that a rollback can read them.
+    lists_v3 = stored or minor >= 35
+    # 1.37: stored expressions always see dyn; before, the compiler's gate decided for both environments.
+    lists_known = minor >= 36 and list_attributes
+    dynamic = lists_known or (minor >= 37 and stored)
+    includes = minor >= 36 and (stored or lists_known)
+    tables: tuple[str, ...] = (*core.TABLES, *kubernetes.TABLES, *extensions.TABLES)
+    if lists_v3:
+        tables = (*tables, extensions.LISTS)
+    if includes:
+        tables = (*tables, kubernetes.INCLUDES)
+    rows = _rows(tables)
+    attribute = types.DYN if dynamic else types.ANY
+    fields = {
+        "driver": types.STRING,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, types.QUANTITY)),
+    }
+    if stored or consumable_capacity:
+        fields["allowMultipleAllocations"] = types.BOOL
+    return Environment(
+        kube=kube,
+        name=name,
+        functions=functions(rows),
+        variables={"device": types.DEVICE},
+        type_names=_ALL_TYPE_NAMES,
+        structs={types.DEVICE.name: fields, **_MESSAGES},
+        dotted_roots=frozenset(n.partition(".")[0] for n in _ALL_TYPE_NAMES if "." in n),
+        attribute_type=attribute,
+        list_attributes=lists_known or minor >= 37,
+        missing_key_hint=minor >= 37,
+        lists_v3=lists_v3,
+        _rows=rows,
+    )
+
+
+def environment(features: Features, name: EnvName = "stored") -> Environment:
+    """The environment that a cluster with these features uses."""
+    return declare(
+        features.kube, name, features.enabled("DRAConsumableCapacity"), features.enabled("DRAListTypeAttributes")
+    )

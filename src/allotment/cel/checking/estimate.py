@@ -1,0 +1,349 @@
+"""The static estimate of what an expression costs, as admission computes it.
+
+A walk over the typed tree that carries, beside costs, what is known about sizes: of literals exactly, of the device's
+parts from their declaration, of results from the rules in ``call_costs``. Literals are not folded here, so the estimate
+of an expression can differ from its actual cost in both directions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from allotment.cel.checking import call_costs, ranges
+from allotment.cel.checking.call_costs import CallCost, Operand
+from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.declared import Declared, Path, device_path
+from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
+from allotment.cel.checking.types import Kind, Type
+from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
+
+_SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+_NOTHING_YET: Range = (MAX, 0)
+
+
+class _Entries(NamedTuple):
+    """What is known about the entries of a list (key: index) or map."""
+
+    is_list: bool
+    key: Range
+    value: Range
+
+    def union(self, other: _Entries) -> _Entries:
+        return _Entries(self.is_list, ranges.union(self.key, other.key), ranges.union(self.value, other.value))
+
+
+class _Local(NamedTuple):
+    """A variable of a fold."""
+
+    path: Path | None
+    size: Range | None
+    entries: _Entries | None
+
+
+def estimate(checked: Checked) -> Range:
+    """The least and most that an evaluation is expected to cost, in cost units; saturates at 2^64-1."""
+    return _Estimator(checked).cost(checked.expr)
+
+
+class _Estimator:
+    """The walk. Facts about nodes are kept by node id."""
+
+    __slots__ = ("types", "overloads", "locals", "paths", "sizes", "entries")
+
+    def __init__(self, checked: Checked) -> None:
+        self.types = checked.types
+        self.overloads = checked.overloads
+        self.locals: dict[str, list[_Local]] = {}
+        self.paths: dict[int, Path | None] = {}
+        self.sizes: dict[int, Range] = {}
+        self.entries: dict[int, _Entries] = {}
+
+    def cost(self, node: Node) -> Range:
+        """The cost of a node and everything below it; notes what it learns about sizes."""
+        match node:
+            case Const():
+                return ZERO
+            case Ident():
+                local = self.local(node.name)
+                if local is not None:
+                    self.paths[node.id] = local.path
+                elif node.name == "device":
+                    self.paths[node.id] = device_path()
+                return ONE
+            case Select():
+                return self.select(node)
+            case Call():
+                return self.call(node)
+            case ListExpr():
+                return self.list_literal(node)
+            case MapExpr():
+                return self.map_literal(node)
+            case StructExpr():
+                total = ranges.fixed(call_costs.MESSAGE)
+                for field in node.fields:
+                    total = ranges.add(total, self.cost(field.value))
+                return total
+            case Comprehension():
+                return self.bind(node) if _is_bind(node) else self.fold(node)
+
+    # What is known about nodes.
+
+    def local(self, name: str) -> _Local | None:
+        """The innermost variable of that name."""
+        stack = self.locals.get(name)
+        return stack[-1] if stack else None
+
+    def size(self, node: Node) -> Range | None:
+        """The size of a node's value, from what is known best: results, literals, declarations, types, variables."""
+        known = self.sizes.get(node.id)
+        if known is not None:
+            return known
+        match node:
+            case Const():
+                return ranges.fixed(len(node.value) if isinstance(node.value, str | bytes) else 1)
+            case ListExpr():
+                return ranges.fixed(len(node.elements))
+            case MapExpr():
+                return ranges.fixed(len(node.entries))
+        declared = self.declared(node)
+        if declared is not None:
+            self.sizes[node.id] = found = (0, declared.size)
+            return found
+        if _is_scalar(self.types[node.id]):
+            return ONE
+        if isinstance(node, Ident):
+            local = self.local(node.name)
+            if local is not None:
+                return local.size
+        return None
+
+    def path(self, node: Node) -> Path | None:
+        """How a node's value is reached from the device."""
+        if isinstance(node, Ident):
+            local = self.local(node.name)
+            if local is not None:
+                return local.path
+        return self.paths.get(node.id)
+
+    def declared(self, node: Node) -> Declared | None:
+        """What is declared about a node's value."""
+        path = self.path(node)
+        return None if path is None else path.declared()
+
+    def size_or_unknown(self, node: Node) -> Range:
+        size = self.size(node)
+        return UNKNOWN if size is None else size
+
+    def entries_of(self, node: Node) -> _Entries | None:
+        """What is known about the entries of a list or map."""
+        known = self.entries.get(node.id)
+        if known is None and isinstance(node, Ident):
+            local = self.local(node.name)
+            if local is not None:
+                return local.entries
+        return known
+
+    def operand(self, node: Node) -> Operand:
+        return Operand(node, self.types[node.id], self.size(node), self.declared(node))
+
+    # Nodes.
+
+    def select(self, node: Select) -> Range:
+        cost = self.cost(node.operand)
+        if node.test_only:
+            return cost
+        if self.types[node.operand.id].kind in (Kind.MAP, Kind.STRUCT, Kind.PARAM):
+            cost = ranges.add(cost, ONE)
+        path = self.path(node.operand)
+        if path is not None:
+            self.paths[node.id] = path.then(node.field)
+        elif node.field == "device":
+            # A path that starts here looks like the variable, whatever the operand is.
+            self.paths[node.id] = device_path()
+        return cost
+
+    def list_literal(self, node: ListExpr) -> Range:
+        total = ranges.fixed(call_costs.LIST)
+        element = _NOTHING_YET if node.elements else ZERO
+        for e in node.elements:
+            total = ranges.add(total, self.cost(e))
+            element = ranges.union(element, self.size_or_unknown(e))
+        self.entries[node.id] = _Entries(True, ONE, element)
+        return total
+
+    def map_literal(self, node: MapExpr) -> Range:
+        total = ranges.fixed(call_costs.MAP)
+        key = value = _NOTHING_YET if node.entries else ZERO
+        for entry in node.entries:
+            total = ranges.add(total, ranges.add(self.cost(entry.key), self.cost(entry.value)))
+            key = ranges.union(key, self.size_or_unknown(entry.key))
+            value = ranges.union(value, self.size_or_unknown(entry.value))
+        self.entries[node.id] = _Entries(False, key, value)
+        return total
+
+    # Calls.
+
+    def call(self, node: Call) -> Range:
+        function = node.function
+        if function == "dyn":
+            # Only hides the type: the value keeps its size.
+            value = self.cost(node.args[0])
+            self.same_sizes(node, node.args[0])
+            return ranges.add(ONE, value)
+        args: list[Operand] = []
+        arg_costs: list[Range] = []
+        for arg in node.args:
+            arg_costs.append(self.cost(arg))
+            args.append(self.operand(arg))
+        total = ZERO
+        target: Operand | None = None
+        if node.target is not None:
+            total = self.cost(node.target)
+            target = self.operand(node.target)
+        cost: Range = _NOTHING_YET
+        result: Range | None = None
+        for overload in self.overloads[node.id]:
+            own = self.overload_cost(node, overload, target, args, arg_costs)
+            cost = ranges.union(cost, own.cost)
+            if own.result is not None:
+                result = own.result if result is None else ranges.union(result, own.result)
+            if overload == "index_list" or overload == "index_map":
+                entries = self.entries_of(node.args[0])
+                result = None if entries is None else entries.value
+                path = self.path(node.args[0])
+                if path is not None:
+                    self.paths[node.id] = path.then("@items" if overload == "index_list" else "@values")
+            if result is None:
+                result = self.size(node)
+        if result is not None:
+            self.sizes[node.id] = result
+        return ranges.add(total, cost)
+
+    def overload_cost(
+        self, node: Call, overload: str, target: Operand | None, args: list[Operand], arg_costs: list[Range]
+    ) -> CallCost:
+        """One overload's cost with the costs of the arguments."""
+        if overload == "logical_and" or overload == "logical_or":
+            # Either side may decide; the least is that the left one does.
+            return CallCost((arg_costs[0][0], ranges.add(arg_costs[0], arg_costs[1])[1]))
+        if overload == "conditional":
+            return self.conditional(node, args, arg_costs)
+        own: CallCost | None = None
+        for rules, key in (
+            (call_costs.BY_OVERLOAD_FIRST, overload),
+            (call_costs.BY_FUNCTION, node.function),
+            (call_costs.BY_OVERLOAD, overload),
+        ):
+            rule = rules.get(key)
+            if rule is not None and (own := rule(overload, target, args)) is not None:
+                break
+        if own is None:
+            own = self.concatenation(node, overload, args) or CallCost(ONE)
+        cost = own.cost
+        for arg_cost in arg_costs:
+            cost = ranges.add(cost, arg_cost)
+        return CallCost(cost, own.result)
+
+    def conditional(self, node: Call, args: list[Operand], arg_costs: list[Range]) -> CallCost:
+        left, right = self.entries_of(node.args[1]), self.entries_of(node.args[2])
+        if left is not None and right is not None:
+            self.entries[node.id] = left.union(right)
+        cost = ranges.add(arg_costs[0], ranges.union(arg_costs[1], arg_costs[2]))
+        return CallCost(cost, ranges.union(args[1].size, args[2].size))
+
+    def concatenation(self, node: Call, overload: str, args: list[Operand]) -> CallCost | None:
+        """``+`` on lists, strings and bytes; joining lists copies nothing."""
+        if overload not in ("add_list", "add_string", "add_bytes"):
+            return None
+        size = ranges.add(args[0].size, args[1].size)
+        left, right = self.entries_of(node.args[0]), self.entries_of(node.args[1])
+        if left is not None and right is not None:
+            self.entries[node.id] = left.union(right)
+        return CallCost(ONE if overload == "add_list" else ranges.scale(size, call_costs.TRAVERSAL), size)
+
+    def same_sizes(self, node: Node, source: Node) -> None:
+        """A node's value is that of another one."""
+        size = self.size(source)
+        if size is not None:
+            self.sizes[node.id] = size
+        entries = self.entries_of(source)
+        if entries is not None:
+            self.entries[node.id] = entries
+
+    # Folds.
+
+    def push(self, name: str, local: _Local) -> None:
+        self.locals.setdefault(name, []).append(local)
+
+    def bind(self, node: Comprehension) -> Range:
+        """``cel.bind``: charged as if the variable were always used, once."""
+        total = ranges.add(self.cost(node.iter_range), self.cost(node.accu_init))
+        self.push(node.accu_var, self.variable(node.accu_init))
+        total = ranges.add(total, self.cost(node.result))
+        self.locals[node.accu_var].pop()
+        self.same_sizes(node, node.result)
+        return total
+
+    def variable(self, value: Node) -> _Local:
+        """A variable that holds a node's value."""
+        return _Local(self.path(value), self.size(value), self.entries_of(value))
+
+    def fold(self, node: Comprehension) -> Range:
+        over = node.iter_range
+        total = ranges.add(self.cost(over), self.cost(node.accu_init))
+        self.push(node.accu_var, self.variable(node.accu_init))
+        entries = self.entries_of(over)
+        is_list = entries.is_list if entries is not None else self.types[over.id].kind is Kind.LIST
+        key = None if entries is None else entries.key
+        value = None if entries is None else entries.value
+        path = self.path(over)
+        if node.iter_var2 is not None:
+            self.push(node.iter_var, _step(path, "@indices" if is_list else "@keys", key))
+            self.push(node.iter_var2, _step(path, "@items" if is_list else "@values", value))
+        elif is_list:
+            self.push(node.iter_var, _step(path, "@items", value))
+        else:
+            self.push(node.iter_var, _step(path, "@keys", key))
+        each = self.cost(node.loop_condition)
+        each = ranges.add(self.cost(node.loop_step), each)
+        self.locals[node.iter_var].pop()
+        if node.iter_var2 is not None:
+            self.locals[node.iter_var2].pop()
+        total = ranges.add(total, self.cost(node.result))
+        self.locals[node.accu_var].pop()
+        count = self.size_or_unknown(over)
+        total = ranges.add(total, ranges.multiply(count, each))
+        init = node.accu_init
+        if isinstance(init, Const):
+            size = self.size(init)
+            if size is not None:
+                self.sizes[node.id] = size
+        elif isinstance(init, ListExpr | MapExpr):
+            self.sizes[node.id] = count
+            step = self.entries_of(node.loop_step)
+            if step is not None:
+                self.entries[node.id] = step
+        return total
+
+
+def _step(path: Path | None, name: str, size: Range | None) -> _Local:
+    """An iteration variable that stands for the keys or values behind a path."""
+    return _Local(None if path is None else path.then(name), size, None)
+
+
+def _is_bind(node: Comprehension) -> bool:
+    condition = node.loop_condition
+    return (
+        isinstance(node.iter_range, ListExpr)
+        and not node.iter_range.elements
+        and isinstance(condition, Const)
+        and condition.value is False
+        and node.accu_var != "__result__"
+    )
+
+
+def _is_scalar(t: Type) -> bool:
+    """Whether every value of a type has size 1; optionals count as what they hold."""
+    while t.kind is Kind.OPAQUE and t.name == "optional_type":
+        t = t.params[0]
+    return t.kind in _SCALARS

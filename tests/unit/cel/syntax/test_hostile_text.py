@@ -1,0 +1,115 @@
+"""Hostile expressions: whatever the text, the front of the compiler answers or raises CompileError, soon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allotment.cel.checking.checker import check
+from allotment.cel.checking.estimate import estimate
+from allotment.cel.checking.validators import validate
+from allotment.cel.errors import CompileError
+from allotment.cel.syntax.parser import parse
+from tests.unit.cel.compiling import DYNAMIC, STORED
+
+PIECES = [
+    "a", "device", ".driver", '.attributes["d"]', ".x", "[", "]", "(", ")", "{", "}", ",", ":", "?", ".", "&&", "||",
+    "==", "<", "in", "!", "-", "+", "*", "/", "%", "1", "2u", "1.5", "'s'", "b's'", "true", "null", " ", "\n", "\t",
+    ".map(x, ", ".all(k, v, ", ".exists(x, ", ".filter(x, ", ".sortBy(x, ", "cel.bind(x, ", ".optMap(x, ", "has(",
+    "dyn(", "type(", "size(", "quantity(", "semver(", ".format([", "optional.of(", ".?", "[?", "{?", "'", '"', '"""',
+    "\\", "\\u00", "@", "`", "é", "😀", "//", "0x", "1e", ".flatten()", ".transformMap(k, v, ", "[]", "{}", "x",
+]  # fmt: skip
+
+texts = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=60)
+
+
+def front(source: str) -> CompileError | None:
+    """What the compiler refuses a text with; nothing when it takes it in both environments."""
+    try:
+        estimates(source)
+    except CompileError as error:
+        return error
+    return None
+
+
+def estimates(source: str) -> None:
+    for environment in (STORED, DYNAMIC):
+        checked = check(parse(source, environment.macros), environment)
+        validate(checked)
+        least, most = estimate(checked)
+        assert least >= 0
+        assert most < 2**64
+
+
+@settings(max_examples=400)
+@given(texts)
+def test_only_compile_errors_escape(source: str) -> None:
+    error = front(source)
+    if error is not None:
+        assert str(error)
+        assert all(i.line <= source.count("\n") + 1 for i in error.issues)
+
+
+operands = st.sampled_from(
+    ["1", "'a'", "true", "x", "device", 'device.attributes["d"].a', 'device.capacity["d"]', "[]", "{}", "[1, 2]",
+     "optional.none()", "dyn(1)", "null", "quantity('1')"]
+)  # fmt: skip
+shapes = st.recursive(
+    operands,
+    lambda e: st.one_of(
+        st.tuples(e, st.sampled_from(["==", "+", "<", "&&", "||", "in"]), e).map(" ".join),
+        st.tuples(e, e, e).map(lambda t: "({} ? {} : {})".format(*t)),
+        st.tuples(e, e).map(lambda t: "[{}, {}]".format(*t)),
+        st.tuples(e, e).map(lambda t: "{{{}: {}}}".format(*t)),
+        st.tuples(e, st.sampled_from(["all", "exists", "map", "filter", "sortBy", "optMap"]), e).map(
+            lambda t: "{}.{}(x, {})".format(*t)
+        ),
+        st.tuples(e, e).map(lambda t: "cel.bind(x, {}, {})".format(*t)),
+        e.map(lambda t: f"{t}.flatten()"),
+        e.map(lambda t: f"{t}.orValue([])"),
+        st.tuples(e, e).map(lambda t: "{}[?{}]".format(*t)),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200)
+@given(shapes)
+def test_well_formed_expressions_compile_or_are_refused(source: str) -> None:
+    assert "Syntax error" not in str(front(source))
+
+
+LARGE: list[Callable[[int], str]] = [
+    lambda n: "(" * n + "1" + ")" * n,
+    lambda n: "[" * n + "]" * n,
+    lambda n: "[1].map(x, " * (n // 12) + "1" + ")" * (n // 12),
+    lambda n: " && ".join(["true"] * (n // 8)),
+    lambda n: " + ".join(["1"] * (n // 4)),
+    lambda n: "true ? true : " * (n // 14) + "true",
+    lambda n: "[" + ", ".join(["1"] * (n // 3)) + "] == []",
+    lambda n: "{" + ", ".join(f"{i}: {i}" for i in range(n // 10)) + "} == {}",
+    lambda n: " || ".join(["x == 1"] * (n // 10)),
+    lambda n: "device" + ".a" * (n // 2),
+    lambda n: '"' * n,
+    lambda n: '"""' + "a" * n,
+    lambda n: "9" * n,
+    lambda n: "'" + r"\n" * (n // 2) + "'",
+    lambda n: "-" * n + "1",
+    lambda n: "a ? " * (n // 4),
+    lambda n: "optional.of(1)" + ".optMap(x, x)" * (n // 13),
+    lambda n: "cel.bind(a, {}, " + "cel.bind(a, {a: a}, " * (n // 22) + "true" + ")" * (n // 22 + 1),
+    lambda n: "{1: " * (n // 5) + "1" + "}" * (n // 5),
+]
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_the_largest_expressions_take_no_more_than_a_moment(shape: Callable[[int], str]) -> None:
+    """10 KiB is what validation lets through; a second is some hundred times what the slowest shape needs."""
+    source = shape(10_000)
+    started = time.perf_counter()
+    front(source)
+    assert time.perf_counter() - started < 5
