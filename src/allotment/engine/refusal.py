@@ -284,10 +284,6 @@ class Refused(Value, frozen=True):
     alternatives: tuple[Refused, ...] = ()
     kubernetes: str = ""
 
-    def rank(self) -> int:
-        """How far from fitting; see ``CODES``."""
-        return RANK[self.code]
-
 
 class NodeReason(Value, frozen=True, omit_defaults=False):
     """One reason, and the nodes it holds for: equal hardware in an equal state is examined once."""

@@ -7,6 +7,8 @@ Nodes are alike if they have the same layout, the same state, and the same value
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from msgspec.structs import replace as altered
 
@@ -15,16 +17,110 @@ from allotment.engine.diagnosis.cause import cause
 from allotment.engine.diagnosis.changes import Mending, smallest_change
 from allotment.engine.diagnosis.funnel import compiled
 from allotment.engine.diagnosis.names import Published, find_attribute, published
-from allotment.engine.diagnosis.scene import Inquiry, places
+from allotment.engine.diagnosis.scene import Cause, Inquiry, places
 from allotment.engine.diagnosis.world import World, claim_name
 from allotment.engine.identity import DeviceID, PoolID
 from allotment.engine.inventory import Inventory
 from allotment.engine.outcome import Aborted, Allocated
-from allotment.engine.refusal import CODES, Diagnosis, NodeReason, Refused
+from allotment.engine.refusal import CODES, RANK, Diagnosis, NodeReason, Refused
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 
 #: Groups of like nodes for which a change is sought; a cluster of hundreds of kinds gets it for the nearest ones.
 _WITH_CHANGE = 8
+
+
+class Diagnoser:
+    """Answers for one inventory. What is published is read once; whoever allocates claims meanwhile says so."""
+
+    def __init__(self, inventory: Inventory, allocated: Iterable[ResourceClaim] = ()) -> None:
+        """``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods."""
+        self._inventory = inventory
+        self._holding: dict[DeviceID, list[ResourceClaim]] = {}
+        for claim in allocated:
+            self.hold(claim)
+
+    @cached_property
+    def _published(self) -> Published:
+        return published(self._inventory.slices.values())
+
+    @cached_property
+    def _index(self) -> _SliceIndex:
+        return _SliceIndex(self._inventory)
+
+    def hold(self, claim: ResourceClaim) -> None:
+        """One more claim that holds devices; it is allocated in the inventory, too."""
+        if claim.status.allocation is None:
+            return
+        for result in claim.status.allocation.devices.results:
+            entry = self._holding.setdefault(DeviceID(result.driver, result.pool, result.device), [])
+            if claim not in entry[-1:]:
+                entry.append(claim)
+
+    def diagnose(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
+        """Why ``claims``, together, fit none of ``nodes`` (all of the inventory's by default)."""
+        inventory = self._inventory
+        candidates = list(inventory.nodes) if nodes is None else list(nodes)
+        if not candidates:
+            return Diagnosis(headline=_no_nodes(claims, self._published))
+        groups: dict[Hashable, list[str]] = {}
+        read = _reads(inventory, claims)
+        for node in candidates:
+            groups.setdefault(_likeness(inventory, node, read, self._index), []).append(node)
+        found: list[_Examined] = []
+        fitting: list[str] = []
+        for alike in groups.values():
+            examined = self._examine(tuple(alike), tuple(claims))
+            if examined is None:
+                fitting.extend(alike)
+            else:
+                found.append(examined)
+        found.sort(key=lambda e: (not e.ends, RANK[e.cause.code], -len(e.nodes)))
+        mended = [
+            (e, smallest_change(e.world, e.cause, e.inquiry) if number < _WITH_CHANGE else Mending())
+            for number, e in enumerate(found)
+        ]
+        # Nearest first: by cause, then the smaller change, then the more nodes.
+        mended.sort(key=lambda pair: (not pair[0].ends, RANK[pair[0].cause.code], pair[1].size, -len(pair[0].nodes)))
+        rows = tuple(
+            NodeReason(nodes=e.nodes, refused=altered(e.cause.refused(e.nodes[0]), changes=mending.changes))
+            for e, mending in mended
+        )
+        headline = rows[0].refused if rows else _no_reason(claims)
+        return Diagnosis(headline=headline, nodes=rows, fitting=tuple(fitting))
+
+    def _examine(self, nodes: tuple[str, ...], claims: tuple[ResourceClaim, ...]) -> _Examined | None:
+        """What nodes that are alike lack, found on the first of them; None if the claims fit."""
+        inventory, node = self._inventory, nodes[0]
+        slices = self._index.slices(node)
+        world = World(
+            features=inventory.features,
+            node=node,
+            labels=inventory.nodes[node].labels,
+            slices=slices,
+            classes=inventory.classes,
+            allocated=_concerned(self._holding, slices),
+            claims=claims,
+            taint_rules=tuple(inventory.taint_rules.values()),
+        )
+        inquiry = Inquiry(self._published, Attempts())
+        outcome = inquiry.attempts(world)
+        if isinstance(outcome, Allocated):
+            return None
+        why = cause(world, inquiry)
+        # Where a node's error ends the whole attempt, that error is the answer, however near other nodes come. While
+        # the devices are busy nothing is evaluated on them, but freeing them would only bring the error.
+        ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code == "selector-fails"
+        return _Examined(nodes, ends, why, world, inquiry)
+
+
+class _Examined(NamedTuple):
+    """A kind of node with its cause. ``ends``: Kubernetes gives up on all nodes when it comes to one of these."""
+
+    nodes: tuple[str, ...]
+    ends: bool
+    cause: Cause
+    world: World
+    inquiry: Inquiry
 
 
 def diagnose(
@@ -33,61 +129,8 @@ def diagnose(
     allocated: Iterable[ResourceClaim] = (),
     nodes: Sequence[str] | None = None,
 ) -> Diagnosis:
-    """Why ``claims``, together, fit none of ``nodes`` (all of the inventory's by default).
-
-    ``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods; what the inventory
-    knows of and they do not is named by its claim alone.
-    """
-    names = published(inventory.slices.values())
-    candidates = list(inventory.nodes) if nodes is None else list(nodes)
-    if not candidates:
-        return Diagnosis(headline=_no_nodes(claims, names))
-    holding = _holding(inventory, allocated)
-    index = _SliceIndex(inventory)
-    groups: dict[Hashable, list[str]] = {}
-    read = _reads(inventory, claims)
-    for node in candidates:
-        groups.setdefault(_likeness(inventory, node, read, index), []).append(node)
-    found: list[tuple[bool, Refused, tuple[str, ...], World, Inquiry]] = []
-    fitting: list[str] = []
-    for members in groups.values():
-        node = members[0]
-        slices = index.slices(node)
-        world = World(
-            features=inventory.features,
-            node=node,
-            labels=inventory.nodes[node].labels,
-            slices=slices,
-            classes=inventory.classes,
-            allocated=_concerned(holding, slices),
-            claims=tuple(claims),
-            taint_rules=tuple(inventory.taint_rules.values()),
-        )
-        inquiry = Inquiry(names, Attempts())
-        outcome = inquiry.attempts(world)
-        if isinstance(outcome, Allocated):
-            fitting.extend(members)
-            continue
-        refused = cause(world, inquiry).refused(node)
-        # Where a node's error ends the whole attempt, that error is the answer, however near other nodes come. While
-        # the devices are busy nothing is evaluated on them, but freeing them would only bring the error.
-        ends = (isinstance(outcome, Aborted) and outcome.fatal) or refused.code == "selector-fails"
-        found.append((not ends, refused, tuple(members), world, inquiry))
-    found.sort(key=lambda entry: (entry[0], entry[1].rank(), -len(entry[2])))
-    sized = []
-    for number, (goes_on, refused, alike, world, inquiry) in enumerate(found):
-        mending = Mending()
-        if number < _WITH_CHANGE:
-            mending = smallest_change(world, cause(world, inquiry), inquiry)
-            refused = altered(refused, changes=mending.changes)
-        sized.append((goes_on, mending.size, NodeReason(nodes=alike, refused=refused)))
-    # Nearest first: by cause, then the smaller change, then the more nodes.
-    sized.sort(key=lambda entry: (entry[0], entry[2].refused.rank(), entry[1], -len(entry[2].nodes)))
-    rows = [row for _, _, row in sized]
-    if not rows:
-        return Diagnosis(headline=_no_reason(claims), fitting=tuple(fitting))
-    headline = rows[0].refused
-    return Diagnosis(headline=headline, nodes=tuple(rows), fitting=tuple(fitting))
+    """`Diagnoser.diagnose`, for one question."""
+    return Diagnoser(inventory, allocated).diagnose(claims, nodes)
 
 
 def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:
@@ -138,19 +181,6 @@ class _SliceIndex:
     def slices(self, node: str) -> tuple[ResourceSlice, ...]:
         """All slices of those pools."""
         return tuple(s for pool in self.pools(node) for s in self._by_pool[pool])
-
-
-def _holding(inventory: Inventory, allocated: Iterable[ResourceClaim]) -> dict[DeviceID, list[ResourceClaim]]:
-    """Allocated claims by the devices that they hold."""
-    holding: dict[DeviceID, list[ResourceClaim]] = {}
-    for claim in allocated:
-        if claim.status.allocation is None:
-            continue
-        for result in claim.status.allocation.devices.results:
-            entry = holding.setdefault(DeviceID(result.driver, result.pool, result.device), [])
-            if claim not in entry[-1:]:
-                entry.append(claim)
-    return holding
 
 
 def _concerned(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from allotment.engine.allocator import Allocator
-from allotment.engine.diagnosis.cluster import diagnose
+from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.engine.diagnosis.names import kind_of
 from allotment.engine.inventory import Inventory
 from allotment.engine.placement import Placed
@@ -100,6 +100,7 @@ class _Run:
             taint_rules=given.rules,
         )
         self.allocator = Allocator(self.inventory)
+        self.diagnoser = Diagnoser(self.inventory, given.claims.values())
         self.plugins = plugged(given.nodes)
         self.commits = 0
         self.mended: dict[tuple[object, ...], tuple[Change, ...]] = {}
@@ -317,7 +318,7 @@ class _Run:
             _, reasons, before = self.last
             names = {str(key_of(old)): str(key_of(new)) for old, new in zip(before, pending, strict=True)}
             return renamed(reasons, names)
-        reasons = by_origin(diagnose(self.inventory, pending, self._allocated(), eligible), ask.templates, ask.extended)
+        reasons = by_origin(self.diagnoser.diagnose(pending, eligible), ask.templates, ask.extended)
         if out:
             reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out, pod, owner)))
         self.last = (alike, reasons, pending)
@@ -361,11 +362,9 @@ class _Run:
         key = key_of(claim)
         self.claims[key] = booked
         self.inventory.allocate(key, allocation)
+        self.diagnoser.hold(booked)
         self.commits += 1
         return booked
-
-    def _allocated(self) -> list[ResourceClaim]:
-        return [claim for claim in self.claims.values() if claim.status.allocation is not None]
 
     def _given(self, claim: ResourceClaim, ask: _Ask) -> GivenClaim:
         allocation = claim.status.allocation
