@@ -16,7 +16,8 @@ from allotment.cli.examples import Example, examples, find
 from allotment.cli.explain import show
 from allotment.cli.inputs import judge
 from allotment.cli.mistakes import finding
-from allotment.cli.screen import Screen, open_screen
+from allotment.cli.naming import kinds_of, ranges
+from allotment.cli.screen import Screen, folded, open_screen
 from allotment.engine.refusal import Refused
 from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
 from allotment.model.features import Features
@@ -38,7 +39,6 @@ KUBE = "1.36"
 
 _WIDTH = 80
 _INDENT = " " * 10
-_NUMBERED = re.compile(r"(.*?)([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _show(screen: Screen, shown: Shown, detailed: bool) -> None:
                 screen.line(line)
         return
     for line in _compact(shown):
-        for part in _folded(line, screen.width or _WIDTH):
+        for part in folded(line, screen.width or _WIDTH, _INDENT):
             screen.line(part)
 
 
@@ -164,50 +164,6 @@ def _given(answers: Iterable[Answer]) -> Iterator[str]:
         yield f"{ranges(pods)} on {node}: {ranges(held)}{f' ({kinds})' if kinds else ''}"
 
 
-def kinds_of(kinds: Iterable[str]) -> str:
-    """What devices are, a product that several of them share named once.
-
-    >>> kinds_of(["NVIDIA A100 3g.40gb", "NVIDIA A100 1g.10gb", "Tesla T4"])
-    'NVIDIA A100 3g.40gb + 1g.10gb, Tesla T4'
-    """
-    words: list[str] = []
-    before = ""
-    for kind in kinds:
-        product, _, last = kind.rpartition(" ")
-        if product and product == before:
-            words[-1] += f" + {last}"
-        else:
-            words.append(kind)
-        before = product
-    return ", ".join(words)
-
-
-def ranges(names: Sequence[str]) -> str:
-    """Names, those that only count up written as a range.
-
-    >>> ranges(["web-0", "web-1", "web-2", "db"])
-    'web-0…2, db'
-    """
-    parts: list[tuple[str, int, int] | str] = []
-    for name in names:
-        match = _NUMBERED.fullmatch(name)
-        last = parts[-1] if parts else ""
-        if match is None:
-            parts.append(name)
-        elif isinstance(last, tuple) and last[0] == match[1] and last[2] + 1 == int(match[2]):
-            parts[-1] = (last[0], last[1], int(match[2]))
-        else:
-            parts.append((match[1], int(match[2]), int(match[2])))
-    words = []
-    for part in parts:
-        if isinstance(part, str):
-            words.append(part)
-        else:
-            stem, first, end = part
-            words.append(f"{stem}{first}" if first == end else f"{stem}{first}{'…' if end > first + 1 else ','}{end}")
-    return ", ".join(words)
-
-
 def _reason(refused: Refused) -> Iterator[str]:
     yield f"{refused.summary} ({refused.code})"
     if refused.nearest is not None:
@@ -216,17 +172,6 @@ def _reason(refused: Refused) -> Iterator[str]:
         where = refused.changes[-1].node
         words = ", and ".join(change.text for change in refused.changes)
         yield f"change: {words}{f' (then it fits on {where})' if where else ''}"
-
-
-def _folded(line: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        line,
-        width,
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:

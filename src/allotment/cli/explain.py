@@ -13,17 +13,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from allotment.cli.classes import only_classes, show_classes
 from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.inputs import Inputs, read_inputs, template_of
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, open_screen
+from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta, Value
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
-from allotment.tools.explain import Answer, Explanation, explain, lines
+from allotment.tools.explain import Answer, Explanation, explain, lines, without_device
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
@@ -47,7 +49,13 @@ def run(arguments: Namespace) -> int:
             "give manifests with -f FILE, and a cluster with --cluster FILE or hardware with --fleet SPEC",
         )
     inputs = read_inputs(arguments)
-    explanation = narrow(explain(_values(inputs), inputs.features), inputs, arguments)
+    if (classes := only_classes(inputs)) and arguments.object is None:
+        return EXIT_FITS if show_classes(screen, inputs, classes, arguments.output) else EXIT_DOES_NOT_FIT
+    values = _values(inputs)
+    explanation = narrow(explain(values, inputs.features), inputs, arguments)
+    pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
+    notes = dict.fromkeys((*explanation.notes, *without_device(values, pods)))
+    explanation = replace(explanation, notes=tuple(notes))
     if arguments.output in ("json", "yaml"):
         data = {"fits": explanation.fits, **fields(explanation)}
         screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
@@ -69,11 +77,24 @@ def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
 
 
 def _take_subject(arguments: Namespace) -> None:
-    """In ``-f app.yaml trainer-0`` the last word is meant as the pod, unless there is such a file."""
+    """In ``-f app.yaml trainer-0`` or ``--fleet t4 trainer-0`` the last word is meant as the pod, unless there is such
+    a file or machine."""
     for group in (*arguments.files, *arguments.cluster):
         last = group[-1]
         if arguments.object is None and len(group) > 1 and "." not in last and last != "-" and not Path(last).exists():
             arguments.object = group.pop()
+    for group in arguments.fleet:
+        if arguments.object is None and len(group) > 1 and not _is_hardware(group[-1]):
+            arguments.object = group.pop()
+
+
+def _is_hardware(word: str) -> bool:
+    """Whether a word behind ``--fleet`` is, or was meant to be, a machine."""
+    try:
+        parse_fleet([word])
+    except FleetError as error:
+        return any(sign in word for sign in "=:,") or error.hint.startswith("did you mean")
+    return True
 
 
 def _values(inputs: Inputs) -> tuple[Value, ...]:
@@ -87,9 +108,12 @@ def _values(inputs: Inputs) -> tuple[Value, ...]:
 
 
 def _users_of_templates(values: Iterable[Value]) -> Iterable[Pod]:
-    """A pod for each template that none of the given pods and workloads names, so that it can be explained alone."""
+    """A pod for each template that none of the given pods and workloads names, so that it can be explained alone.
+
+    One that is named from another namespace is left to the answer for that pod.
+    """
     templates: dict[ObjectKey, ResourceClaimTemplate] = {}
-    named: set[ObjectKey] = set()
+    named: set[str] = set()
     for value in values:
         key = _identity(value)[1]
         if isinstance(value, ResourceClaimTemplate):
@@ -98,11 +122,9 @@ def _users_of_templates(values: Iterable[Value]) -> Iterable[Pod]:
         template = template_of(value)
         spec = value.spec if isinstance(value, Pod) else template[1].spec if template else PodSpec()
         named.update(
-            ObjectKey(key.namespace, entry.resource_claim_template_name)
-            for entry in spec.resource_claims
-            if entry.resource_claim_template_name
+            entry.resource_claim_template_name for entry in spec.resource_claims if entry.resource_claim_template_name
         )
-    unused = (key for key in templates if key not in named)
+    unused = (key for key in templates if key.name not in named)
     return [
         Pod(
             metadata=ObjectMeta(name=f"{_ANY_POD}{key.name}", namespace=key.namespace),
@@ -143,7 +165,10 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace) -> Ex
     answers = [_with_note(answer) for answer in answers]
     if not answers:
         where = "in these files" if arguments.files else "is waiting"
-        raise Mistake(f"nothing to explain: no pod, workload or claim {where}", "give manifests with -f FILE")
+        hint = "give manifests with -f FILE"
+        if any(isinstance(value, ResourceSlice) for value in inputs.asked):
+            hint = "allot free -f FILE lists the devices of slices"
+        raise Mistake(f"nothing to explain: no pod, workload or claim {where}", hint)
     return Explanation(answers=tuple(answers), notes=explanation.notes)
 
 

@@ -89,6 +89,18 @@ class ClusterState:
     claims: tuple[ResourceClaim, ...]
     rules: tuple[DeviceTaintRule, ...]
 
+    @classmethod
+    def of(cls, inputs: Inputs) -> ClusterState:
+        """What the inputs say of it."""
+        return cls(
+            inputs.features,
+            inputs.of(Node),
+            inputs.of(ResourceSlice),
+            inputs.of(DeviceClass),
+            inputs.of(ResourceClaim),
+            inputs.of(DeviceTaintRule),
+        )
+
     def inventory(self) -> Inventory:
         """The engine's state; nodes that only slices name have no labels."""
         nodes = {node.metadata.name: node.metadata.labels for node in self.nodes}
@@ -128,15 +140,7 @@ def read_cluster(arguments: Namespace) -> ClusterState:
             "no cluster is given",
             "give a snapshot with --cluster FILE, hardware with --fleet SPEC, or manifests with -f FILE",
         )
-    inputs = read_inputs(arguments)
-    return ClusterState(
-        inputs.features,
-        inputs.of(Node),
-        inputs.of(ResourceSlice),
-        inputs.of(DeviceClass),
-        inputs.of(ResourceClaim),
-        inputs.of(DeviceTaintRule),
-    )
+    return ClusterState.of(read_inputs(arguments))
 
 
 class _Stdin:

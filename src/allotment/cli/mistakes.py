@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from allotment.cli.screen import folded
 from allotment.model.problems import Problem
 
 #: As many findings as somebody reads; the rest is counted.
@@ -98,29 +99,14 @@ def finding(problem: Problem, source: str | None, width: int | None = None) -> I
     first, *rest = problem.message.splitlines() or [""]
     whole = problem.code in _WHOLE_FILE
     place = problem.position.file if whole else str(problem.position)
-    yield from _folded(f"{place}: {problem.code}: {first}", "", width)
+    yield from folded(f"{place}: {problem.code}: {first}", width)
     if rest:
         # A compiler's message has a frame of its own, which shows more than the line on which the expression begins.
         yield from _compiler_frame(rest, width or _FRAME_WIDTH)
     elif not whole:
         yield from _frame(problem.position.line, problem.position.column, source, width or _FRAME_WIDTH)
     if problem.hint:
-        yield from _folded(problem.hint, "  ", width)
-
-
-def _folded(text: str, indent: str, width: int | None) -> Sequence[str]:
-    if width is None or len(indent + text) <= width:
-        return [indent + text]
-    import textwrap
-
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        yield from folded(problem.hint, width, "  ")
 
 
 def _compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:

@@ -82,3 +82,19 @@ def table(
 def shorten(text: str, width: int) -> str:
     """The text, or as much of its beginning as fits before an ellipsis."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def folded(text: str, width: int | None, indent: str = "") -> list[str]:
+    """The text in lines of ``width`` columns, all but the first indented deeper; longer words stay whole."""
+    if width is None or len(indent + text) <= width:
+        return [indent + text]
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

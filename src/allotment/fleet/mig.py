@@ -7,6 +7,7 @@ shared counters (KEP-4815), a dynamic one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ DIMENSIONS = (
 
 #: Suffixes that begin with the sign that also separates the profiles of a layout.
 _SUFFIXES = ("me", "me.all", "gfx")
+
+#: What people write where a layout has ``1g.5gb:7``.
+_TIMES = re.compile(r"([0-9]+)x(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ def parse_layout(text: str, accelerator: Accelerator) -> tuple[Piece, ...]:
     for part in _parts(text):
         name, _, count_text = part.partition(":")
         profile = by_name.get(name)
+        if profile is None and (times := _TIMES.fullmatch(name)) and times[2] in by_name:
+            raise FleetError(f"MIG layout {text!r}: wanted PROFILE:COUNT", f"write {times[2]}:{times[1]}")
         if profile is None:
             raise FleetError(
                 f"MIG layout {text!r}: {accelerator.product} has no profile {name!r}",

@@ -1,1 +1,1 @@
-"""Pure functions from objects to a report value: explain, free."""
+"""Pure functions from objects to a report value: explain, free, matches."""

@@ -175,3 +175,40 @@ def test_output_is_the_same_every_time(allot: Allot) -> None:
     example = find("mig-pair").path
     runs = {allot("explain", "-f", example, "--fleet", "2xh100/dynamic-mig", "-o", "wide").out for _ in range(2)}
     assert len(runs) == 1
+
+
+def test_a_word_behind_the_fleet_is_the_pod(allot: Allot, app: str) -> None:
+    assert "web-1 fits" in (ran := allot("explain", "-f", app, "--fleet", "3xt4", "pod/web-1")).out
+    assert "web-0" not in ran.out
+    assert "did you mean t4-4x-pcie?" in allot("explain", "-f", app, "--fleet", "t4", "t4-4-pcie").err
+
+
+def test_a_container_that_names_no_request_of_its_claim_is_told(allot: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpus}]"))
+    ran = allot("explain", "-f", str(file), "--fleet", "3xt4")
+    assert ran.code == 0
+    words = " ".join(ran.out.split())
+    assert (
+        "note: container c of Deployment default/web names request gpus, which template one-gpu does not have" in words
+    )
+    assert "(it has gpu): Kubernetes starts it without a device" in words
+    file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpu}]"))
+    assert "note" not in allot("explain", "-f", str(file), "--fleet", "3xt4").out
+
+
+def test_a_template_named_from_another_namespace_gets_no_pod_of_its_own(allot: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text(POD.replace("{name: one-gpu}", "{name: one-gpu, namespace: other}"))
+    ran = allot("explain", "-f", str(file), "--fleet", "3xt4")
+    assert ran.code == 1
+    assert ran.out.startswith("0 of 3 pods fit;")
+    assert "any-pod-with" not in ran.out
+
+
+def test_a_kind_that_is_not_known_is_nothing_to_explain(allot: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n")
+    ran = allot("explain", "-f", str(file), "--fleet", "t4")
+    assert ran.code == 2
+    assert "no pod, workload or claim in these files" in ran.err

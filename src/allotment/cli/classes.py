@@ -1,0 +1,126 @@
+"""``allot explain`` of a DeviceClass alone: which devices it selects on which node, or why none.
+
+A class asks for nothing, so there is nothing to fit; but whoever writes one wants to know what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from allotment.cli.formats import to_json, to_yaml
+from allotment.cli.inputs import ClusterState, Inputs
+from allotment.cli.manifest import fields
+from allotment.cli.mistakes import Mistake
+from allotment.cli.naming import kinds_of, ranges
+from allotment.cli.screen import Screen, folded
+from allotment.engine.refusal import Diagnosis
+from allotment.model.core import Node
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    DeviceTaintRule,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceSlice,
+)
+from allotment.tools.explain import explain
+from allotment.tools.free import kind_of
+from allotment.tools.matches import ClassMatches, NodeMatches, matches
+
+_WIDTH = 80
+
+
+def only_classes(inputs: Inputs) -> tuple[DeviceClass, ...]:
+    """The classes that are asked about when nothing is that could use them."""
+    if any(not isinstance(value, DeviceClass | ResourceSlice | Node | DeviceTaintRule) for value in inputs.asked):
+        return ()
+    return tuple(value for value in inputs.asked if isinstance(value, DeviceClass))
+
+
+def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass], output: str | None) -> bool:
+    """Print what each class selects; whether each selects something."""
+    state = ClusterState.of(inputs)
+    if not state.slices:
+        raise Mistake(
+            f"no ResourceSlice is given: cannot tell what DeviceClass {classes[0].metadata.name} selects",
+            "add a snapshot with --cluster FILE or hardware with --fleet SPEC",
+        )
+    inventory = state.inventory()
+    found = [matches(one, inventory, inputs.features) for one in classes]
+    reasons = {one.metadata.name: _why(one, inputs) for one, report in zip(classes, found, strict=True) if not report}
+    if output in ("json", "yaml"):
+        data = {"classes": [_data(report, reasons.get(report.name)) for report in found]}
+        screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))
+        return not reasons
+    kinds = {(s.spec.driver, s.spec.pool.name, d.name): kind_of(d) for s in state.slices for d in s.spec.devices or ()}
+    for number, report in enumerate(found):
+        if number:
+            screen.line()
+        count = str(report.matched or "none")
+        screen.line(f"DeviceClass {report.name} selects {count} of {report.devices} devices")
+        for line in _nodes(report, kinds, output == "wide") if report else _reasons(reasons[report.name]):
+            for part in folded(line, screen.width or _WIDTH, "  "):
+                screen.line(part)
+    return not reasons
+
+
+def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide: bool) -> Iterator[str]:
+    """Nodes of which the class selects the same, in one line each; those without a match last."""
+    groups: dict[tuple[object, ...], list[NodeMatches]] = {}
+    for node in report.nodes:
+        if node.devices:
+            devices = tuple((one.driver, one.device, kinds[one.driver, one.pool, one.device]) for one in node.matched)
+            groups.setdefault((node.devices, devices, node.error), []).append(node)
+    for nodes in sorted(groups.values(), key=lambda nodes: not nodes[0].matched):
+        first = nodes[0]
+        count = "none" if not first.matched else "all" if len(first.matched) == first.devices else len(first.matched)
+        names = ranges([node.node or "reached by several nodes" for node in nodes])
+        line = f"{names}: {count} of {first.devices}{' each' if len(nodes) > 1 else ''}"
+        if first.matched:
+            products = kinds_of(dict.fromkeys(filter(None, (kinds[m.driver, m.pool, m.device] for m in first.matched))))
+            line += f" ({products})" if products else ""
+            line += f": {ranges([one.device for one in first.matched])}" if wide else ""
+        yield line
+        if first.error:
+            yield f"on {names} Kubernetes gives up: {first.error}"
+
+
+def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
+    """Why nothing is selected, each reason once."""
+    headline = diagnosis.headline
+    yield f"{headline.summary} ({headline.code})"
+    if headline.nearest is not None:
+        yield f"nearest miss: {headline.nearest}"
+    others: dict[str, list[str]] = {}
+    for row in diagnosis.nodes:
+        if (row.refused.code, row.refused.summary) != (headline.code, headline.summary):
+            others.setdefault(f"{row.refused.summary} ({row.refused.code})", []).extend(row.nodes)
+    for words, nodes in others.items():
+        yield f"{ranges(nodes)}: {words}"
+
+
+def _why(device_class: DeviceClass, inputs: Inputs) -> Diagnosis:
+    """What a claim for one device of the class is refused for."""
+    name = device_class.metadata.name
+    request = DeviceRequest(name="any", exactly=ExactDeviceRequest(device_class_name=name))
+    probe = ResourceClaim(
+        metadata=ObjectMeta(name="any-claim", namespace="default"),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=(request,))),
+    )
+    state = [*inputs.of(Node), *inputs.of(ResourceSlice)]
+    others = [one for one in inputs.of(DeviceClass) if one.metadata.name != name]
+    (answer,) = explain([*state, *others, device_class, probe], inputs.features).answers
+    assert answer.reasons is not None  # a class that selects nothing gives nothing
+    return answer.reasons
+
+
+def _data(report: ClassMatches, diagnosis: Diagnosis | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"matched": report.matched, "devices": report.devices, **fields(report)}
+    if diagnosis is not None:
+        row = fields(diagnosis.headline)
+        data["reason"] = {name: row[name] for name in ("code", "summary", "nearest") if name in row}
+    return data

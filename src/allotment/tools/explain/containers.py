@@ -1,0 +1,52 @@
+"""Containers that name a request which their claim does not have.
+
+Nothing in Kubernetes objects: the pod is scheduled, the claim is allocated, and the container starts without a device,
+because the kubelet looks for the request's devices by its name and finds none. So it is said, though the pod fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from allotment.model.core import Pod
+from allotment.model.meta import ObjectKey, Value
+from allotment.model.replicas import pods_of
+from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+
+
+def without_device(values: Iterable[Value], pods: Iterable[Value]) -> Iterator[str]:
+    """A sentence for each container of ``pods`` (or of workloads' pods); ``values`` hold the claims and templates."""
+    claims: dict[ObjectKey, ResourceClaimSpec] = {}
+    templates: dict[ObjectKey, ResourceClaimSpec] = {}
+    for value in values:
+        if isinstance(value, ResourceClaim):
+            claims[ObjectKey(value.metadata.namespace, value.metadata.name)] = value.spec
+        elif isinstance(value, ResourceClaimTemplate):
+            templates[ObjectKey(value.metadata.namespace, value.metadata.name)] = value.spec.spec
+    for value in pods:
+        pod = next(iter(pods_of(value, nodes=("any",), limit=1)), None)
+        if pod is not None:
+            name = ObjectKey(value.metadata.namespace, value.metadata.name)  # type: ignore[attr-defined]
+            yield from _of_pod(f"{type(value).__name__} {name}", pod, claims, templates)
+
+
+def _of_pod(
+    owner: str, pod: Pod, claims: dict[ObjectKey, ResourceClaimSpec], templates: dict[ObjectKey, ResourceClaimSpec]
+) -> Iterator[str]:
+    specs: dict[str, tuple[str, ResourceClaimSpec | None]] = {}
+    for entry in pod.spec.resource_claims:
+        template, claim = entry.resource_claim_template_name, entry.resource_claim_name
+        name = template or claim or ""
+        known = (templates if template else claims).get(ObjectKey(pod.metadata.namespace, name))
+        specs[entry.name] = (f"{'template' if template else 'claim'} {name}", known)
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        for use in container.resources.claims:
+            what, spec = specs.get(use.name, ("", None))
+            if spec is None or not use.request:
+                continue
+            requests = [request.name for request in spec.devices.requests]
+            if use.request not in requests:
+                yield (
+                    f"container {container.name} of {owner} names request {use.request}, which {what} does not have "
+                    f"(it has {', '.join(requests)}): Kubernetes starts it without a device"
+                )

@@ -1,0 +1,100 @@
+"""``matches``: the devices that a DeviceClass selects, by node.
+
+What is counted are the devices that a node could be given: those of complete and valid pools, free or not.
+"""
+
+from __future__ import annotations
+
+from allotment.cel import CompileError, DeviceInput, EvaluationError, compile_selector
+from allotment.engine.devices import Record
+from allotment.engine.identity import DeviceID
+from allotment.engine.inventory import Inventory
+from allotment.model.features import Features
+from allotment.model.meta import Value
+from allotment.model.resource import DeviceClass
+
+
+class MatchedDevice(Value, frozen=True):
+    """A device that the class selects."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class NodeMatches(Value, frozen=True, omit_defaults=False):
+    """What the class selects of one node's devices; an empty name stands for those that several nodes reach.
+
+    ``devices`` is how many there are. ``error`` is what a selector stopped with: Kubernetes would give up there.
+    """
+
+    node: str
+    devices: int
+    matched: tuple[MatchedDevice, ...] = ()
+    error: str = ""
+
+
+class ClassMatches(Value, frozen=True, omit_defaults=False):
+    """A class and its devices."""
+
+    name: str
+    nodes: tuple[NodeMatches, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether it selects any device."""
+        return self.matched > 0
+
+    @property
+    def matched(self) -> int:
+        """How many devices the class selects."""
+        return sum(len(node.matched) for node in self.nodes)
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return sum(node.devices for node in self.nodes)
+
+
+def matches(device_class: DeviceClass, inventory: Inventory, features: Features) -> ClassMatches:
+    """The devices of every node that satisfy all selectors of the class."""
+    shared: dict[DeviceID, Record] = {}
+    groups: list[tuple[str, list[Record]]] = []
+    for node in inventory.nodes:
+        view = inventory.view(node)
+        groups.append((node, [record for record in view.records if record.slice.spec.node_name == node]))
+        for slot, record in enumerate(view.records):
+            if record.slice.spec.node_name != node and view.layout.reach >> slot & 1:
+                shared.setdefault(record.id, record)
+    if shared:
+        groups.append(("", list(shared.values())))
+    verdicts = _verdicts(device_class, [record for _, records in groups for record in records], features)
+    found = []
+    for node, records in groups:
+        answers = [verdicts[record.id] for record in records]
+        found.append(
+            NodeMatches(
+                node=node,
+                devices=len(records),
+                matched=tuple(MatchedDevice(*r.id) for r, answer in zip(records, answers, strict=True) if answer == ""),
+                error=next((answer for answer in answers if answer), ""),
+            )
+        )
+    return ClassMatches(name=device_class.metadata.name, nodes=tuple(found))
+
+
+def _verdicts(device_class: DeviceClass, records: list[Record], features: Features) -> dict[DeviceID, str | None]:
+    """Of each device ``None`` if the class does not select it, nothing if it does, or the error of a selector."""
+    inputs = {record.id: DeviceInput(record.id.driver, record.device) for record in records}
+    verdicts: dict[DeviceID, str | None] = dict.fromkeys(inputs, "")
+    for number, selector in enumerate(device_class.spec.selectors):
+        left = [id for id, verdict in verdicts.items() if verdict == ""]
+        try:
+            compiled = compile_selector(selector.cel.expression if selector.cel else "", features)
+        except CompileError as error:  # a class of a snapshot, from an API server that knew more
+            return dict.fromkeys(inputs, f"selector {number}: {error}")
+        for id, answer in zip(left, compiled.match_classes([inputs[id] for id in left]), strict=True):
+            if isinstance(answer, EvaluationError):
+                verdicts[id] = f"selector {number}, device {id.device}: {answer}"
+            elif not answer:
+                verdicts[id] = None
+    return verdicts
