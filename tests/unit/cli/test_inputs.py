@@ -56,6 +56,17 @@ def test_a_bad_file_is_told_with_its_place(allot: Allot, tmp_path: Path, text: s
     assert ran.out == ""
 
 
+@pytest.mark.parametrize("command", ["explain", "free"])
+def test_an_object_with_a_uid_is_validated_all_the_same(allot: Allot, tmp_path: Path, command: str) -> None:
+    """It may come from ``kubectl get -o yaml`` and was edited since."""
+    uid = "11111111-2222-4333-8444-555555555555"
+    file = tmp_path / "file.yaml"
+    file.write_text(CLAIM.replace("name: c", f"name: c, uid: {uid}") + "spec: {devices: {requests: [{name: r}]}}\n")
+    ran = allot(command, "-f", str(file))
+    assert ran.code == 2
+    assert "exactly one of `exactly` or `firstAvailable`" in ran.err
+
+
 def test_an_expression_that_the_api_server_refuses(allot: Allot, tmp_path: Path) -> None:
     file = tmp_path / "class.yaml"
     file.write_text(

@@ -80,6 +80,7 @@ EXPRESSIONS = (
     f'device.capacity["{DRIVER}"].memory.compareTo(quantity("2Gi")) >= 0',
     f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("4Gi"))',
     f'device.attributes["{DRIVER}"].model == "a" && device.attributes["{DRIVER}"].slot == 0',
+    f'device.capacity["{DRIVER}"].memory >= quantity("2Gi")',
     f'device.attributes["{DRIVER}"].model in ["b", "c"] || device.attributes["{DRIVER}"].slot == 2',
 )
 

@@ -1,0 +1,186 @@
+"""Changes for pods that cannot be tried as they are: told only if they help, and then made by hand and tried again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from allotment.model.decoding import decode_all
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.model.meta import Value
+from allotment.tools.explain import Answer, explain
+from tests.changing import changed
+
+CLASS = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec:
+  selectors:
+  - cel: {expression: 'device.driver == "gpu.example.com"'}
+"""
+TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one, namespace: ns}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
+"""
+SLICE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: n1-gpus}
+spec:
+  driver: gpu.example.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-0, attributes: {model: {string: a}}, capacity: {memory: {value: 40Gi}}}]
+"""
+FIELD = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONED = "{nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}"
+TEMPLATE_AT = "spec.spec.devices.requests[0]"
+
+
+def node(more: str = "") -> str:
+    return f"\napiVersion: v1\nkind: Node\nmetadata: {{name: n1, labels: {{disk: ssd, tier: gold}}}}\n{more}"
+
+
+def pod(more: str = "") -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: p, namespace: ns}}
+spec:
+  resourceClaims: [{{name: gpu, resourceClaimTemplateName: one}}]
+  containers: [{{name: main, image: pause, resources: {{claims: [{{name: gpu}}]}}}}]
+{more}"""
+
+
+def workload(kind: str, more: str = "") -> str:
+    return f"""
+apiVersion: apps/v1
+kind: {kind}
+metadata: {{name: w, namespace: ns}}
+spec:
+  selector: {{matchLabels: {{app: w}}}}
+  template:
+    metadata: {{labels: {{app: w}}}}
+    spec:
+      resourceClaims: [{{name: gpu, resourceClaimTemplateName: one}}]
+      containers: [{{name: main, image: pause, resources: {{claims: [{{name: gpu}}]}}}}]
+{more}"""
+
+
+def answer(text: str) -> Answer:
+    loaded = load_text(text)
+    decoded = decode_all(loaded.documents)
+    assert not [*loaded.problems, *decoded.problems]
+    return explain([m.value for m in decoded.manifests if isinstance(m.value, Value)], Features("1.36")).answers[0]
+
+
+def told(*documents: str) -> list[tuple[str, str]]:
+    """Object and path of the changes told; they were made, and the pod did fit then."""
+    reasons = answer("---".join(documents)).reasons
+    assert reasons is not None
+    changes = reasons.headline.changes
+    if changes:
+        trees = [document.tree for document in load_text("---".join(documents)).documents]
+        for change in changes:
+            assert changed(trees, change), change
+        assert answer("---\n".join(json.dumps(tree) + "\n" for tree in trees)).fits
+    return [(change.object, change.path) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("on_node", "in_pod", "wanted"),
+    [
+        ("", "  nodeName: n2\n", [("Pod ns/p", "spec.nodeName")]),
+        ("", "  nodeSelector: {disk: hdd, tier: gold}\n", [("Pod ns/p", "spec.nodeSelector")]),
+        ("", "  nodeSelector: {zone: b}\n", [("Pod ns/p", "spec.nodeSelector")]),
+        ("", "  nodeSelector: {zone: b, tier: gold}\n", []),  # removing all would be too much, and one has no path
+        ("spec: {unschedulable: true}\n", "", [("Node n1", "spec.unschedulable")]),
+        ("spec: {taints: [{key: k, effect: NoSchedule}]}\n", "", [("Pod ns/p", "spec.tolerations")]),
+        (
+            "spec: {taints: [{key: k, effect: NoSchedule}, {key: l, value: v, effect: NoExecute}]}\n",
+            "  nodeSelector: {disk: hdd}\n",
+            [("Pod ns/p", "spec.nodeSelector"), ("Pod ns/p", "spec.tolerations"), ("Pod ns/p", "spec.tolerations")],
+        ),
+        ("spec: {taints: [{key: node.kubernetes.io/not-ready, effect: NoSchedule}]}\n", "", []),
+        (
+            "",
+            f"  affinity: {{nodeAffinity: {{{FIELD}: {ZONED}}}}}\n",
+            [("Pod ns/p", f"spec.affinity.nodeAffinity.{FIELD}")],
+        ),
+    ],
+)
+def test_how_the_pod_could_go_to_a_node(on_node: str, in_pod: str, wanted: list[tuple[str, str]]) -> None:
+    assert told(CLASS, TEMPLATE, SLICE, node(on_node), pod(in_pod)) == wanted
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
+    found = told(CLASS, TEMPLATE, SLICE, node(), workload(kind, "      nodeSelector: {disk: hdd}\n"))
+    assert found == [(f"{kind} ns/w", "spec.template.spec.nodeSelector")]
+    tainted = "spec: {taints: [{key: k, effect: NoSchedule}]}\n"
+    found = told(CLASS, TEMPLATE, SLICE, node(tainted), workload(kind))
+    assert found == [(f"{kind} ns/w", "spec.template.spec.tolerations")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "mended"),
+    [
+        ('device.capacity["gpu.example.com"].memory >= quantity("40Gi")', True),
+        ("device.capacity['gpu.example.com'].memory >= '40Gi'", True),
+        ('device.capacity["gpu.example.com"].memory >= quantity("80Gi")', False),  # compiles, fits nowhere
+        ('device.attributes["gpu.example.com"].model = "a"', True),
+        ('device.driver == "gpu.example.com" and device.attributes["gpu.example.com"].model = "a"', True),
+        ('device.attributes["gpu.example.com"].model === "a"', False),
+    ],
+)
+def test_an_expression_that_does_not_compile(condition: str, mended: bool) -> None:
+    in_class = CLASS.replace('device.driver == "gpu.example.com"', condition.replace("'", "''"))
+    assert told(in_class, TEMPLATE, SLICE, pod()) == (
+        [("DeviceClass gpu", "spec.selectors[0].cel.expression")] if mended else []
+    )
+    exactly = json.dumps({"deviceClassName": "gpu", "selectors": [{"cel": {"expression": condition}}]})
+    in_template = TEMPLATE.replace("{deviceClassName: gpu}", exactly)
+    path = f"{TEMPLATE_AT}.exactly.selectors[0].cel.expression"
+    assert told(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if mended else [])
+
+
+@pytest.mark.parametrize(
+    ("exactly", "path"),
+    [
+        ("exactly: {}", ".exactly.deviceClassName"),
+        ("exactly: {deviceClassName: gpu, allocationMode: ExactCont}", ".exactly.allocationMode"),
+        ("firstAvailable: []", ".exactly"),
+        ("exactly: {deviceClassName: gpu, count: -1}", ""),
+    ],
+)
+def test_a_template_that_the_api_server_refuses(exactly: str, path: str) -> None:
+    template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", exactly)
+    wanted = [("ResourceClaimTemplate ns/one", f"{TEMPLATE_AT}{path}")] if path else []
+    assert told(CLASS, template, SLICE, pod()) == wanted
+
+
+def test_a_class_is_not_guessed_where_there_are_two() -> None:
+    template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", "exactly: {}")
+    assert told(CLASS, CLASS.replace("gpu}", "other}"), template, SLICE, pod()) == []
+
+
+def test_a_class_that_was_mended_on_trial_is_as_it_was_for_the_next_pod() -> None:
+    broken = CLASS.replace("==", "=")
+    text = "---".join([broken, TEMPLATE, SLICE, pod(), pod().replace("name: p,", "name: q,")])
+    decoded = decode_all(load_text(text).documents)
+    answers = explain([m.value for m in decoded.manifests if isinstance(m.value, Value)], Features("1.36")).answers
+    assert [a.reasons and a.reasons.headline.code for a in answers] == ["selector-invalid"] * 2
+
+
+def test_a_daemon_pod_is_asked_about_its_own_node() -> None:
+    found = answer("---".join([CLASS, TEMPLATE, node(), node().replace("n1", "n2"), workload("DaemonSet"), SLICE]))
+    assert (found.node, found.fits) == ("n1", True)
+    both = "---".join([CLASS, TEMPLATE, node().replace("n1", "n0"), workload("DaemonSet"), SLICE])
+    reasons = answer(both).reasons
+    assert reasons is not None
+    assert [row.nodes for row in reasons.nodes] == [("n0",)]
