@@ -90,8 +90,10 @@ def summary(outcome: Outcome) -> object:
 class Cluster(RuleBasedStateMachine):
     """Pods, slices and nodes come and go; beside the inventory only what it was told is kept."""
 
-    @initialize(makes=st.tuples(*[st.sampled_from(sorted(MAKES))] * len(NODES)), tainted=st.booleans())
-    def start(self, makes: tuple[str, ...], tainted: bool) -> None:
+    @initialize(
+        makes=st.tuples(*[st.sampled_from(sorted(MAKES))] * len(NODES)), tainted=st.booleans(), network=st.booleans()
+    )
+    def start(self, makes: tuple[str, ...], tainted: bool, network: bool) -> None:
         self.inventory = inventory(nodes=NODES, features=FEATURES)
         self.allocator = Allocator(self.inventory)
         self.slices: dict[str, ResourceSlice] = {}
@@ -100,6 +102,7 @@ class Cluster(RuleBasedStateMachine):
         self.number = 0
         for node, make in zip(NODES, makes, strict=True):
             self.publish(node, make, tainted)
+        self.network(network)
 
     def anew(self) -> Inventory:
         """The same cluster, built from nothing."""
@@ -126,10 +129,13 @@ class Cluster(RuleBasedStateMachine):
             self.inventory.put_slice(slice_)
 
     @rule(on=st.booleans())
-    def network(self, on: bool) -> None:
-        """A pool that all nodes share."""
+    def renetwork(self, on: bool) -> None:
+        """A pool that all nodes share comes or goes, if nothing of it is held."""
         if any(r.pool == "a-net" for result in self.held.values() for r in result.devices.results):
             return
+        self.network(on)
+
+    def network(self, on: bool) -> None:
         made = slice_of(device("net0"), device("net1"), all_nodes=True, pool="a-net", name="zz-net")
         if on:
             self.slices["zz-net"] = made
