@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.inputs import read_cluster
 from allotment.cli.manifest import fields
+from allotment.cli.naming import ranges
 from allotment.cli.screen import Screen, open_screen
 from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, NodeReport, free
 
@@ -68,12 +69,12 @@ def _name(node: NodeReport) -> str:
     return node.node or _ANY_NODE
 
 
-def _section(screen: Screen, title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], cut: str = "") -> None:
+def _section(screen: Screen, title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], *cut: str) -> None:
     listed = list(rows)
     if listed:
         screen.line()
         screen.line(screen.paint(title, "bold"))
-        screen.table(headers, listed, cut=[cut])
+        screen.table(headers, listed, cut=cut)
 
 
 def _by_kind(screen: Screen, report: FreeReport) -> None:
@@ -92,19 +93,25 @@ def _by_kind(screen: Screen, report: FreeReport) -> None:
     )
 
 
-def _holder_rows(node: NodeReport, device: DeviceReport) -> Iterable[Sequence[str]]:
-    for holder in device.holders:
-        yield [_name(node), device.device, holder.claim, ",".join(holder.consumers)]
-
-
 def _in_use(screen: Screen, report: FreeReport) -> None:
-    rows = [row for node in report.nodes for device in node.devices for row in _holder_rows(node, device)]
-    _section(screen, "In use", ["NODE", "DEVICE", "CLAIM", "PODS"], rows, "PODS")
+    """The devices that each claim holds; one that is shared stands with each of its claims."""
+    held: dict[tuple[str, str, str], dict[str, None]] = {}
+    for node in report.nodes:
+        for device in node.devices:
+            for holder in device.holders:
+                held.setdefault((_name(node), holder.claim, ",".join(holder.consumers)), {})[device.device] = None
+    rows = [[node, ranges(list(devices)), claim, pods] for (node, claim, pods), devices in held.items()]
+    _section(screen, "In use", ["NODE", "DEVICES", "CLAIM", "PODS"], rows, "DEVICES", "PODS")
 
 
 def _tainted(screen: Screen, report: FreeReport) -> None:
-    rows = [[_name(n), d.device, ",".join(d.taints)] for n in report.nodes for d in n.devices if d.taints]
-    _section(screen, "Tainted", ["NODE", "DEVICE", "TAINTS"], rows, "TAINTS")
+    tainted: dict[tuple[str, str], list[str]] = {}
+    for node in report.nodes:
+        for device in node.devices:
+            if device.taints:
+                tainted.setdefault((_name(node), ",".join(device.taints)), []).append(device.device)
+    rows = [[node, ranges(devices), taints] for (node, taints), devices in tainted.items()]
+    _section(screen, "Tainted", ["NODE", "DEVICES", "TAINTS"], rows, "DEVICES", "TAINTS")
 
 
 def _shares(screen: Screen, report: FreeReport) -> None:
@@ -124,7 +131,7 @@ def _every_device(screen: Screen, report: FreeReport) -> None:
             [
                 _name(node),
                 device.device,
-                device.kind,
+                device.kind.removeprefix("NVIDIA "),
                 device.state,
                 ",".join(holder.claim for holder in device.holders) or _blockers(device),
                 ",".join(name for holder in device.holders for name in holder.consumers),
@@ -134,6 +141,7 @@ def _every_device(screen: Screen, report: FreeReport) -> None:
             for node in report.nodes
             for device in node.devices
         ],
+        cut=["KIND", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
     )
 
 

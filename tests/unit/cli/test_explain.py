@@ -212,3 +212,31 @@ def test_a_kind_that_is_not_known_is_nothing_to_explain(allot: Allot, tmp_path: 
     ran = allot("explain", "-f", str(file), "--fleet", "t4")
     assert ran.code == 2
     assert "no pod, workload or claim in these files" in ran.err
+
+
+def test_the_claim_generated_for_a_waiting_pod_is_not_tried_once_more(allot: Allot, tmp_path: Path) -> None:
+    """As `kubectl get` prints it: the pod's status names the claim that its template gave it."""
+    snapshot = tmp_path / "snapshot.yaml"
+    pod = """---
+apiVersion: v1
+kind: Pod
+metadata: {name: big, namespace: default, uid: p}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+  containers: [{name: c, image: i}]
+status: {phase: Pending, resourceClaimStatuses: [{name: gpu, resourceClaimName: big-gpu-x7x}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: big-gpu-x7x, namespace: default, uid: c}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All}}]}}
+"""
+    hardware = allot("fleet", "slices", "2xt4", "--all").out
+    snapshot.write_text(hardware + "---\n" + POD.partition("---")[0] + pod)
+    ran = allot("explain", "--cluster", str(snapshot))
+    assert ran.code == 0
+    assert ran.out == (
+        "Pod default/big fits on node 2xt4-1\n"
+        "  claim default/big-gpu-x7x (template one-gpu)\n"
+        "    gpu: gpu-0, gpu-1 (Tesla T4), gpu.nvidia.com\n"
+    )

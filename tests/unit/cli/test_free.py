@@ -48,6 +48,19 @@ def test_the_first_line_answers_and_tables_follow(allot: Allot, snapshot: str) -
     assert "ml/train   gpu.nvidia.com/gone/gpu-0" in lines
 
 
+def test_devices_of_one_claim_on_one_node_are_one_row(allot: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.yaml"
+    results = "".join(
+        f"      - {{request: g, driver: gpu.nvidia.com, pool: a, device: gpu-{n}}}\n" for n in (0, 1, 2, 5)
+    )
+    head, _, tail = CLAIMS.partition("      - {request")
+    claim = f"{head}{results}  reservedFor{tail.partition('  reservedFor')[2]}"
+    file.write_text(allot("fleet", "slices", "a=8xt4", "--all").out + "---\n" + claim)
+    assert (
+        "a      gpu-0…2, gpu-5   ml/train   train-0,train-1" in allot("free", "--cluster", str(file)).out.splitlines()
+    )
+
+
 def test_wide_lists_every_device(allot: Allot, snapshot: str) -> None:
     out = allot("free", "--cluster", snapshot, "-o", "wide").out
     assert sum("gpu-" in line for line in out.splitlines()) >= 28

@@ -138,7 +138,8 @@ class _Run:
     def pod(self, pod: Pod, owner: str) -> Answer:
         """Try one pod and keep what it gets."""
         name = str(key_of(pod))
-        named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
+        entries = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+        named = (entry.resource_claim_name for entry in entries)
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         ask = self._claims_of(pod, _template_of(pod, owner))
         if isinstance(ask, Obstacle):
