@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -44,7 +45,8 @@ class Work:
         self._step_limit = step_limit
         self._table = PatternTable(shape, features)
         self.assembler = Assembler(shape, [claim.spec.devices for claim in claims], self._table.examiner, features)
-        self._patterns: dict[str, tuple[NodeView, Pattern]] = {}
+        # A view is dropped when its node changes, and its pattern goes with it.
+        self._patterns: WeakKeyDictionary[NodeView, Pattern] = WeakKeyDictionary()
         self._verdicts: dict[tuple[int, NodeState], Verdict] = {}
         self.nodes = Nodes(inventory, self.verdict)
 
@@ -55,10 +57,10 @@ class Work:
 
     def pattern(self, view: NodeView) -> Pattern:
         """How the shape sees a node."""
-        known = self._patterns.get(view.node.name)
-        if known is None or known[0] is not view:
-            known = self._patterns[view.node.name] = (view, self._table.of(view))
-        return known[1]
+        found = self._patterns.get(view)
+        if found is None:
+            found = self._patterns[view] = self._table.of(view)
+        return found
 
     def verdict(self, view: NodeView) -> Verdict:
         """Whether and how the shape fits on a node now."""
@@ -76,11 +78,6 @@ class Work:
                 self._verdicts.clear()
             found = self._verdicts[key] = Search(self.shape, pattern, state, self._step_limit).run()
         return found
-
-    def forget_removed_nodes(self) -> None:
-        """Drop what is kept of nodes that are gone."""
-        for name in self._patterns.keys() - self._inventory.nodes.keys():
-            del self._patterns[name]
 
 
 def _class_names(claims: Sequence[ResourceClaim]) -> list[str]:

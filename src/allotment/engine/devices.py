@@ -8,8 +8,9 @@ object, and a node's *layout* (see `layout`) is made of them.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,10 @@ from allotment.engine.identity import DeviceID
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceCapacity, DeviceTaint, ResourceSlice
 from allotment.model.semver import Semver, SemverError
+
+#: Interned kinds (of devices, nodes, patterns) that a table keeps before it starts afresh. What is alike is then told
+#: apart once more, which costs work and nothing else: numbers are never used twice.
+KINDS: Final = 50_000
 
 
 class Consumption(NamedTuple):
@@ -82,6 +87,7 @@ class TraitsTable:
     def __init__(self, capacity_known: bool) -> None:
         self._capacity_known = capacity_known
         self._known: dict[object, Traits] = {}
+        self._numbers = itertools.count()
 
     def of(self, device: Device, rule_taints: tuple[DeviceTaint, ...]) -> Traits:
         """The traits of a device that these rule taints are added to."""
@@ -105,8 +111,10 @@ class TraitsTable:
         )
         found = self._known.get(key)
         if found is None:
+            if len(self._known) >= KINDS:
+                self._known.clear()
             found = self._known[key] = Traits(
-                len(self._known),
+                next(self._numbers),
                 taints,
                 device.capacity,
                 tuple(

@@ -8,13 +8,14 @@ pod on all nodes, but only if the search gets there. Devices that look the same 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, content_key
 from allotment.engine.capacity import consumption
-from allotment.engine.devices import Record, Traits, written
+from allotment.engine.devices import KINDS, Record, Traits, written
 from allotment.engine.release import release
 from allotment.engine.requests import Ask, BoundSelector, Shape
 from allotment.engine.taints import blocking_taint
@@ -102,6 +103,7 @@ class Examiner:
         self._hints = release(features).errors_name_device
         self._project = _projection(shape)
         self._profiles: dict[Hashable, Profile] = {}
+        self._numbers = itertools.count()
 
     def profile(self, record: Record) -> Profile:
         """What the shape's asks see in the device."""
@@ -109,7 +111,9 @@ class Examiner:
         found = self._profiles.get(key)
         if found is None:
             suits = tuple(self.examine(ask, record) for ask in self._shape.asks)
-            found = self._profiles[key] = Profile(len(self._profiles), suits, record.traits)
+            if len(self._profiles) >= KINDS:
+                self._profiles.clear()
+            found = self._profiles[key] = Profile(next(self._numbers), suits, record.traits)
         return found
 
     def examine(self, ask: Ask, record: Record) -> Suits:

@@ -7,10 +7,11 @@ with the same hardware share one, so that work done for one of them counts for a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from allotment.engine.devices import Record, Traits
+from allotment.engine.devices import KINDS, Record, Traits
 from allotment.engine.identity import DeviceID
 from allotment.engine.pools import Pool, PoolStatus
 from allotment.engine.reach import NodeFacts, reaches
@@ -77,6 +78,7 @@ class LayoutTable:
 
     def __init__(self) -> None:
         self._known: dict[object, Layout] = {}
+        self._numbers = itertools.count()
 
     def of(
         self, traits: tuple[Traits, ...], pools: tuple[PoolSpan, ...], counters: tuple[CounterPlace, ...], reach: int
@@ -85,7 +87,9 @@ class LayoutTable:
         key = (tuple(t.number for t in traits), pools, counters, reach)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Layout(len(self._known), traits, pools, counters, reach)
+            if len(self._known) >= KINDS:
+                self._known.clear()
+            found = self._known[key] = Layout(next(self._numbers), traits, pools, counters, reach)
         return found
 
 
@@ -108,7 +112,17 @@ IDLE = NodeState(0, 0, (), ())
 class NodeView:
     """A node with the pools that it sees and their devices. Made anew when slices change; its state is refreshed."""
 
-    __slots__ = ("_counts_elsewhere", "_only_here", "_state", "failure", "layout", "node", "pools", "records")
+    __slots__ = (
+        "__weakref__",
+        "_counts_elsewhere",
+        "_only_here",
+        "_state",
+        "failure",
+        "layout",
+        "node",
+        "pools",
+        "records",
+    )
 
     def __init__(
         self, node: NodeFacts, pools: tuple[Pool, ...], records: tuple[Record, ...], layout: Layout, failure: str = ""

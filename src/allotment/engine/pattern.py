@@ -7,9 +7,11 @@ same ``Pattern``, and what the search finds for one, holds for the other.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from allotment.engine.constraints import Element, elements, find_attribute
+from allotment.engine.devices import KINDS
 from allotment.engine.eligibility import Examiner, Profile
 from allotment.engine.layout import Layout, NodeView
 from allotment.engine.requests import Shape
@@ -99,6 +101,7 @@ class PatternTable:
         self.examiner = Examiner(shape, features)
         self._lists = features.enabled("DRAListTypeAttributes")
         self._known: dict[object, Pattern] = {}
+        self._numbers = itertools.count()
 
     def of(self, view: NodeView) -> Pattern:
         """The node's pattern."""
@@ -108,7 +111,9 @@ class PatternTable:
         key = (view.layout.number, tuple([p.number for p in profiles]), values)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Pattern(len(self._known), self._shape, view.layout, profiles, values)
+            if len(self._known) >= KINDS:
+                self._known.clear()
+            found = self._known[key] = Pattern(next(self._numbers), self._shape, view.layout, profiles, values)
         return found
 
     def _values(self, view: NodeView, attribute: str) -> tuple[int | None, ...]:
