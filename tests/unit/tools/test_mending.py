@@ -13,6 +13,7 @@ from allotment.model.meta import Value
 from allotment.tools.explain import Answer, explain
 from tests.changing import changed
 
+NAMESPACE = "\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"
 CLASS = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -85,7 +86,7 @@ def told(*documents: str) -> list[tuple[str, str]]:
     assert reasons is not None
     changes = reasons.headline.changes
     if changes:
-        trees = [document.tree for document in load_text("---".join(documents)).documents]
+        trees = [document.tree for document in load_text("---".join((*documents, NAMESPACE))).documents]
         for change in changes:
             assert changed(trees, change), change
         assert answer("---\n".join(json.dumps(tree) + "\n" for tree in trees)).fits
@@ -162,6 +163,15 @@ def test_a_template_that_the_api_server_refuses(exactly: str, path: str) -> None
     template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", exactly)
     wanted = [("ResourceClaimTemplate ns/one", f"{TEMPLATE_AT}{path}")] if path else []
     assert told(CLASS, template, SLICE, pod()) == wanted
+
+
+def test_a_claim_alone_is_mended_likewise() -> None:
+    claim = TEMPLATE.replace("ResourceClaimTemplate", "ResourceClaim").replace("{spec: {devices", "{devices")
+    claim = claim.replace("]}}}", "]}}").replace("deviceClassName: gpu", "deviceClassName: gpu, adminAccess: true")
+    assert told(CLASS, claim, SLICE) == [("Namespace ns", "metadata.labels")]
+    assert told(CLASS.replace("==", "="), claim.replace(", adminAccess: true", ""), SLICE) == [
+        ("DeviceClass gpu", "spec.selectors[0].cel.expression")
+    ]
 
 
 def test_a_class_is_not_guessed_where_there_are_two() -> None:

@@ -56,24 +56,15 @@ class Withheld:
 
 @dataclass(slots=True)
 class View:
-    """The node's devices, the withheld pools, and the counters of every pool in sight (nano units).
-
-    ``failure`` is why pools could not be gathered at all.
-    """
+    """The node's devices, the withheld pools, and the counters of every pool in sight (nano units)."""
 
     devices: tuple[Seen, ...]
     withheld: tuple[Withheld, ...]
     counters: Mapping[PoolID, Mapping[str, Mapping[str, int]]]
     consumers: Mapping[PoolID, tuple[Device, ...]]
     milli: bool
-    failure: str = ""
     _used: dict[PoolID, dict[tuple[str, str], int]] = field(default_factory=dict)
     _used_by: Holdings | None = None
-
-    def whole(self) -> View:
-        """The same with the withheld pools' devices, as if their pools were in order."""
-        more = tuple(seen for pool in self.withheld for seen in pool.devices)
-        return View((*self.devices, *more), (), self.counters, self.consumers, self.milli)
 
     def consumed(self, device: Device, wanted: CapacityRequirements | None) -> dict[str, Quantity] | None:
         """What an allocation would take of the device's capacities; None if the device can never give it."""
@@ -178,7 +169,7 @@ def look(inventory: Inventory, node: str) -> View:
         why, text = _why(id, found, slices, newest)
         withheld.append(Withheld(id, why, text, seen))
     milli = inventory.features.enabled("DRAFractionalCapacityRange")
-    return View(devices, tuple(withheld), counters, consumers, milli, view.failure)
+    return View(devices, tuple(withheld), counters, consumers, milli)
 
 
 def _pools_of(inventory: Inventory) -> dict[PoolID, list[ResourceSlice]]:

@@ -13,14 +13,28 @@ from allotment.model.meta import ObjectKey
 def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
     """The pod rules out every node."""
     summary = "; ".join(row.refused.summary for row in rows[:3])
-    told = [row.refused.changes for row in rows if row.refused.changes]
     refused = Refused(
         code="node-not-eligible",
         summary=summary,
-        changes=min(told, key=len, default=()),
+        changes=_fewest(rows),
         kubernetes=CODES["node-not-eligible"].kubernetes,
     )
     return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
+
+
+def with_excluded(diagnosis: Diagnosis, rows: tuple[NodeReason, ...]) -> Diagnosis:
+    """With those nodes that the pod rules out. Where nothing else helps, it may be told to go to one of them."""
+    told = diagnosis.headline
+    if told.changes or not _fewest(rows):
+        return replace(diagnosis, nodes=(*diagnosis.nodes, *rows))
+    headline = replace(told, changes=_fewest(rows))
+    others = tuple(replace(row, refused=headline) if row.refused == told else row for row in diagnosis.nodes)
+    return replace(diagnosis, headline=headline, nodes=(*others, *rows))
+
+
+def _fewest(rows: tuple[NodeReason, ...]) -> tuple[Change, ...]:
+    """The smallest change that is told for any of these nodes."""
+    return min((row.refused.changes for row in rows if row.refused.changes), key=len, default=())
 
 
 def renamed(diagnosis: Diagnosis, names: Mapping[str, str]) -> Diagnosis:

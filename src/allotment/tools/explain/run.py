@@ -37,7 +37,7 @@ from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, served_node
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, GivenDevice
-from allotment.tools.explain.rewording import by_origin, not_eligible, renamed
+from allotment.tools.explain.rewording import by_origin, not_eligible, renamed, with_excluded
 
 
 def explain(values: Iterable[Value], features: Features) -> Explanation:
@@ -73,6 +73,17 @@ def _template_of(pod: Pod, owner: str) -> tuple[str, str]:
     return owner, _POD_SPEC.get(owner.partition(" ")[0], "spec.template.")
 
 
+def _claim_refused(given: Input, key: ObjectKey, claim: ResourceClaim) -> Obstacle | None:
+    """Why a claim or one of its classes would never be stored."""
+    return invalid(given, "ResourceClaim", key) or invalid_class(given, claim.spec)
+
+
+def _with_first(reasons: Diagnosis, tried: Iterable[tuple[Change, str]]) -> Diagnosis:
+    """The reasons with the first change that leads to a node."""
+    changes = next(((replace(change, node=node),) for change, node in tried if node), ())
+    return replace(reasons, headline=replace(reasons.headline, changes=changes))
+
+
 @dataclass(slots=True)
 class _Ask:
     """The claims of one pod: what is to be allocated now, what is allocated already, and where that may be used."""
@@ -103,7 +114,7 @@ class _Run:
         self.diagnoser = Diagnoser(self.inventory, given.claims.values())
         self.plugins = plugged(given.nodes)
         self.commits = 0
-        self.mended: dict[tuple[object, ...], tuple[Change, ...]] = {}
+        self.mended: dict[tuple[object, ...], Diagnosis] = {}
         self.last: tuple[tuple[int, ...], Diagnosis, tuple[ResourceClaim, ...]] | None = None
         self.claims = dict(given.claims)
         self.used: set[ObjectKey] = set()
@@ -138,8 +149,8 @@ class _Run:
     def pod(self, pod: Pod, owner: str) -> Answer:
         """Try one pod and keep what it gets."""
         name = str(key_of(pod))
-        entries = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
-        named = (entry.resource_claim_name for entry in entries)
+        named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+        named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         ask = self._claims_of(pod, _template_of(pod, owner))
         if isinstance(ask, Obstacle):
@@ -155,9 +166,11 @@ class _Run:
     def claim_alone(self, key: ObjectKey) -> Answer:
         """Try a claim as if a pod asked for it that may run anywhere."""
         claim = self.claims[key]
-        refused = invalid(self.given, "ResourceClaim", key) or invalid_class(self.given, claim.spec)
+        refused = _claim_refused(self.given, key, claim)
         if refused is not None:
-            return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=refused.reasons)
+            tried = ((way, self._claim_fitting(key, way)) for way in refused.ways)
+            reasons = _with_first(refused.reasons, tried)
+            return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
         return self._place("ResourceClaim", str(key), "", _Ask([claim]), list(self.nodes), {}, None)
 
     def _nodes_for(self, pod: Pod) -> tuple[list[str], dict[str, str]]:
@@ -211,15 +224,15 @@ class _Run:
         return ask
 
     def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
-        """With the first change after which the pod fits, if there is one."""
+        """With the first change after which the pod fits, if there is one. Replicas are tried once."""
         reasons = obstacle.reasons
         alike = (where[0], id(pod.spec), self.commits, reasons.headline.code, reasons.headline.summary)
         if alike not in self.mended:
-            tried = ((way, self._fitting(pod, way, where)) for way in obstacle.ways)
-            self.mended[alike] = next(((replace(way, node=node),) for way, node in tried if node), ())
-        return replace(reasons, headline=replace(reasons.headline, changes=self.mended[alike]))
+            tried = ((way, self._pod_fitting(pod, way, where)) for way in obstacle.ways)
+            self.mended[alike] = _with_first(reasons, tried)
+        return self.mended[alike]
 
-    def _fitting(self, pod: Pod, change: Change, where: tuple[str, str]) -> str:
+    def _pod_fitting(self, pod: Pod, change: Change, where: tuple[str, str]) -> str:
         """The node that the pod would get after a change; empty if none."""
         other = copy(self)
         if change.object == where[0]:
@@ -235,11 +248,23 @@ class _Run:
         ask = other._claims_of(pod, where)
         if isinstance(ask, Obstacle) or ask.before or not ask.pending:
             return ""
-        old = [self.given.classes[n] for n, c in other.given.classes.items() if self.given.classes.get(n) is not c]
+        return self._fitting(other.given, ask.pending, self._nodes_for(pod)[0])
+
+    def _claim_fitting(self, key: ObjectKey, change: Change) -> str:
+        """The node that a claim would get after a change; empty if none."""
+        given = after(self.given, change)
+        claim = given.claims.get(key) if given is not None else None
+        if given is None or claim is None or _claim_refused(given, key, claim) is not None:
+            return ""
+        return self._fitting(given, [claim], self.nodes)
+
+    def _fitting(self, given: Input, claims: list[ResourceClaim], nodes: Iterable[str]) -> str:
+        """The node among ``nodes`` that claims would get with the classes of another input; empty if none."""
+        old = [self.given.classes[name] for name, c in given.classes.items() if self.given.classes.get(name) is not c]
         for class_ in old:
-            self.inventory.put_class(other.given.classes[class_.metadata.name])
+            self.inventory.put_class(given.classes[class_.metadata.name])
         try:
-            placed = self.allocator.place(tuple(ask.pending), among=self._among(self._nodes_for(pod)[0]))
+            placed = self.allocator.place(tuple(claims), among=self._among(nodes))
         finally:
             for class_ in old:
                 self.inventory.put_class(class_)
@@ -321,7 +346,7 @@ class _Run:
             return renamed(reasons, names)
         reasons = by_origin(self.diagnoser.diagnose(pending, eligible), ask.templates, ask.extended)
         if out:
-            reasons = replace(reasons, nodes=(*reasons.nodes, *self._excluded(pending, out, pod, owner)))
+            reasons = with_excluded(reasons, self._excluded(pending, out, pod, owner))
         self.last = (alike, reasons, pending)
         return reasons
 
