@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from allotment.engine.diagnosis.names import kind_of
+from allotment.engine.identity import DeviceID
 from allotment.engine.refusal import Diagnosis
-from allotment.model.meta import Value
+from allotment.model.meta import ObjectKey, Value
+from allotment.model.resource import Device, ResourceClaim
 
 
 class GivenDevice(Value, frozen=True):
@@ -55,3 +60,25 @@ class Explanation(Value, frozen=True, omit_defaults=False):
     def fits(self) -> bool:
         """Whether everything fits."""
         return all(answer.fits for answer in self.answers)
+
+
+def given_claim(claim: ResourceClaim, template: str, before: bool, devices: Mapping[DeviceID, Device]) -> GivenClaim:
+    """What an allocated claim gives; ``devices`` are those that are published, for their kinds."""
+    allocation = claim.status.allocation
+    assert allocation is not None
+    given = []
+    for result in allocation.devices.results:
+        device = devices.get(DeviceID(result.driver, result.pool, result.device))
+        given.append(
+            GivenDevice(
+                request=result.request,
+                driver=result.driver,
+                pool=result.pool,
+                device=result.device,
+                kind=kind_of(device, result.driver) if device is not None else "",
+                share={name: str(amount) for name, amount in result.consumed_capacity.items()},
+                admin_access=bool(result.admin_access),
+            )
+        )
+    name = str(ObjectKey(claim.metadata.namespace, claim.metadata.name))
+    return GivenClaim(name=name, devices=tuple(given), template=template, before=before)

@@ -7,7 +7,27 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
+from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
+
+
+def owner_of(pod: Pod) -> str:
+    """The workload that a pod belongs to, as ``Deployment ml/server``."""
+    for owner in pod.metadata.owner_references:
+        if owner.controller:
+            return f"{owner.kind} {pod.metadata.namespace}/{owner.name}"
+    return ""
+
+
+#: Where the pod's spec stands in the workloads that make pods.
+_POD_SPEC = {"CronJob": "spec.jobTemplate.spec.template."}
+
+
+def template_of(pod: Pod, owner: str) -> tuple[str, str]:
+    """The object whose author can change the pod, and where the pod stands in it."""
+    if not owner:
+        return f"Pod {ObjectKey(pod.metadata.namespace, pod.metadata.name)}", ""
+    return owner, _POD_SPEC.get(owner.partition(" ")[0], "spec.template.")
 
 
 def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.diagnosis.names import kind_of
+from allotment.engine.identity import DeviceID
 from allotment.engine.inventory import Inventory
 from allotment.engine.placement import Placed
 from allotment.engine.reach import UnusableNodeSelector, selects
@@ -36,8 +36,8 @@ from allotment.tools.explain.input import Input, after, key_of, sort
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, served_node
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, told
-from allotment.tools.explain.report import Answer, Explanation, GivenClaim, GivenDevice
-from allotment.tools.explain.rewording import by_origin, not_eligible, renamed, with_excluded
+from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
+from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, renamed, template_of, with_excluded
 
 
 def explain(values: Iterable[Value], features: Features) -> Explanation:
@@ -52,25 +52,8 @@ def explain(values: Iterable[Value], features: Features) -> Explanation:
     return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
 
 
-def _owner(pod: Pod) -> str:
-    """The workload that a pod belongs to, as ``Deployment ml/server``."""
-    for owner in pod.metadata.owner_references:
-        if owner.controller:
-            return f"{owner.kind} {pod.metadata.namespace}/{owner.name}"
-    return ""
-
-
 #: Kinds of excluded nodes for which is told how the pod could go there.
 _WITH_CHANGE = 8
-#: Where the pod's spec stands in the workloads that make pods.
-_POD_SPEC = {"CronJob": "spec.jobTemplate.spec.template."}
-
-
-def _template_of(pod: Pod, owner: str) -> tuple[str, str]:
-    """The object whose author can change the pod, and where the pod stands in it."""
-    if not owner:
-        return f"Pod {key_of(pod)}", ""
-    return owner, _POD_SPEC.get(owner.partition(" ")[0], "spec.template.")
 
 
 def _claim_refused(given: Input, key: ObjectKey, claim: ResourceClaim) -> Obstacle | None:
@@ -118,15 +101,15 @@ class _Run:
         self.last: tuple[tuple[int, ...], Diagnosis, tuple[ResourceClaim, ...]] | None = None
         self.claims = dict(given.claims)
         self.used: set[ObjectKey] = set()
-        self.devices: dict[tuple[str, str, str], Device] = {
-            (s.spec.driver, s.spec.pool.name, d.name): d for s in self.slices for d in s.spec.devices or ()
+        self.devices: dict[DeviceID, Device] = {
+            DeviceID(s.spec.driver, s.spec.pool.name, d.name): d for s in self.slices for d in s.spec.devices or ()
         }
 
     # --- input ---------------------------------------------------------------------------------------------------
 
     def pods(self) -> list[tuple[Pod, str]]:
         """Every pod to try, with the workload that it belongs to."""
-        return [(pod, _owner(pod)) for value in self.given.workloads for pod in pods_of(value, nodes=self.nodes)]
+        return [(pod, owner_of(pod)) for value in self.given.workloads for pod in pods_of(value, nodes=self.nodes)]
 
     def unnamed(self) -> list[ObjectKey]:
         """Claims that no pod named and that are not allocated."""
@@ -152,9 +135,9 @@ class _Run:
         named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
-        ask = self._claims_of(pod, _template_of(pod, owner))
+        ask = self._claims_of(pod, template_of(pod, owner))
         if isinstance(ask, Obstacle):
-            reasons = self._mended(pod, ask, _template_of(pod, owner))
+            reasons = self._mended(pod, ask, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         eligible, out = self._nodes_for(pod)
         for claim in ask.before:
@@ -365,7 +348,7 @@ class _Run:
             changes: tuple[Change, ...] = ()
             if isinstance(placed, Placed):
                 if pod is not None and len(rows) < _WITH_CHANGE:
-                    where, daemon = _template_of(pod, owner), bool(served_node(pod))
+                    where, daemon = template_of(pod, owner), bool(served_node(pod))
                     ways = let_in(pod, self.nodes[placed.node], where, daemon)
                     changes = tuple(replace(way, node=placed.node) for way in ways)
                 having = ", which has the devices" if len(nodes) == 1 else f" ({placed.node} has the devices)"
@@ -393,27 +376,5 @@ class _Run:
         return booked
 
     def _given(self, claim: ResourceClaim, ask: _Ask) -> GivenClaim:
-        allocation = claim.status.allocation
-        assert allocation is not None
-        key = key_of(claim)
-        return GivenClaim(
-            name=str(key),
-            template=ask.templates.get(key, ""),
-            before=any(claim is c for c in ask.before),
-            devices=tuple(
-                GivenDevice(
-                    request=r.request,
-                    driver=r.driver,
-                    pool=r.pool,
-                    device=r.device,
-                    kind=self._kind(r.driver, r.pool, r.device),
-                    share={n: str(q) for n, q in r.consumed_capacity.items()},
-                    admin_access=bool(r.admin_access),
-                )
-                for r in allocation.devices.results
-            ),
-        )
-
-    def _kind(self, driver: str, pool: str, name: str) -> str:
-        device = self.devices.get((driver, pool, name))
-        return kind_of(device, driver) if device is not None else ""
+        template = ask.templates.get(key_of(claim), "")
+        return given_claim(claim, template, any(claim is c for c in ask.before), self.devices)
