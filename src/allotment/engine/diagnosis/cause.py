@@ -13,7 +13,7 @@ from dataclasses import replace
 from allotment.engine.diagnosis.constrained import constraint_unmet
 from allotment.engine.diagnosis.edits import fewer_devices
 from allotment.engine.diagnosis.holders import Holdings, holdings
-from allotment.engine.diagnosis.request import class_missing, exact
+from allotment.engine.diagnosis.request import exact, first_unknown_class
 from allotment.engine.diagnosis.scene import Cause, Inquiry, Scene, fewest, places
 from allotment.engine.diagnosis.together import competition
 from allotment.engine.diagnosis.view import look
@@ -69,7 +69,7 @@ def _abort(scene: Scene, claim: ResourceClaim, outcome: Aborted) -> Cause | None
     if outcome.cause is Abort.FEATURE_OFF:
         return Cause("feature-off", outcome.text, name, request, kubernetes=outcome.text)
     if outcome.cause is Abort.CLASS_MISSING:
-        return class_missing(scene.world, claim, request, outcome.text)
+        return first_unknown_class(scene.world, claim, request, outcome.text)
     if outcome.cause is Abort.BAD_REQUEST:
         return Cause("invalid-manifest", outcome.text, name, request, kubernetes=outcome.text)
     return None

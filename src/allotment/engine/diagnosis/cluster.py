@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as altered
 
+from allotment.engine.constraints import find_attribute
 from allotment.engine.diagnosis.attempts import Attempts
 from allotment.engine.diagnosis.cause import cause
 from allotment.engine.diagnosis.changes import Mending, smallest_change
 from allotment.engine.diagnosis.funnel import compiled
-from allotment.engine.diagnosis.names import Published, find_attribute, published
+from allotment.engine.diagnosis.names import Published, published
 from allotment.engine.diagnosis.scene import Cause, Inquiry, places
 from allotment.engine.diagnosis.world import World, claim_name
 from allotment.engine.identity import DeviceID, PoolID
@@ -195,19 +196,18 @@ def _concerned(
     return tuple(found.values())
 
 
-#: Attributes as domain and name; None means that whole devices are read.
-_Reads = frozenset[tuple[str, str]] | None
+#: Full names of attributes; None means that whole devices are read.
+_Reads = frozenset[str] | None
 
 
 def _reads(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
     """The attributes that selectors and constraints of the claims look at."""
-    found: set[tuple[str, str]] = set()
+    found: set[str] = set()
     for claim in claims:
         for constraint in claim.spec.devices.constraints:
             for attribute in (constraint.match_attribute, constraint.distinct_attribute):
                 if attribute:
-                    domain, _, name = attribute.rpartition("/")
-                    found.add((domain, name))
+                    found.add(attribute)
         for _, asked in places(claim):
             class_ = inventory.classes.get(asked.device_class_name)
             for selector in (*(class_.spec.selectors if class_ else ()), *asked.selectors):
@@ -220,7 +220,7 @@ def _reads(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
                     if path[0] == "attributes":
                         if len(path) < 3:
                             return None
-                        found.add((path[1], path[2]))
+                        found.add(f"{path[1]}/{path[2]}")
     return frozenset(found)
 
 
@@ -236,5 +236,5 @@ def _likeness(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex)
 def _values(device: Device, driver: str, read: _Reads) -> Hashable:
     if read is None:
         return tuple(sorted((key, repr(value)) for key, value in device.attributes.items()))
-    found = ((domain, name, find_attribute(device, driver, domain, name)) for domain, name in read)
-    return (driver, frozenset((d, n, repr(a)) for d, n, a in found if a is not None))
+    found = ((name, find_attribute(device, driver, name)) for name in read)
+    return (driver, frozenset((name, repr(attribute)) for name, attribute in found if attribute is not None))

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
-from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, find_attribute, near
+from allotment.engine.constraints import find_attribute
+from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near
 from allotment.engine.diagnosis.view import Seen
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity
@@ -233,7 +234,7 @@ def _type_mismatch(comparison: Comparison, arriving: Sequence[Seen]) -> Finding 
     if path[0] != "attributes" or comparison.operator in ("!=", "in"):
         return None
     for seen in arriving:
-        attribute = find_attribute(seen.device, seen.driver, path[1], path[2])
+        attribute = find_attribute(seen.device, seen.driver, f"{path[1]}/{path[2]}")
         if attribute is None:
             continue
         kind = attribute_kind(attribute)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from msgspec.structs import replace as altered
 
 from allotment.engine.diagnosis.holders import Holder
-from allotment.engine.diagnosis.names import likeness
+from allotment.engine.diagnosis.names import likeness, near
 from allotment.engine.diagnosis.scene import Scene, places
 from allotment.engine.diagnosis.wording import plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name, edit_constraint, edit_request
+from allotment.engine.diagnosis.world import Candidate, Place, World, claim_name, edit_constraint, edit_request
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
 
@@ -59,15 +59,13 @@ def complete_pool(driver: str, pool: str) -> Candidate:
     return Candidate(2, f"let the driver finish pool {driver}/{pool}; the devices that are there already suffice", edit)
 
 
-def other_classes(scene: Scene, place: Place, asked: Asked) -> list[Candidate]:
-    """The other classes, those of like names first."""
-    others = sorted(
-        (c for c in scene.world.classes if c != asked.device_class_name),
-        key=lambda c: (-likeness(asked.device_class_name, c), c),
-    )
+def other_classes(world: World, place: Place, name: str) -> list[Candidate]:
+    """The other classes, those of like names first; one that the name may have been meant for is a small change."""
+    meant = near(name, world.classes)
+    others = sorted((c for c in world.classes if c != name), key=lambda c: (-likeness(name, c), c))
     return [
         Candidate(
-            5,
+            1 if other in meant and name not in world.classes else 5,
             f"use class {other}",
             edit_request(place, lambda old, other=other: altered(old, device_class_name=other)),  # type: ignore[misc]
             place.object,

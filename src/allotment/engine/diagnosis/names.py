@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from allotment.engine.constraints import find_attribute
 from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 
 #: Below this likeness (0 to 1) a name is not offered: a wrong "did you mean" costs more than none.
@@ -63,34 +64,11 @@ def attribute_kind(attribute: DeviceAttribute) -> str:
     return "unknown"
 
 
-def attribute_value(attribute: DeviceAttribute) -> object:
-    """The value that is set, whichever type it has."""
-    for value in (
-        attribute.int_,
-        attribute.bool_,
-        attribute.string,
-        attribute.version,
-        attribute.ints,
-        attribute.bools,
-        attribute.strings,
-        attribute.versions,
-    ):
-        if value is not None:
-            return value
-    return None
-
-
-def find_attribute(device: Device, driver: str, domain: str, name: str) -> DeviceAttribute | None:
-    """The attribute as CEL and constraints see it: by its full name, or bare under its driver."""
-    found = device.attributes.get(f"{domain}/{name}")
-    return device.attributes.get(name) if found is None and domain == driver else found
-
-
 def kind_of(device: Device, driver: str) -> str:
     """What a device is, in its driver's words: product and partition profile."""
     words = []
     for name in ("productName", "profile", "model"):
-        found = find_attribute(device, driver, driver, name)
+        found = find_attribute(device, driver, f"{driver}/{name}")
         if found is not None and found.string:
             words.append(found.string)
     return " ".join(words[:2])

@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from msgspec.structs import replace as altered
-
 from allotment.cel import CompileError, compile_selector
-from allotment.engine.diagnosis.edits import ask_for
+from allotment.engine.diagnosis.edits import ask_for, other_classes
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.miswritten import meant
-from allotment.engine.diagnosis.names import did_you_mean, likeness, near
+from allotment.engine.diagnosis.names import did_you_mean
 from allotment.engine.diagnosis.offered import all_of_unknown, by_capacity, by_taints, nothing_visible, withheld_pool
 from allotment.engine.diagnosis.scene import Cause, Scene, places, wanted_of
 from allotment.engine.diagnosis.selection import by_selector, too_few
 from allotment.engine.diagnosis.taken import by_counters, by_use
 from allotment.engine.diagnosis.wording import plural
-from allotment.engine.diagnosis.world import (
-    Asked,
-    Candidate,
-    Place,
-    World,
-    claim_name,
-    edit_class,
-    edit_request,
-    edit_selector,
-)
+from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.model.resource import ResourceClaim
@@ -36,7 +25,7 @@ def exact(scene: Scene, place: Place, asked: Asked, outcome: Outcome) -> Cause:
     """Why this request, alone on the node, is refused. ``outcome`` is what the engine said to it."""
     wanted = wanted_of(place, asked)
     if asked.device_class_name not in scene.world.classes:
-        return missing_class(scene.world, place, asked.device_class_name)
+        return unknown_class(scene.world, place, asked.device_class_name)
     invalid = _invalid_selector(scene, place, asked)
     if invalid is not None:
         return invalid
@@ -59,36 +48,25 @@ def exact(scene: Scene, place: Place, asked: Asked, outcome: Outcome) -> Cause:
     return _BY_STEP[blamed.step](scene, place, asked, traced, blamed, outcome)
 
 
-def class_missing(world: World, claim: ResourceClaim, request: str, text: str) -> Cause:
+def first_unknown_class(world: World, claim: ResourceClaim, request: str, text: str) -> Cause:
     """The first request of the claim whose class does not exist."""
     name = claim_name(claim)
     for place, asked in places(claim):
         if asked.device_class_name in world.classes:
             continue
-        return missing_class(world, place, asked.device_class_name)
+        return unknown_class(world, place, asked.device_class_name)
     return Cause("class-missing", text, name, request, kubernetes=text)
 
 
-def missing_class(world: World, place: Place, class_name: str) -> Cause:
+def unknown_class(world: World, place: Place, class_name: str) -> Cause:
     """A request that names a class that is not there."""
     known = sorted(world.classes)
     summary = f'DeviceClass "{class_name}" does not exist.' + (
         did_you_mean(class_name, known) or (f" Classes here: {', '.join(known)}" if known else " No class was given.")
     )
-    others = sorted(known, key=lambda c: (-likeness(class_name, c), c))[:4]
-    candidates = [
-        Candidate(
-            1 if other in near(class_name, known) else 5,
-            f"use class {other}",
-            edit_request(place, lambda asked, other=other: altered(asked, device_class_name=other)),  # type: ignore[misc]
-            place.object,
-            f"{place.path}.deviceClassName",
-            other,
-        )
-        for other in others
-    ]
+    candidates = tuple(other_classes(world, place, class_name))
     kubernetes = f"request {place.name}: device class {class_name} does not exist"
-    return Cause("class-missing", summary, place.claim, place.name, candidates=tuple(candidates), kubernetes=kubernetes)
+    return Cause("class-missing", summary, place.claim, place.name, candidates=candidates, kubernetes=kubernetes)
 
 
 def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:

@@ -39,7 +39,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
         finding = _excluding(scene, traced, loss, finding)
     candidates = _repairs(scene, place, asked, loss, finding.repairs)
     if loss.of_class:
-        candidates.extend(other_classes(scene, place, asked))
+        candidates.extend(other_classes(scene.world, place, asked.device_class_name))
     return Cause(
         finding.code,
         finding.summary,

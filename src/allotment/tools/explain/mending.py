@@ -50,7 +50,7 @@ def applied(value: _V, path: str, becomes: Any) -> _V:
 
 def admitted(kind: str, key: ObjectKey, errors: list[FieldError], classes: Iterable[str]) -> Iterator[Change]:
     """What could make the API server accept an object. Of several errors the first is looked at."""
-    first, object_ = errors[0], f"{kind} {key}" if key.namespace else f"{kind} {key.name}"
+    first, object_ = errors[0], f"{kind} {key}"
     path = first.path
     if path.endswith("adminAccess"):
         text = f"label namespace {key.namespace}"

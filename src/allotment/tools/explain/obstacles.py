@@ -69,8 +69,7 @@ def invalid(given: Input, kind: str, key: ObjectKey) -> Obstacle | None:
     errors = given.refused.get((kind, key))
     if not errors:
         return None
-    name = str(key) if key.namespace else key.name
-    return Obstacle(_of_errors(kind, name, errors), tuple(mending.admitted(kind, key, errors, given.classes)))
+    return Obstacle(_of_errors(kind, str(key), errors), tuple(mending.admitted(kind, key, errors, given.classes)))
 
 
 def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:
