@@ -80,7 +80,6 @@ def run(arguments: Namespace) -> int:
         if detailed or example is chosen[0]:
             screen.line()
         _show(screen, shown, detailed)
-    screen.line()
     for line in _summary(outcomes):
         screen.line(line)
     return 0 if all(shown.as_intended for shown in outcomes) else 1
@@ -178,11 +177,13 @@ def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
     fit = sum(shown.explanation is not None and shown.explanation.fits for shown in outcomes)
     errors = sum(shown.explanation is None for shown in outcomes)
     missed = [shown for shown in outcomes if not shown.as_intended]
-    for shown in missed:
-        yield f"not as intended: {shown.example.name} gives {shown.code}, its header says {shown.example.expect}"
     total = f"{len(outcomes)} example{'s' if len(outcomes) > 1 else ''}"
     no = len(outcomes) - fit - errors
     ending = "all as intended" if not missed else f"{len(missed)} not as intended"
-    if len(outcomes) > 1:
-        yield "More on one: allot demo 9. Your own: allot explain -f app.yaml --fleet t4:2"
+    if len(outcomes) == 1 and not missed:
+        return  # its own words are enough
+    yield ""
+    for shown in missed:
+        yield f"not as intended: {shown.example.name} gives {shown.code}, its header says {shown.example.expect}"
+    yield "More on one: allot demo 9. Your own: allot explain -f app.yaml --fleet t4:2"
     yield f"{total}: {fit} fit, {no} do not, {errors} refused by the API server; {ending}."

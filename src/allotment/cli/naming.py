@@ -48,5 +48,5 @@ def ranges(names: Sequence[str]) -> str:
             words.append(part)
         else:
             stem, first, end = part
-            words.append(f"{stem}{first}" if first == end else f"{stem}{first}{'…' if end > first + 1 else ','}{end}")
+            words += [f"{stem}{first}…{end}"] if end > first + 1 else [f"{stem}{n}" for n in range(first, end + 1)]
     return ", ".join(words)

@@ -33,7 +33,7 @@ def test_what_a_class_selects_is_counted_by_node(allot: Allot, selecting: Path) 
     assert ran.out == (
         "DeviceClass mine selects 8 of 10 devices\n"
         "  mig: all of 8 (NVIDIA A100-SXM4-40GB, NVIDIA A100-SXM4-40GB 1g.5gb)\n"
-        "  t4-1,2: none of 1 each\n"
+        "  t4-1, t4-2: none of 1 each\n"
     )
     assert "gpu-0, gpu-1-mig" in allot("explain", "-f", file, *FLEET, "-o", "wide").out.replace("\n    ", " ")
 
