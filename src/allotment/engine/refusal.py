@@ -258,8 +258,9 @@ class Change(Value, frozen=True):
     """A change after which the engine does allocate (it was run on the changed objects before this was said).
 
     ``object`` (kind and name) and ``path`` are what to change and ``becomes`` the new value: a mapping is merged into
-    what stands there, anything else replaces it, and without it what stands there is removed. ``node`` is where it
-    fits then. A change that is nobody's to write (the driver's, say) has a ``text`` only.
+    what stands there, anything else replaces it, and without it what stands there is removed. Of several changes each
+    is made on what the one before it left. ``node`` is where it fits then. A change that is nobody's to write (the
+    driver's, say) has a ``text`` only.
     """
 
     text: str

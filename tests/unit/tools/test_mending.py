@@ -10,7 +10,7 @@ from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.meta import Value
-from allotment.tools.explain import Answer, explain
+from allotment.tools.explain import Answer, Explanation, explain, lines
 from tests.changing import changed
 
 NAMESPACE = "\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"
@@ -172,6 +172,15 @@ def test_a_claim_alone_is_mended_likewise() -> None:
     assert told(CLASS.replace("==", "="), claim.replace(", adminAccess: true", ""), SLICE) == [
         ("DeviceClass gpu", "spec.selectors[0].cel.expression")
     ]
+
+
+def test_what_is_removed_twice_from_one_place_is_shown_twice() -> None:
+    """The second constraint takes the place of the first one."""
+    constraints = "constraints: [{matchAttribute: a.example.org/zzz}, {matchAttribute: b.example.org/yyy}]"
+    documents = (CLASS, TEMPLATE.replace("{devices: {", f"{{devices: {{{constraints}, "), SLICE, pod())
+    assert told(*documents) == [("ResourceClaimTemplate ns/one", "spec.spec.devices.constraints[0]")] * 2
+    shown = lines(Explanation(answers=(answer("---".join(documents)),)))
+    assert shown.count("    spec.spec.devices.constraints[0] (remove it)") == 2
 
 
 def test_a_class_is_not_guessed_where_there_are_two() -> None:

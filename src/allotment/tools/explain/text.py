@@ -227,8 +227,8 @@ def _changes(refused: Refused) -> Iterator[str]:
     yield f"  to make it fit{f' on {node}' if node else ''}: {words}"
     places = [(change.object, change.path) for change in refused.changes]
     for number, change in enumerate(refused.changes):
-        if not change.object or places[number] in places[number + 1 :]:
-            continue  # of several changes in one place the last one shows them all
+        if not change.object or (change.becomes is not None and places[number] in places[number + 1 :]):
+            continue  # of several values in one place the last one is the whole; what is removed leaves it to the next
         yield f"    {change.object}"
         removed = change.becomes is None
         yield f"    {change.path}{' (remove it)' if removed else ':'}"
