@@ -52,6 +52,13 @@ PROMISED = (
 )  # fmt: skip
 
 
+#: Where no change of an object that somebody writes could be shown to help.
+SILENT = {
+    "claim-missing", "extended-resource-missing",  # nothing of a like name is there
+    "claim-on-other-node", "driver-missing", "pool-invalid", "pool-superseded", "without-slices",  # not the manifests'
+}  # fmt: skip
+
+
 def head(name: str) -> dict[str, str]:
     """The expectations in a scenario's leading comment."""
     return dict(re.findall(r"^# (code|busy|features): (.+)$", (HERE / f"{name}.yaml").read_text(), re.MULTILINE))
@@ -170,13 +177,14 @@ def test_the_changes_told_make_it_fit(name: str) -> None:
             assert next(a for a in again.answers if a.name == answer.name).fits, "\n".join(lines(again))
 
 
-def test_most_refusals_tell_a_change() -> None:
+def test_refusals_tell_a_change() -> None:
     """Else the test above would prove nothing."""
-    told = 0
+    silent = set()
     for name in SCENARIOS:
         reasons = next((a.reasons for a in Scenario(name).explain().answers if a.reasons is not None), None)
-        told += reasons is not None and bool(reasons.headline.changes)
-    assert told >= 30
+        if reasons is not None and not reasons.headline.changes:
+            silent.add(name)
+    assert silent == SILENT
 
 
 def test_every_promised_cause_has_its_scenario() -> None:

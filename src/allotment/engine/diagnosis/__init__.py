@@ -2,7 +2,7 @@
 
 The face is `cluster`: kinds of nodes, one examination for each, one headline. From there down:
 
-- `world`, `attempts`, `scene`: the question as a value, asked of the engine again and again, and what is known around it.
+- `world`, `attempts`, `scene`: the question as a value, asked of the engine again and again; what is known around it.
 - `view`, `holders`, `names`: what the node sees, who holds it, what is published anywhere.
 - `cause`: which claim or request it is; first on the idle node, so that busy devices do not hide what is wrong.
 - `request` and `funnel`: the step at which one request loses its devices. What that step means is told by `selection`
