@@ -45,10 +45,11 @@ def test_a_group_counts_by_what_it_serves_of_each_request() -> None:
 
 
 def test_each_request_counts_the_different_values_that_it_could_have() -> None:
-    devices = [device("d0", root="x"), device("d1", root="x"), device("d2", root="x")]
-    found = refused(slice_of(*devices), claim(request(name="l"), request(name="r"), distinct=ROOT))
+    devices = [device("d0", model="a", root="x"), device("d1", model="b", root="x"), device("d2", model="b", root="x")]
+    asked = claim(request(1, IS_A, name="l"), request(1, IS_B, name="r"), distinct=ROOT)
+    found = refused(slice_of(*devices), asked)
     assert "2 devices with different pcieRoot asked, there is 1 value" in found.summary
-    assert [(left, lost) for _, left, lost in last_steps(found)] == [(1, ("d1", "d2"))] * 2
+    assert [(left, lost) for _, left, lost in last_steps(found)] == [(1, ()), (1, ("d2",))]
 
 
 def test_alternatives_are_not_added_up() -> None:
