@@ -61,7 +61,9 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
         if number:
             screen.line()
         count = str(report.matched or "none")
-        screen.line(f"DeviceClass {report.name} selects {count} of {report.devices} devices")
+        screen.line(
+            f"DeviceClass {report.name} selects {count} of {report.devices} device{'s' * (report.devices != 1)}"
+        )
         for line in _nodes(report, kinds, output == "wide") if report else _reasons(reasons[report.name]):
             for part in folded(line, screen.width or _WIDTH, "  "):
                 screen.line(part)

@@ -240,3 +240,18 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
         "  claim default/big-gpu-x7x (template one-gpu)\n"
         "    gpu: gpu-0, gpu-1 (Tesla T4), gpu.nvidia.com\n"
     )
+
+
+def test_a_missing_class_speaks_before_what_another_claim_lacks_on_a_node(allot: Allot, tmp_path: Path) -> None:
+    """Kubernetes gives up on the class before it looks at any node."""
+    claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {{name: {}}}\nspec: {{devices: {{requests: "
+    request = "[{{name: r, exactly: {{deviceClassName: {}}}}}]}}}}\n---\n"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  resourceClaims:\n"
+    pod += "  - {name: a, resourceClaimName: a}\n  - {name: b, resourceClaimName: b}\n"
+    pod += "  containers: [{name: c, image: i}]\n"
+    file = tmp_path / "app.yaml"
+    file.write_text((claim + request).format("a", "gpu.nvidia.com") + (claim + request).format("b", "gone") + pod)
+    ran = allot("explain", "-f", str(file), "--fleet", "t4,mig=a100-40gb/dynamic-mig")
+    assert ran.code == 1
+    assert 'Pod default/p does not fit: DeviceClass "gone" does not exist.' in ran.out
+    assert "class-matches-nothing" not in ran.out

@@ -34,10 +34,11 @@ def cause(world: World, inquiry: Inquiry) -> Cause:
 def _in_world(world: World, inquiry: Inquiry) -> Cause:
     view = look(inquiry.attempts.inventory(world), world.node)
     scene = Scene(world, inquiry, view, holdings(world.allocated))
-    for claim in world.claims:
-        outcome = inquiry.attempts(world.asking(claim))
-        if not isinstance(outcome, Allocated):
-            return _claim(scene, claim, outcome)
+    outcomes = [(claim, inquiry.attempts(world.asking(claim))) for claim in world.claims]
+    refused = [(claim, outcome) for claim, outcome in outcomes if not isinstance(outcome, Allocated)]
+    # An error stops Kubernetes, whatever else another claim lacks on this node.
+    for claim, outcome in sorted(refused, key=lambda pair: not isinstance(pair[1], Aborted)):
+        return _claim(scene, claim, outcome)
     return competition(scene, world.claims)
 
 
