@@ -13,6 +13,8 @@ from allotment.tools.explain.report import Answer, Explanation
 #: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
 _ROWS = 8
 _NAMES = 4
+#: Characters of a sentence before its middle is left out.
+_LONGEST = 600
 
 
 def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list[str]:
@@ -77,7 +79,7 @@ def _first_line(answers: Sequence[Answer]) -> str:
 def _headline(answer: Answer) -> str:
     assert answer.reasons is not None
     refused = answer.reasons.headline
-    return f"{answer.kind} {answer.name} does not fit: {refused.summary} ({refused.code})"
+    return f"{answer.kind} {answer.name} does not fit: {_brief(refused.summary)} ({refused.code})"
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
@@ -150,7 +152,7 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
         if (refused.code, refused.summary) == (reasons.headline.code, reasons.headline.summary) and not wide:
             yield f"  the same on {_nodes(nodes)}"
             continue
-        yield f"  {_nodes(nodes)}: {refused.summary} ({refused.code})"
+        yield f"  {_nodes(nodes)}: {_brief(refused.summary)} ({refused.code})"
         if wide:
             yield from _refused(refused, _nodes(nodes))
     if len(others) > len(shown):
@@ -186,6 +188,15 @@ def _nodes(nodes: tuple[str, ...]) -> str:
     return f"{len(nodes)} nodes ({nodes[0]}, {nodes[1]}, …)"
 
 
+def _brief(text: str) -> str:
+    """A sentence that may quote an expression, of which ten kilobytes are allowed: of a very long one, both ends.
+
+    >>> len(_brief("x" * 10_000))
+    603
+    """
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 100]} … {text[-100:]}"
+
+
 def _names(names: list[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
 
@@ -216,13 +227,13 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
     for step in funnel.steps:
         detail = f" – lost {_names(list(step.lost))}" if step.lost and step.left else ""
         held = f" – {'; '.join(step.by[:_NAMES])}" if step.by else ""
-        yield f"  {step.left:>5}  {step.text}{held or detail}"
+        yield f"  {step.left:>5}  {_brief(step.text)}{held or detail}"
 
 
 def _changes(refused: Refused) -> Iterator[str]:
     if not refused.changes:
         return
-    words = ", and ".join(change.text for change in refused.changes)
+    words = ", and ".join(_brief(change.text) for change in refused.changes)
     node = refused.changes[-1].node
     yield f"  to make it fit{f' on {node}' if node else ''}: {words}"
     places = [(change.object, change.path) for change in refused.changes]
