@@ -131,7 +131,7 @@ class Allocator:
     def place(self, claims: Sequence[ResourceClaim], start: int = 0, among: int = -1) -> Placed | NotPlaced | Aborted:
         """The first node, from place ``start`` on and around, on which the claims fit.
 
-        ``among`` is a bit mask of places to look at (see `Inventory.place_of`); -1 for all.
+        ``among`` is a bit mask of places to look at (see `Inventory.places_of`); -1 for all.
         """
         work = self.work(claims)
         found = work.nodes.first(start, among)

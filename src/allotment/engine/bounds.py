@@ -9,14 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from allotment.engine.attempt import Attempt
 from allotment.engine.counting import Demand, can_match, most_within
 from allotment.engine.groups import groups
 from allotment.engine.requests import Ask
-
-if TYPE_CHECKING:
-    from allotment.engine.search import Search
 
 #: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
 #: constraint values, of which each is then looked at alone.
@@ -44,33 +42,33 @@ _Options = list[tuple[_Option, ...]]
 
 
 class Bounds:
-    """Bounds on one search, which it looks at as it goes."""
+    """Bounds on one attempt, which it looks at as it goes."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self._groups = groups(search.layout) if search.left else ()
-        self._serves = {slot: self._least_room(slot) for slot in search.room if search.layout.shareable >> slot & 1}
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._groups = groups(attempt.layout) if attempt.left else ()
+        self._serves = {slot: self._least_room(slot) for slot in attempt.room if attempt.layout.shareable >> slot & 1}
         self._shared = 0
-        self._least_draw = [self._least(ask) for ask in search.shape.asks] if search.left else []
+        self._least_draw = [self._least(ask) for ask in attempt.shape.asks] if attempt.left else []
 
     def _least(self, ask: Ask) -> dict[str, int]:
         """Per counter name, the least that any candidate draws from a counter of that name."""
-        search = self._search
+        attempt = self._attempt
         least: dict[str, int] | None = None
-        mask = search.candidates[ask.number]
+        mask = attempt.candidates[ask.number]
         seen: set[object] = set()
         while mask:
             lowest = mask & -mask
             mask ^= lowest
-            uses = search.layout.uses[lowest.bit_length() - 1]
-            if search.layout.shareable & lowest:
+            uses = attempt.layout.uses[lowest.bit_length() - 1]
+            if attempt.layout.shareable & lowest:
                 return {}
             if uses in seen:
                 continue
             seen.add(uses)
             draws: dict[str, int] = {}
             for counter, amount in uses:
-                name = search.layout.counters[counter].counter
+                name = attempt.layout.counters[counter].counter
                 draws[name] = draws.get(name, 0) + amount
             if least is None:
                 least = draws
@@ -80,17 +78,17 @@ class Bounds:
 
     def _least_room(self, slot: int) -> tuple[int, ...]:
         """Per capacity, the least that any ask would take of a shareable device."""
-        search = self._search
+        attempt = self._attempt
         amounts = [
-            search.pattern.profiles[slot].amounts[ask.number]
-            for ask in search.shape.asks
-            if search.candidates[ask.number] >> slot & 1
+            attempt.pattern.profiles[slot].amounts[ask.number]
+            for ask in attempt.shape.asks
+            if attempt.candidates[ask.number] >> slot & 1
         ]
         return tuple(map(min, zip(*amounts, strict=True)))
 
     def _serving(self, slot: int) -> int:
         """How many more requests a shareable device can serve, at most; any number if it has no capacity."""
-        left = zip(self._search.room[slot], self._serves[slot], strict=False)
+        left = zip(self._attempt.room[slot], self._serves[slot], strict=False)
         return min((room // least for room, least in left if least > 0), default=_ANY_NUMBER)
 
     def may_fit(self, claim: int, request: int, current: tuple[Ask, int, int] | None = None) -> bool:
@@ -101,7 +99,7 @@ class Bounds:
         """
         self._shared = sum(1 << slot for slot in self._serves if self._serving(slot) > 1)
         wanted: _Options = [(_Option(*current),)] if current is not None else []
-        claims = self._search.shape.claims
+        claims = self._attempt.shape.claims
         for number in range(claim, len(claims)):
             for later in claims[number].requests[request if number == claim else 0 :]:
                 options = tuple(self._options(number, later.asks))
@@ -120,20 +118,20 @@ class Bounds:
             return self._enough(wanted)
         if not self._enough_values_alike(wanted, open_):
             return False
-        if math.prod(len(self._search.pattern.holders[c]) + 1 for c in open_) <= COMBINATIONS:
+        if math.prod(len(self._attempt.pattern.holders[c]) + 1 for c in open_) <= COMBINATIONS:
             return self._any_value(wanted, open_)
         return all(self._any_value(wanted, [constraint]) for constraint in open_)
 
     def _options(self, claim: int, asks: tuple[Ask, ...]) -> Iterator[_Option]:
-        search = self._search
+        attempt = self._attempt
         for ask in asks:
-            need = search.need[ask.number]
+            need = attempt.need[ask.number]
             if ask.all and not need:
                 continue
-            slots = search.candidates[ask.number] & search.pattern.eligible[ask.number] & ~search.blocked
-            slots &= ~search.mine[claim] if ask.admin else ~(search.in_use | search.taken)
-            for slot in self._serves if search.touched & search.layout.shareable & slots else ():
-                if slots >> slot & 1 and not search.has_room(slot, ask.number):
+            slots = attempt.candidates[ask.number] & attempt.pattern.eligible[ask.number] & ~attempt.blocked
+            slots &= ~attempt.mine[claim] if ask.admin else ~(attempt.in_use | attempt.taken)
+            for slot in self._serves if attempt.touched & attempt.layout.shareable & slots else ():
+                if slots >> slot & 1 and not attempt.has_room(slot, ask.number):
                     slots &= ~(1 << slot)
             for constraint in ask.constraints:
                 slots &= self._admitted(constraint)
@@ -142,22 +140,22 @@ class Bounds:
 
     def _admitted(self, constraint: int) -> int:
         """Slots that a constraint admits after what it has seen so far."""
-        search = self._search
-        bound = search.bound[constraint]
-        holders = search.pattern.holders[constraint]
+        attempt = self._attempt
+        bound = attempt.bound[constraint]
+        holders = attempt.pattern.holders[constraint]
         if bound < 0:
-            return search.pattern.present[constraint]
-        if search.shape.constraints[constraint].distinct:
+            return attempt.pattern.present[constraint]
+        if attempt.shape.constraints[constraint].distinct:
             return _union(holders, ~bound) & ~_union(holders, bound)
         return _union(holders, bound)
 
     def _open_constraints(self, wanted: _Options) -> list[int]:
         """Match constraints that no device has fixed yet."""
-        search = self._search
+        attempt = self._attempt
         return [
             number
             for number in sorted({c for options in wanted for option in options for c in option.ask.constraints})
-            if search.bound[number] < 0 and not search.shape.constraints[number].distinct
+            if attempt.bound[number] < 0 and not attempt.shape.constraints[number].distinct
         ]
 
     def _enough_values_alike(self, wanted: _Options, open_: list[int]) -> bool:
@@ -165,7 +163,7 @@ class Bounds:
 
         Of a value that g devices have, at most g // n claims can be served that want n devices or more.
         """
-        search = self._search
+        attempt = self._attempt
         alike: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
         for constraint in open_:
             claim = need = slots = 0
@@ -176,7 +174,7 @@ class Bounds:
                     slots |= _union_of(options)
             if need and not slots & self._shared:
                 # Constraints of one claim may bind the same devices: only the largest counts.
-                of_claims = alike.setdefault(search.pattern.holders[constraint], {})
+                of_claims = alike.setdefault(attempt.pattern.holders[constraint], {})
                 of_claims[claim] = max(of_claims.get(claim, (0, 0)), (need, slots))
         for holders, of_claims in alike.items():
             if len(of_claims) < 2:
@@ -195,7 +193,7 @@ class Bounds:
         if not open_:
             return self._enough(wanted)
         constraint, rest = open_[0], open_[1:]
-        pattern = self._search.pattern
+        pattern = self._attempt.pattern
         alone = pattern.present[constraint] & ~_union(pattern.holders[constraint], -1)
         for holders in (*pattern.holders[constraint], *((alone,) if alone else ())):
             restricted = _restricted(wanted, constraint, holders)
@@ -213,8 +211,8 @@ class Bounds:
         return (
             self._enough_devices(bounds)
             and self._enough_values(bounds)
-            and (not self._search.left or self._enough_counters(bounds))
-            and (not self._search.layout.shareable or self._enough_room(bounds))
+            and (not self._attempt.left or self._enough_counters(bounds))
+            and (not self._attempt.layout.shareable or self._enough_room(bounds))
         )
 
     def _exclusive(self, bounds: list[_Bound]) -> list[Demand]:
@@ -234,12 +232,12 @@ class Bounds:
 
     def _enough_values(self, bounds: list[_Bound]) -> bool:
         """Whether enough distinct values are left for every constraint that wants them."""
-        search = self._search
-        for number, constraint in enumerate(search.shape.constraints):
+        attempt = self._attempt
+        for number, constraint in enumerate(attempt.shape.constraints):
             if not constraint.distinct:
                 continue
-            holders = search.pattern.holders[number]
-            used = max(search.bound[number], 0)
+            holders = attempt.pattern.holders[number]
+            used = max(attempt.bound[number], 0)
             demands = [
                 Demand(need, sum(1 << i for i, mask in enumerate(holders) if mask & slots and not used >> i & 1))
                 for (need, slots), options, _ in bounds
@@ -251,7 +249,7 @@ class Bounds:
         return True
 
     def _enough_counters(self, bounds: list[_Bound]) -> bool:
-        search = self._search
+        attempt = self._attempt
         demands = self._exclusive(bounds)
         union = 0
         for _, slots in demands:
@@ -266,15 +264,15 @@ class Bounds:
             for name, amount in self._least_draw[options[0].ask.number].items():
                 wanted[name] = wanted.get(name, 0) + need * amount
         left: dict[str, int] = {}
-        for place, amount in zip(search.layout.counters, search.left, strict=True):
+        for place, amount in zip(attempt.layout.counters, attempt.left, strict=True):
             left[place.counter] = left.get(place.counter, 0) + max(amount, 0)
         return all(amount <= left[name] for name, amount in wanted.items())
 
     def _most(self, slots: int) -> int:
         """At most so many of the slots can be had at once, given what is left in the counters."""
-        search = self._search
+        attempt = self._attempt
         # A shareable device draws once: further shares of it are free of counters.
-        charging = search.layout.consumers & ~(search.layout.shareable & (search.shared_before | search.touched))
+        charging = attempt.layout.consumers & ~(attempt.layout.shareable & (attempt.shared_before | attempt.touched))
         most = (slots & ~charging).bit_count()
         for group in self._groups:
             inside = slots & group.mask & charging
@@ -286,7 +284,7 @@ class Bounds:
                 for _, bit in draws:
                     drawing |= bit
                 idle = (inside & ~drawing).bit_count()
-                best = min(best, idle + most_within(draws, inside, search.left[counter]))
+                best = min(best, idle + most_within(draws, inside, attempt.left[counter]))
             most += best
         return most
 

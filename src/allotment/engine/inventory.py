@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from allotment.engine.devices import Record, TraitsTable, is_plain
 from allotment.engine.identity import DeviceID, PoolID
+from allotment.engine.journal import Journal
 from allotment.engine.layout import LayoutTable, NodeView, build_view
 from allotment.engine.pools import (
     Gathering,
@@ -76,43 +77,6 @@ class _PoolEntry:
                 del self.nodes[node]
         else:
             self.unbound += by
-
-
-class Journal:
-    """Which nodes changed, in order; readers keep their place in it."""
-
-    __slots__ = ("_dropped", "_entries", "_limit")
-
-    def __init__(self) -> None:
-        self._entries: list[int] = []
-        self._dropped = 0
-        self._limit = 4096
-
-    @property
-    def end(self) -> int:
-        """The place after the last entry."""
-        return self._dropped + len(self._entries)
-
-    def note(self, node: int, nodes: int) -> None:
-        """A node changed; ``nodes`` is how many there are."""
-        entries = self._entries
-        entries.append(node)
-        if len(entries) > self._limit + 2 * nodes:
-            # A reader who is further behind looks at every node again, which costs him no more.
-            keep = len(entries) // 2
-            self._dropped += len(entries) - keep
-            del entries[: len(entries) - keep]
-
-    def forget(self) -> None:
-        """Everything changed."""
-        self._dropped = self.end + 1
-        self._entries.clear()
-
-    def since(self, place: int) -> list[int] | None:
-        """Nodes that changed after ``place``, or ``None`` if all must be looked at again."""
-        if place < self._dropped:
-            return None
-        return self._entries[place - self._dropped :]
 
 
 class Inventory:
@@ -202,6 +166,14 @@ class Inventory:
     def place_of(self, node: str) -> int:
         """The place of a node; ``KeyError`` if there is none of that name."""
         return self._places[node]
+
+    def places_of(self, nodes: Iterable[str]) -> int:
+        """The places of these nodes as a bit mask; nodes that are not known are left out."""
+        mask = 0
+        for node in nodes:
+            if node in self._places:
+                mask |= 1 << self._places[node]
+        return mask
 
     def records(self, slice_: ResourceSlice) -> tuple[Record, ...]:
         """The devices of one of the inventory's slices, with the taints of rules added."""

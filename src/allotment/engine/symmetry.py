@@ -10,19 +10,17 @@ a hopeless search takes a number of steps that is polynomial in the number of de
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from allotment.engine.attempt import Attempt
 from allotment.engine.groups import connected
 from allotment.engine.requests import Ask
 
-if TYPE_CHECKING:
-    from allotment.engine.search import Search
 
-
-def _kinds(search: Search) -> list[Hashable]:
+def _kinds(attempt: Attempt) -> list[Hashable]:
     """Per slot, everything that the search looks at but the counters it draws from and the values it is compared by."""
-    pattern, layout = search.pattern, search.layout
-    columns = [*search.candidates, *pattern.poison, *pattern.eligible, *pattern.present, search.in_use, search.blocked]
+    pattern, layout = attempt.pattern, attempt.layout
+    columns = [*attempt.candidates, *pattern.poison, *pattern.eligible, *pattern.present, attempt.in_use, attempt.blocked]
     kinds: list[Hashable] = []
     for slot in range(layout.size):
         member = 0
@@ -30,7 +28,7 @@ def _kinds(search: Search) -> list[Hashable]:
             member = member << 1 | column >> slot & 1
         shared = None
         if layout.shareable >> slot & 1:
-            shared = (pattern.profiles[slot].amounts, tuple(search.room[slot]), search.shared_before >> slot & 1)
+            shared = (pattern.profiles[slot].amounts, tuple(attempt.room[slot]), attempt.shared_before >> slot & 1)
         kinds.append((member, shared))
     return kinds
 
@@ -38,10 +36,10 @@ def _kinds(search: Search) -> list[Hashable]:
 class Twins:
     """Interchangeable slots."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         together: dict[Hashable, int] = {}
-        values = zip(*search.pattern.values, strict=True) if search.pattern.values else [()] * search.layout.size
-        keys = list(zip(_kinds(search), search.layout.uses, values, strict=True))
+        values = zip(*attempt.pattern.values, strict=True) if attempt.pattern.values else [()] * attempt.layout.size
+        keys = list(zip(_kinds(attempt), attempt.layout.uses, values, strict=True))
         for slot, key in enumerate(keys):
             together[key] = together.get(key, 0) | 1 << slot
         self._of = [together[key] for key in keys]
@@ -68,24 +66,28 @@ class _Cluster(NamedTuple):
 class Refused:
     """States in which the search has failed, by what matters of them."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         self.known: set[Hashable] = set()
-        self._search = search
-        self._admin = any(ask.admin for ask in search.shape.asks)
+        self._attempt = attempt
+        self._admin = any(ask.admin for ask in attempt.shape.asks)
         # An element that only one device has connects nothing, and need not be remembered once the device is taken.
-        shareable = search.layout.shareable
+        shareable = attempt.layout.shareable
         self._common = [
             sum(1 << i for i, holders in enumerate(row) if holders.bit_count() > 1 or holders & shareable)
-            for row in search.pattern.holders
+            for row in attempt.pattern.holders
         ]
-        kinds = _kinds(search)
+        kinds = _kinds(attempt)
         loose: dict[Hashable, int] = {}
         makes: dict[Hashable, int] = {}
+        self._constraints = [
+            tuple(sorted({c for request in claim.requests for ask in request.asks for c in ask.constraints}))
+            for claim in attempt.shape.claims
+        ]
         self._clusters: list[_Cluster] = []
-        for slots in connected([list(self._links(slot)) for slot in range(search.layout.size)]):
+        for slots in connected([list(self._links(slot)) for slot in range(attempt.layout.size)]):
             first = slots[0]
-            if len(slots) == 1 and not search.layout.uses[first] and not search.layout.shareable >> first & 1:
-                key = (kinds[first], tuple([not row[first] for row in search.pattern.values]))
+            if len(slots) == 1 and not attempt.layout.uses[first] and not attempt.layout.shareable >> first & 1:
+                key = (kinds[first], tuple([not row[first] for row in attempt.pattern.values]))
                 loose[key] = loose.get(key, 0) | 1 << first
             else:
                 self._clusters.append(self._cluster(slots, kinds, makes))
@@ -93,9 +95,9 @@ class Refused:
 
     def _links(self, slot: int) -> Iterable[tuple[int, int]]:
         """What may connect the slot with others: counters, and elements of constraint values."""
-        for counter, _ in self._search.layout.uses[slot]:
+        for counter, _ in self._attempt.layout.uses[slot]:
             yield -1, counter
-        for constraint, row in enumerate(self._search.pattern.values):
+        for constraint, row in enumerate(self._attempt.pattern.values):
             value = row[slot] & self._common[constraint]
             while value:
                 lowest = value & -value
@@ -103,7 +105,7 @@ class Refused:
                 value ^= lowest
 
     def _cluster(self, slots: list[int], kinds: list[Hashable], makes: dict[Hashable, int]) -> _Cluster:
-        layout, values = self._search.layout, self._search.pattern.values
+        layout, values = self._attempt.layout, self._attempt.pattern.values
         local: dict[tuple[int, int], int] = {}
         keys: list[Hashable] = []
         for slot in slots:
@@ -124,30 +126,30 @@ class Refused:
             tuple(slot for slot in slots if layout.shareable >> slot & 1),
         )
 
-    def exact_key(self, claim: int, ask: Ask, position: int, start: int) -> Hashable:
+    def exact_key(self, ask: Ask, position: int, start: int) -> Hashable:
         """The state as it is, with every device by itself."""
-        search = self._search
+        attempt = self._attempt
         return (
             ask.number,
             position,
             start,
-            len(search.results[claim]),
-            search.taken,
-            search.mine[claim],
-            search.touched,
-            tuple(search.bound),
-            tuple(search.left),
-            tuple(map(tuple, search.room.values())),
+            len(attempt.results[ask.claim]),
+            attempt.taken,
+            attempt.mine[ask.claim],
+            attempt.touched,
+            tuple(attempt.bound),
+            tuple(attempt.left),
+            tuple(map(tuple, attempt.room.values())),
         )
 
-    def key(self, claim: int, ask: Ask, position: int, start: int) -> Hashable:
+    def key(self, ask: Ask, position: int, start: int) -> Hashable:
         """What matters of the search's state before it chooses a device for the ask in slot ``start`` or later."""
-        search = self._search
-        free = ~search.taken
+        attempt = self._attempt
+        free = ~attempt.taken
         ahead = -1 << start
-        mine = search.mine[claim]
-        constraints = search.constraints_of[claim]
-        bound = search.bound
+        mine = attempt.mine[ask.claim]
+        constraints = self._constraints[ask.claim]
+        bound = attempt.bound
 
         def count(mask: int) -> tuple[int, ...]:
             left = mask & free
@@ -164,18 +166,18 @@ class Refused:
 
         clusters = []
         for make, kinds, counters, elements, shared in self._clusters:
-            state: tuple[Hashable, ...] = (make, *[count(mask) for mask in kinds], *[search.left[c] for c in counters])
+            state: tuple[Hashable, ...] = (make, *[count(mask) for mask in kinds], *[attempt.left[c] for c in counters])
             if elements:
                 state += (tuple([bound[c] >> e & 1 if c in constraints else 0 for c, e in elements]),)
             if shared:
-                touched = search.touched
-                state += tuple([(tuple(search.room[s]), s >= start, touched >> s & 1) for s in shared])
+                touched = attempt.touched
+                state += tuple([(tuple(attempt.room[s]), s >= start, touched >> s & 1) for s in shared])
             clusters.append(state)
         clusters.sort()  # of one make, tuples have the same build
         return (
             ask.number,
             position,
-            len(search.results[claim]),
+            len(attempt.results[ask.claim]),
             # Besides the elements in clusters, whether a constraint is bound at all, and whether to something.
             tuple([(bound[c] > 0) - (bound[c] < 0) for c in constraints]),
             tuple([count(mask) for mask in self._loose]),
