@@ -264,7 +264,9 @@ def test_the_changes_told_make_it_fit(situation: tuple[Inventory, list[ResourceC
         classes = [to_tree(c, "v1", "DeviceClass") for c in CLASSES]
         for change in changes:
             assert changed([*claims_, *holding, *classes], change), change
-        for node in row.nodes:
+        # What one claim frees is of use on its node only; what is written differently, on all nodes that are alike.
+        freeing = any(change.path == "status.allocation" for change in changes)
+        for node in {change.node for change in changes} if freeing else row.nodes:
             again = Inventory.of(
                 FEATURES,
                 nodes=[(node, {})],
