@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from allotment.engine.allocator import Allocator
-from allotment.engine.inventory import Inventory
+from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Aborted
 from allotment.engine.placement import NotPlaced, Placed
 from allotment.model.features import Features

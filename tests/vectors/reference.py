@@ -17,14 +17,14 @@ from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
 from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, PoolID, Unfit
-from allotment.engine.devices import Record
-from allotment.engine.eligibility import Examiner
-from allotment.engine.layout import NodeView
-from allotment.engine.pools import Pool, PoolStatus
-from allotment.engine.reach import reaches
-from allotment.engine.requests import Ask, Compiler, Shape
+from allotment.engine.claims.eligibility import Examiner
+from allotment.engine.claims.requests import Ask, Compiler, Shape
+from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.layout import NodeView
+from allotment.engine.cluster.pools import Pool, PoolStatus
+from allotment.engine.cluster.reach import reaches
 from allotment.engine.results import Assembler
-from allotment.engine.verdict import NoFit, Pick, Solution, Stop, Verdict
+from allotment.engine.search.verdict import NoFit, Pick, Solution, Stop, Verdict
 from allotment.model.meta import ObjectKey
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceAttribute, DeviceCapacity, ResourceClaim

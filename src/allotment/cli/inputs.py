@@ -22,7 +22,7 @@ from allotment.cel.admission import validation_context
 from allotment.cli.contradictions import contradictions
 from allotment.cli.mistakes import BadInput, Mistake
 from allotment.cli.release import features
-from allotment.engine.inventory import Inventory
+from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.core import Namespace as KubeNamespace
 from allotment.model.core import Node, Pod, PodTemplateSpec

@@ -6,9 +6,9 @@
 
 from allotment.engine.allocator import Allocator as Allocator
 from allotment.engine.allocator import allocate as allocate
-from allotment.engine.identity import DeviceID as DeviceID
-from allotment.engine.identity import PoolID as PoolID
-from allotment.engine.inventory import Inventory as Inventory
+from allotment.engine.cluster.identity import DeviceID as DeviceID
+from allotment.engine.cluster.identity import PoolID as PoolID
+from allotment.engine.cluster.inventory import Inventory as Inventory
 from allotment.engine.outcome import Aborted as Aborted
 from allotment.engine.outcome import Allocated as Allocated
 from allotment.engine.outcome import Cause as Cause

@@ -14,15 +14,15 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from allotment.engine.inventory import Inventory
-from allotment.engine.layout import NodeState, NodeView
+from allotment.engine.claims.requests import Compiler, Shape
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.layout import NodeState, NodeView
 from allotment.engine.outcome import Aborted, Allocated, Cause, Outcome, Unfit
-from allotment.engine.pattern import Pattern, PatternTable
 from allotment.engine.placement import Nodes, NotPlaced, Placed
-from allotment.engine.requests import Compiler, Shape
 from allotment.engine.results import Assembler
-from allotment.engine.search import STEP_LIMIT, Search
-from allotment.engine.verdict import NoFit, Solution, Stop, Verdict
+from allotment.engine.search.depth_first import STEP_LIMIT, Search
+from allotment.engine.search.pattern import Pattern, PatternTable
+from allotment.engine.search.verdict import NoFit, Solution, Stop, Verdict
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from allotment.engine.identity import DeviceID
+from allotment.engine.cluster.identity import DeviceID
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from allotment.engine.inventory import Inventory
-from allotment.engine.layout import NodeView
-from allotment.engine.verdict import NoFit, Verdict
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.layout import NodeView
+from allotment.engine.search.verdict import NoFit, Verdict
 from allotment.model.resource import AllocationResult
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from allotment.engine.eligibility import Examiner
-from allotment.engine.layout import NodeView
+from allotment.engine.claims.eligibility import Examiner
+from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Shape
+from allotment.engine.cluster.layout import NodeView
 from allotment.engine.outcome import Aborted, Cause
 from allotment.engine.release import release
-from allotment.engine.requests import DEVICES_PER_CLAIM, Ask, Shape
-from allotment.engine.verdict import Pick, Solution, Stop
+from allotment.engine.search.verdict import Pick, Solution, Stop
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from allotment.engine.identity import DeviceID, PoolID
-from allotment.engine.inventory import Inventory
-from allotment.engine.layout import NodeView, available
-from allotment.engine.pools import PoolStatus
-from allotment.engine.taints import BLOCKING
+from allotment.engine.cluster.identity import DeviceID, PoolID
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.layout import NodeView, available
+from allotment.engine.cluster.pools import PoolStatus
+from allotment.engine.cluster.taints import BLOCKING
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceTaint, ResourceClaim

@@ -6,9 +6,9 @@ What is counted are the devices that a node could be given: those of complete an
 from __future__ import annotations
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, compile_selector
-from allotment.engine.devices import Record
-from allotment.engine.identity import DeviceID
-from allotment.engine.inventory import Inventory
+from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import Value
 from allotment.model.resource import DeviceClass

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from allotment.engine import Aborted, Allocated, Allocator, Inventory, NotPlaced, Outcome, Placed, Unfit
-from allotment.engine.layout import available
+from allotment.engine.cluster.layout import available
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.engine.inventory import Inventory
+from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import hardware, parse_mode, slices_of
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta

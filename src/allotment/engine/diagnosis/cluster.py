@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as altered
 
-from allotment.engine.constraints import find_attribute
+from allotment.engine.claims.constraints import find_attribute
+from allotment.engine.cluster.identity import DeviceID, PoolID
+from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.attempts import Attempts
 from allotment.engine.diagnosis.cause import cause
 from allotment.engine.diagnosis.changes import Mending, smallest_change
@@ -20,8 +22,6 @@ from allotment.engine.diagnosis.funnel import compiled
 from allotment.engine.diagnosis.names import Published, published
 from allotment.engine.diagnosis.scene import Cause, Inquiry, places
 from allotment.engine.diagnosis.world import World, claim_name
-from allotment.engine.identity import DeviceID, PoolID
-from allotment.engine.inventory import Inventory
 from allotment.engine.outcome import Aborted, Allocated
 from allotment.engine.refusal import CODES, RANK, Diagnosis, NodeReason, Refused
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice

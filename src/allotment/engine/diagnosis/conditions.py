@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
-from allotment.engine.constraints import find_attribute
+from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near
 from allotment.engine.diagnosis.view import Seen
 from allotment.engine.refusal import Miss

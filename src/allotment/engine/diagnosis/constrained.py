@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as altered
 
-from allotment.engine.constraints import Constraint, Element, Elements, constraint, elements, find_attribute
+from allotment.engine.claims.constraints import Constraint, Element, Elements, constraint, elements, find_attribute
+from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.conditions import shown
 from allotment.engine.diagnosis.edits import ask_for, drop_constraint, free_claims
 from allotment.engine.diagnosis.funnel import Loss, Trace
@@ -23,7 +24,6 @@ from allotment.engine.diagnosis.taken import all_holders
 from allotment.engine.diagnosis.view import Seen
 from allotment.engine.diagnosis.wording import listed, named, plural
 from allotment.engine.diagnosis.world import Candidate, Place, claim_name, edit_constraint, with_devices
-from allotment.engine.identity import DeviceID
 from allotment.engine.refusal import Miss
 from allotment.model.resource import DeviceConstraint, ResourceClaim
 

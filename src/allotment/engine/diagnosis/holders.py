@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from allotment.engine.identity import DeviceID
+from allotment.engine.cluster.identity import DeviceID
 from allotment.model.resource import ResourceClaim
 
 

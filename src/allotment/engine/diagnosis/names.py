@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from allotment.engine.constraints import find_attribute
+from allotment.engine.claims.constraints import find_attribute
 from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 
 #: Below this likeness (0 to 1) a name is not offered: a wrong "did you mean" costs more than none.

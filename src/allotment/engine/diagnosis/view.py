@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from allotment.engine.capacity import consumption
-from allotment.engine.devices import Traits
+from allotment.engine.claims.capacity import consumption
+from allotment.engine.cluster.devices import Traits
+from allotment.engine.cluster.identity import DeviceID, PoolID
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.pools import Pool, PoolStatus
+from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches
 from allotment.engine.diagnosis.holders import Holder, Holdings
 from allotment.engine.diagnosis.names import kind_of
-from allotment.engine.identity import DeviceID, PoolID
-from allotment.engine.inventory import Inventory
-from allotment.engine.pools import Pool, PoolStatus
-from allotment.engine.reach import NodeFacts, UnusableNodeSelector, reaches
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, Device, ResourceSlice
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from allotment.engine.reach import NodeFacts, UnusableNodeSelector, selects
+from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.names import kind_of
-from allotment.engine.identity import DeviceID
 from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.resource import Device, ResourceClaim

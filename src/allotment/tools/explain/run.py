@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from allotment.engine.allocator import Allocator
+from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.reach import UnusableNodeSelector, selects
 from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.identity import DeviceID
-from allotment.engine.inventory import Inventory
 from allotment.engine.placement import Placed
-from allotment.engine.reach import UnusableNodeSelector, selects
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
 from allotment.model.features import Features

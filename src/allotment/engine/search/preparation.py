@@ -6,11 +6,11 @@ sees must be whole, and no selector may fail on any device.
 
 from __future__ import annotations
 
-from allotment.engine.attempt import Attempt
+from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Request
+from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.outcome import Cause
-from allotment.engine.pools import PoolStatus
-from allotment.engine.requests import DEVICES_PER_CLAIM, Ask, Request
-from allotment.engine.verdict import Stop
+from allotment.engine.search.attempt import Attempt
+from allotment.engine.search.verdict import Stop
 
 
 def problem(attempt: Attempt) -> Stop | None:

@@ -14,8 +14,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
 
-from allotment.engine.identity import PoolID
-from allotment.engine.reach import NodeFacts, UnusableNodeSelector, reaches
+from allotment.engine.cluster.identity import PoolID
+from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches
 from allotment.model.resource import CounterSet, ResourceSlice
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.cel import CompileError, Selector, compile_selector
-from allotment.engine.constraints import Constraint, constraint
+from allotment.engine.claims.constraints import Constraint, constraint
 from allotment.engine.outcome import Cause
 from allotment.engine.release import Release, release
 from allotment.model.features import Features

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.capacity import consumption
+from allotment.engine.claims.capacity import consumption
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
 

@@ -12,15 +12,22 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
-from allotment.engine.attempt import Attempt
-from allotment.engine.groups import connected
-from allotment.engine.requests import Ask
+from allotment.engine.claims.requests import Ask
+from allotment.engine.search.attempt import Attempt
+from allotment.engine.search.groups import connected
 
 
 def _kinds(attempt: Attempt) -> list[Hashable]:
     """Per slot, everything that the search looks at but the counters it draws from and the values it is compared by."""
     pattern, layout = attempt.pattern, attempt.layout
-    columns = [*attempt.candidates, *pattern.poison, *pattern.eligible, *pattern.present, attempt.in_use, attempt.blocked]
+    columns = [
+        *attempt.candidates,
+        *pattern.poison,
+        *pattern.eligible,
+        *pattern.present,
+        attempt.in_use,
+        attempt.blocked,
+    ]
     kinds: list[Hashable] = []
     for slot in range(layout.size):
         member = 0

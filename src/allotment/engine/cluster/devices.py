@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from allotment.engine.identity import DeviceID
+from allotment.engine.cluster.identity import DeviceID
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceCapacity, DeviceTaint, ResourceSlice
 from allotment.model.semver import Semver, SemverError

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from allotment.engine.constraints import Element, elements, find_attribute
-from allotment.engine.devices import KINDS
-from allotment.engine.eligibility import Examiner, Profile
-from allotment.engine.layout import Layout, NodeView
-from allotment.engine.requests import Shape
+from allotment.engine.claims.constraints import Element, elements, find_attribute
+from allotment.engine.claims.eligibility import Examiner, Profile
+from allotment.engine.claims.requests import Shape
+from allotment.engine.cluster.devices import KINDS
+from allotment.engine.cluster.layout import Layout, NodeView
 from allotment.model.features import Features
 
 

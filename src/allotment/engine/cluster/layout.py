@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from allotment.engine.devices import KINDS, Record, Traits
-from allotment.engine.identity import DeviceID
-from allotment.engine.pools import Pool, PoolStatus
-from allotment.engine.reach import NodeFacts, reaches
-from allotment.engine.usage import Usage
+from allotment.engine.cluster.devices import KINDS, Record, Traits
+from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.cluster.pools import Pool, PoolStatus
+from allotment.engine.cluster.reach import NodeFacts, reaches
+from allotment.engine.cluster.usage import Usage
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 

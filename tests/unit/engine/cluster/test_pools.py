@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, Unfit, allocate
-from allotment.engine.pools import PoolStatus
+from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.unit.engine.objects import claim, device, devices_of, inventory, request, slice_of

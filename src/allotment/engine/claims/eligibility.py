@@ -14,11 +14,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, content_key
-from allotment.engine.capacity import consumption
-from allotment.engine.devices import KINDS, Record, Traits, written
+from allotment.engine.claims.capacity import consumption
+from allotment.engine.claims.requests import Ask, BoundSelector, Shape
+from allotment.engine.cluster.devices import KINDS, Record, Traits, written
+from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.release import release
-from allotment.engine.requests import Ask, BoundSelector, Shape
-from allotment.engine.taints import blocking_taint
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from allotment.engine.layout import NodeState, available
-from allotment.engine.pattern import Pattern
-from allotment.engine.requests import Ask, Shape
-from allotment.engine.verdict import Pick
+from allotment.engine.claims.requests import Ask, Shape
+from allotment.engine.cluster.layout import NodeState, available
+from allotment.engine.search.pattern import Pattern
+from allotment.engine.search.verdict import Pick
 
 
 class Refusal(Enum):

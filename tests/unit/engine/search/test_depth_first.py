@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.engine import Aborted, Allocated, Allocator, Cause, Inventory, Outcome, Unfit
-from allotment.engine.search import Search
+from allotment.engine.search.depth_first import Search
 from allotment.model.resource import Device, DeviceTaint, ResourceClaim
 from tests.unit.engine.objects import (
     DRIVER,

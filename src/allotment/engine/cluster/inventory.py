@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from allotment.engine.devices import Record, TraitsTable, is_plain
-from allotment.engine.identity import DeviceID, PoolID
-from allotment.engine.journal import Journal
-from allotment.engine.layout import LayoutTable, NodeView, build_view
-from allotment.engine.pools import (
+from allotment.engine.cluster.devices import Record, TraitsTable, is_plain
+from allotment.engine.cluster.identity import DeviceID, PoolID
+from allotment.engine.cluster.journal import Journal
+from allotment.engine.cluster.layout import LayoutTable, NodeView, build_view
+from allotment.engine.cluster.pools import (
     Gathering,
     Pool,
     PoolStatus,
@@ -22,10 +22,10 @@ from allotment.engine.pools import (
     in_order,
     is_relevant,
 )
-from allotment.engine.reach import NodeFacts
+from allotment.engine.cluster.reach import NodeFacts
+from allotment.engine.cluster.taints import rule_applies
+from allotment.engine.cluster.usage import Usage
 from allotment.engine.release import release
-from allotment.engine.taints import rule_applies
-from allotment.engine.usage import Usage
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.engine import Allocated, Allocator, DeviceID, NotPlaced, Placed, Unfit
-from allotment.engine.journal import Journal
+from allotment.engine.cluster.journal import Journal
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceTaint, DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector

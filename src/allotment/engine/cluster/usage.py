@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from allotment.engine.identity import DeviceID
+from allotment.engine.cluster.identity import DeviceID
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, DeviceRequestAllocationResult
 

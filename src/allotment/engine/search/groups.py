@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from allotment.engine.layout import Layout
+from allotment.engine.cluster.layout import Layout
 
 
 class Group(NamedTuple):

@@ -18,16 +18,16 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from allotment.engine import preparation
-from allotment.engine.attempt import Attempt, Refusal, Taken
-from allotment.engine.bounds import Bounds
-from allotment.engine.layout import NodeState
+from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Shape
+from allotment.engine.cluster.layout import NodeState
+from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.outcome import Cause
-from allotment.engine.pattern import Pattern
-from allotment.engine.pools import PoolStatus
-from allotment.engine.requests import DEVICES_PER_CLAIM, Ask, Shape
-from allotment.engine.symmetry import Refused, Twins
-from allotment.engine.verdict import NoFit, Solution, Stop, Verdict
+from allotment.engine.search import preparation
+from allotment.engine.search.attempt import Attempt, Refusal, Taken
+from allotment.engine.search.bounds import Bounds
+from allotment.engine.search.pattern import Pattern
+from allotment.engine.search.symmetry import Refused, Twins
+from allotment.engine.search.verdict import NoFit, Solution, Stop, Verdict
 
 #: Steps (devices tried and choices opened) before a search gives up; some ten seconds at worst.
 STEP_LIMIT: Final = 200_000

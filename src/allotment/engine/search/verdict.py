@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from allotment.engine.claims.requests import Fault
 from allotment.engine.outcome import Cause
-from allotment.engine.requests import Fault
 
 
 class Pick(NamedTuple):

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from allotment.engine.attempt import Attempt
-from allotment.engine.counting import Demand, can_match, most_within
-from allotment.engine.groups import groups
-from allotment.engine.requests import Ask
+from allotment.engine.claims.requests import Ask
+from allotment.engine.search.attempt import Attempt
+from allotment.engine.search.counting import Demand, can_match, most_within
+from allotment.engine.search.groups import groups
 
 #: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
 #: constraint values, of which each is then looked at alone.

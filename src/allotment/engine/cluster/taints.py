@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.engine.identity import DeviceID
+from allotment.engine.cluster.identity import DeviceID
 from allotment.model.resource import DeviceTaint, DeviceTaintRule, DeviceToleration
 
 #: Effects that keep a device from being allocated. ``None`` and effects of the future inform only.

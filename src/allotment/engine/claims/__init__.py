@@ -1,0 +1,1 @@
+"""What a pod's claims ask for, compiled, and whether a device suits it."""

@@ -1,0 +1,1 @@
+"""What the cluster holds: devices, pools, nodes, and what allocated claims use of them; changed by increments."""
