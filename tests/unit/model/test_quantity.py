@@ -165,7 +165,11 @@ def test_sums_and_order_are_those_of_the_values(left: str, right: str) -> None:
     outcome = (a < b, a <= b, a > b, a >= b, a == b)
     m, n = a.nano, b.nano
     assert outcome == (m < n, m <= n, m > n, m >= n, m == n)
-    assert Quantity.parse(str(a.add(b))).nano == a.add(b).nano
+    total = a.add(b)
+    bound = (2**63 - 1) * 10**9
+    # Beyond int64 a binary suffix is read back capped, as Go does.
+    if total.format != "BinarySI" or abs(total.nano) <= bound:
+        assert Quantity.parse(str(total)).nano == total.nano
 
 
 @given(st.text(max_size=12) | st.from_regex(r"[+-]?[0-9.]{0,4}[eEinumkKMGTP]{0,3}[+-]?[0-9]{0,12}", fullmatch=True))
