@@ -15,18 +15,29 @@ class RegexError(ValueError):
     """Raised for a pattern that Go refuses; the text is Go's, starting with ``error parsing regexp:``."""
 
 
+#: Answers remembered per pattern, and the longest text that is: a fleet has few products and drivers.
+_REMEMBERED: Final = 1024
+_LONGEST_REMEMBERED: Final = 64
+
+
 class Regex:
     """A compiled pattern."""
 
-    __slots__ = ("_compiled", "pattern")
+    __slots__ = ("_compiled", "_known", "pattern")
 
     def __init__(self, pattern: str, compiled: Any) -> None:
         self.pattern = pattern
         self._compiled = compiled
+        self._known: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
         """Whether the pattern occurs anywhere in the text."""
-        return self._compiled.search(text) is not None
+        known = self._known.get(text)
+        if known is None:
+            known = self._compiled.search(text) is not None
+            if len(text) <= _LONGEST_REMEMBERED and len(self._known) < _REMEMBERED:
+                self._known[text] = known
+        return known
 
     def find(self, text: str) -> str:
         """The leftmost match, empty when there is none."""
