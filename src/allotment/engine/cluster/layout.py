@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.devices import KINDS, Record, Traits
 from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.cluster.pools import Pool, PoolStatus
-from allotment.engine.cluster.reach import NodeFacts, reaches
+from allotment.engine.cluster.pools import Pool, PoolStatus, device_reaches
+from allotment.engine.cluster.reach import NodeFacts
 from allotment.engine.cluster.usage import Usage
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -210,7 +210,11 @@ def available(layout: Layout, state: NodeState) -> list[int]:
 
 
 def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, layouts: LayoutTable) -> NodeView:
-    """Number the devices of the gathered pools. ``records_of`` gives a slice's devices in published order."""
+    """Number the devices of the gathered pools. ``records_of`` gives a slice's devices in published order.
+
+    ``UnusableSlice`` if a device's own node selector cannot be used: gathering stops at the first device that reaches
+    the node, so that those behind it are looked at here only.
+    """
     records: list[Record] = []
     spans: list[PoolSpan] = []
     counters: list[CounterPlace] = []
@@ -220,8 +224,7 @@ def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, 
         for slice_ in pool.slices:
             if slice_.spec.per_device_node_selection:
                 for slot, record in enumerate(records_of(slice_), len(records)):
-                    d = record.device
-                    if not reaches(node, d.node_name, d.all_nodes, d.node_selector):
+                    if not device_reaches(node, record.device, slice_):
                         reach &= ~(1 << slot)
             records.extend(records_of(slice_))
         spans.append(PoolSpan(pool.status, start, len(records)))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches
-from allotment.model.resource import CounterSet, ResourceSlice
+from allotment.model.resource import CounterSet, Device, ResourceSlice
 
 
 class PoolStatus(Enum):
@@ -24,7 +24,7 @@ class PoolStatus(Enum):
 
     USABLE = "usable"
     INCOMPLETE = "incomplete"
-    """Fewer slices exist than the pool announces: the driver is still publishing."""
+    """Not as many slices exist as the pool announces: the driver is still publishing, or left some behind."""
     INVALID = "invalid"
     """The slices contradict each other."""
 
@@ -82,14 +82,17 @@ def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: Gathering) -> boo
             name = slice_.metadata.name
             raise UnusableSlice(f"failed to perform node selection for slice {name}: {error}") from error
     if spec.per_device_node_selection:
-        for device in spec.devices or ():
-            try:
-                if reaches(node, device.node_name, device.all_nodes, device.node_selector):
-                    return True
-            except UnusableNodeSelector as error:
-                where = f"device {device.name} in slice {slice_.metadata.name}"
-                raise UnusableSlice(f"failed to perform node selection for {where}: {error}") from error
+        return any(device_reaches(node, device, slice_) for device in spec.devices or ())
     return False
+
+
+def device_reaches(node: NodeFacts, device: Device, slice_: ResourceSlice) -> bool:
+    """Whether a device of a slice with per-device node selection is for the node; ``UnusableSlice`` as above."""
+    try:
+        return reaches(node, device.node_name, device.all_nodes, device.node_selector)
+    except UnusableNodeSelector as error:
+        where = f"device {device.name} in slice {slice_.metadata.name}"
+        raise UnusableSlice(f"failed to perform node selection for {where}: {error}") from error
 
 
 def gather_pool(

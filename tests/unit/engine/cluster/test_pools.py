@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, Unfit, allocate
 from allotment.engine.cluster.pools import PoolStatus
+from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.unit.engine.objects import claim, device, devices_of, inventory, request, slice_of
@@ -105,10 +107,15 @@ def test_the_same_name_in_slices_of_different_nodes_is_no_duplicate() -> None:
     assert names(answer(mine, theirs)) == ["a"]
 
 
+BAD_SELECTOR = NodeSelector(
+    node_selector_terms=(
+        NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key="zone", operator="Is", values=("a",)),)),
+    )
+)
+
+
 def test_a_selector_that_cannot_be_read_stops_every_node() -> None:
-    bad = NodeSelectorRequirement(key="zone", operator="Is", values=("a",))
-    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(bad,)),))
-    stopped = answer(slice_of(device("good")), slice_of(device("a"), selector=selector, pool="p", name="wide"))
+    stopped = answer(slice_of(device("good")), slice_of(device("a"), selector=BAD_SELECTOR, pool="p", name="wide"))
     assert isinstance(stopped, Aborted)
     assert stopped.fatal
     assert stopped.text.startswith(
@@ -116,10 +123,23 @@ def test_a_selector_that_cannot_be_read_stops_every_node() -> None:
     )
 
 
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_a_devices_selector_that_cannot_be_read_stops_every_node(bad_first: bool) -> None:
+    """Also behind a device that already makes the slice count for the node."""
+    good = structs.replace(device("good"), all_nodes=True)
+    bad = structs.replace(device("bad"), node_selector=BAD_SELECTOR)
+    devices = (bad, good) if bad_first else (good, bad)
+    stopped = answer(slice_of(*devices, per_device=True, pool="p", name="wide"))
+    assert isinstance(stopped, Aborted)
+    assert stopped.fatal
+    assert stopped.cause is Cause.NODE_SELECTION
+    assert stopped.text.startswith(
+        "gather pool information: failed to perform node selection for device bad in slice wide: failed to parse"
+    )
+
+
 def test_shared_counters_of_another_nodes_pool_in_trouble_stop_all_until_1_36() -> None:
     def all_on_n1(kube: str) -> Outcome:
-        from allotment.model.features import Features
-
         mine = slice_of(device("a"), name="mine")
         theirs = slice_of(node="n2", name="theirs", counters={"set": "1"}, count=2)
         made: Inventory = inventory(mine, theirs, nodes=("n1", "n2"), features=Features(kube))
