@@ -26,7 +26,7 @@ from allotment.cel.checking.environment import Environment, declare
 from allotment.cel.checking.estimate import estimate
 from allotment.cel.checking.output import require_bool
 from allotment.cel.device import Bound
-from allotment.cel.running.library import moments
+from allotment.cel.running import moments
 from allotment.cel.running.library.formats import Format
 from allotment.cel.running.library.network import CIDR, IP
 from allotment.cel.running.library.url import URL

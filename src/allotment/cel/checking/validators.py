@@ -11,7 +11,7 @@ from allotment.cel.checking.checked import Checked
 from allotment.cel.checking.format_clauses import Clause, FormatError, clauses
 from allotment.cel.checking.types import Kind, Type
 from allotment.cel.errors import Issues
-from allotment.cel.running.library import moments
+from allotment.cel.running import moments
 from allotment.cel.running.values import EvaluationError
 from allotment.cel.syntax.ast import Call, Const, ListExpr, MapExpr, Node, children
 

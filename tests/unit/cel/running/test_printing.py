@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cel.running.printing import decimal, double, show
+from allotment.cel.running.numbers import decimal, double
+from allotment.cel.running.printing import show
 from allotment.cel.running.values import ABSENT, Duration, ListValue, MapValue, Optional, Timestamp, TypeValue, map_key
 
 

@@ -15,17 +15,17 @@ from allotment.cel.running.library import (
     conversions,
     formats,
     lists,
-    moments,
     network,
     optionals,
     quantities,
     strings,
+    time_fields,
     url,
 )
 from allotment.cel.running.values import Value
 
 OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
-    **conversions.OVERLOADS, **moments.OVERLOADS, **strings.OVERLOADS, **lists.OVERLOADS, **optionals.OVERLOADS,
+    **conversions.OVERLOADS, **time_fields.OVERLOADS, **strings.OVERLOADS, **lists.OVERLOADS, **optionals.OVERLOADS,
     **quantities.OVERLOADS, **network.OVERLOADS, **url.OVERLOADS, **formats.OVERLOADS,
 }  # fmt: skip
 

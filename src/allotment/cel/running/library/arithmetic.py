@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from allotment.cel.running import moments
 from allotment.cel.running.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, found_equal
-from allotment.cel.running.library import moments
 from allotment.cel.running.values import CostExceeded, Duration, Failure, ListValue, MapValue, Timestamp, Uint, Value
 
 _INT64_MIN: Final = -(2**63)

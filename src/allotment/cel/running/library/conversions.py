@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.cel.running import printing
-from allotment.cel.running.library import moments
+from allotment.cel.running import moments, numbers
 from allotment.cel.running.library.arithmetic import integer, unsigned
 from allotment.cel.running.values import Duration, Failure, Timestamp, TypeValue, Uint, Value, type_name
 
@@ -151,7 +150,7 @@ def to_text(value: Value) -> str:
 
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     str: str, bool: lambda v: "true" if v else "false", int: str, Uint: lambda v: str(int(v)),
-    float: printing.double, bytes: bytes_to_string, Duration: moments.format_duration,
+    float: numbers.double, bytes: bytes_to_string, Duration: moments.format_duration,
     Timestamp: moments.format_timestamp, TypeValue: lambda v: v.name,
 }  # fmt: skip
 

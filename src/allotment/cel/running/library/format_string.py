@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from allotment.cel.checking.format_clauses import Clause, FormatError, clauses
-from allotment.cel.running import printing
+from allotment.cel.running import numbers
 from allotment.cel.running.library import conversions
 from allotment.cel.running.library.arithmetic import LONGEST
 from allotment.cel.running.values import (
@@ -136,7 +136,7 @@ def _fixed(value: Value, precision: int) -> str:
     if most < 0x8000:
         text = f"{abs(number):,.{min(most, _ALL_DIGITS)}f}"
     else:
-        whole, _, fraction = printing.decimal(abs(number)).partition(".")
+        whole, _, fraction = numbers.decimal(abs(number)).partition(".")
         text = f"{int(whole):,}.{fraction}"
     whole, _, fraction = text.partition(".")
     fraction = fraction[:least].ljust(least, "0") + fraction[least:].rstrip("0")

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from allotment.cel.running.library import moments
+from allotment.cel.running import moments
 from allotment.cel.running.values import EMPTY_LIST, EMPTY_MAP, Failure, Uint, Value
 
 Fields = Mapping[str, Value]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cel.running.library import moments
+from allotment.cel.running import moments
 from allotment.cel.running.values import Failure, Timestamp
 from tests.unit.cel.evaluating import outcome
 

@@ -1,20 +1,12 @@
-"""Time: reading and writing timestamps and durations as Go does, and their fields.
-
-Time zones by name come from the system's zone files or the tzdata package, by way of :mod:`zoneinfo`.
-"""
+"""Timestamps and durations, read and written as Go does."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from allotment.cel.running.printing import decimal
-from allotment.cel.running.values import Duration, Failure, Timestamp, Value
-from allotment.model.quoting import quote
+from allotment.cel.running.numbers import decimal
+from allotment.cel.running.values import Duration, Failure, Timestamp
 
 SECOND: Final = 10**9
 #: Unix seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
@@ -60,11 +52,11 @@ def parse_timestamp(text: str) -> Timestamp | None:
             return None
         offset = (hours * 60 + minutes) * 60 * (-1 if found.group(8) == "-" else 1)
     fraction = int((found.group(7) or "0")[:9].ljust(9, "0"))
-    seconds = _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset
+    seconds = days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset
     return timestamp(seconds * SECOND + fraction, offset)
 
 
-def _days(year: int, month: int, day: int) -> int:
+def days_of(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 of a proleptic Gregorian date, any year."""
     y = year - (month <= 2)
     era, of_era = divmod(y, 400)
@@ -72,7 +64,7 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-def _date(days: int) -> tuple[int, int, int]:
+def date_of(days: int) -> tuple[int, int, int]:
     """Year, month, day of a number of days since 1970-01-01."""
     era, of_era = divmod(days + 719468, 146097)
     year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
@@ -87,7 +79,7 @@ def format_timestamp(value: Timestamp) -> str:
     """RFC 3339 with as many digits as needed, in the offset that it was written with."""
     seconds, nanos = divmod(value.ns, SECOND)
     days, of_day = divmod(seconds + value.offset, 86400)
-    year, month, day = _date(days)
+    year, month, day = date_of(days)
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     zone = "Z"
     if value.offset:
@@ -186,102 +178,3 @@ def go_duration(ns: int) -> str:
         hours, minutes = divmod(minutes, 60)
         text = f"{hours}h{minutes}m{text}" if hours else f"{minutes}m{text}"
     return sign + text
-
-
-# --- fields ------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def _zone(name: str) -> tzinfo:
-    if name in ("", "UTC", "Local"):
-        return UTC
-    if ".." in name or name[0] in "/\\":
-        raise Failure("time: invalid location name")
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise Failure(f"unknown time zone {name}") from None
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _offset(seconds: int, zone: str) -> int:
-    """Seconds east of UTC of a zone, given by name or as ``[+-]hh:mm``, at an instant."""
-    hours_text, colon, minutes_text = zone.partition(":")
-    if colon:
-        hours, minutes = _atoi(hours_text), _atoi(minutes_text)
-        return (hours * 60 + (-minutes if zone[0] == "-" else minutes)) * 60
-    rules = _zone(zone)
-    # Rules of zones do not reach beyond what datetime can hold; a day of margin keeps the local time inside it.
-    moment = min(max(seconds, FIRST_SECOND + 86400 * 2), LAST_SECOND - 86400 * 2)
-    offset = (_EPOCH + timedelta(seconds=moment)).astimezone(rules).utcoffset()
-    return int(offset.total_seconds()) if offset is not None else 0
-
-
-def _atoi(text: str) -> int:
-    if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-        raise Failure(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
-    if len(text) > 20 or not INT64_MIN <= int(text) <= INT64_MAX:
-        raise Failure(f"strconv.Atoi: parsing {quote(text)}: value out of range")
-    return int(text)
-
-
-def _year_day(days: int) -> int:
-    year, _, _ = _date(days)
-    return days - _days(year, 1, 1)
-
-
-_FIELDS: Final[dict[str, Callable[[int, int, int], int]]] = {
-    "getFullYear": lambda days, second, nano: _date(days)[0],
-    "getMonth": lambda days, second, nano: _date(days)[1] - 1,
-    "getDayOfYear": lambda days, second, nano: _year_day(days),
-    "getDayOfMonth": lambda days, second, nano: _date(days)[2] - 1,
-    "getDate": lambda days, second, nano: _date(days)[2],
-    "getDayOfWeek": lambda days, second, nano: (days + 4) % 7,
-    "getHours": lambda days, second, nano: second // 3600,
-    "getMinutes": lambda days, second, nano: second // 60 % 60,
-    "getSeconds": lambda days, second, nano: second % 60,
-    "getMilliseconds": lambda days, second, nano: nano // 10**6,
-}
-
-
-def _field(name: str) -> Callable[..., int]:
-    compute = _FIELDS[name]
-
-    def field(value: Timestamp, zone: str = "UTC") -> int:
-        seconds, nanos = divmod(value.ns, SECOND)
-        days, of_day = divmod(seconds + _offset(seconds, zone), 86400)
-        return compute(days, of_day, nanos)
-
-    return field
-
-
-def _total(unit: int) -> Callable[[Duration], int]:
-    def total(value: Duration) -> int:
-        whole, rest = divmod(abs(value.ns), unit)
-        # Go adds the two parts as doubles before it truncates.
-        return int(float(whole) + float(rest) / float(unit)) * (-1 if value.ns < 0 else 1)
-
-    return total
-
-
-def _milliseconds(value: Duration) -> int:
-    return abs(value.ns) // 10**6 * (-1 if value.ns < 0 else 1)
-
-
-_TIMESTAMP_IDS: Final = {
-    "getFullYear": "year", "getMonth": "month", "getDayOfYear": "day_of_year", "getDayOfMonth": "day_of_month",
-    "getDate": "day_of_month_1_based", "getDayOfWeek": "day_of_week", "getHours": "hours",
-    "getMinutes": "minutes", "getSeconds": "seconds", "getMilliseconds": "milliseconds",
-}  # fmt: skip
-
-OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
-    **{f"timestamp_to_{part}": _field(name) for name, part in _TIMESTAMP_IDS.items()},
-    **{f"timestamp_to_{part}_with_tz": _field(name) for name, part in _TIMESTAMP_IDS.items()},
-    "timestamp_to_seconds_tz": _field("getSeconds"),
-    "duration_to_hours": _total(3600 * SECOND),
-    "duration_to_minutes": _total(60 * SECOND),
-    "duration_to_seconds": _total(SECOND),
-    "duration_to_milliseconds": _milliseconds,
-}
