@@ -48,7 +48,8 @@ CODES: Mapping[str, Code] = {
     # The devices are there and match; something else stands in the way.
     "all-pool-updating": Code(
         "allocationMode All needs to know every device of the node, and a pool that the node sees is incomplete.",
-        "Wait until the driver has published all slices of the pool; if it stays so, look at the driver's log.",
+        "Wait until the driver has published all slices of the pool; if it stays so, or if there are more slices than "
+        "announced, look at the driver's log.",
         "asks for all devices, but resource pool D/P is currently being updated",
     ),
     "all-pool-invalid": Code(
@@ -58,8 +59,10 @@ CODES: Mapping[str, Code] = {
         "asks for all devices, but resource pool D/P is currently invalid",
     ),
     "pool-incomplete": Code(
-        "The pool that holds the devices has fewer slices than it announces; Kubernetes ignores it until it is whole.",
-        "Wait until the driver has published all slices; if it stays so, look at the driver's log.",
+        "The pool that holds the devices has fewer slices than it announces, or more; Kubernetes ignores it until the "
+        "numbers agree.",
+        "Fewer: wait until the driver has published all slices; if it stays so, look at the driver's log. More: delete "
+        "slices that an earlier driver left behind, or report it to the driver's author.",
     ),
     "devices-tainted": Code(
         "Devices that match exist, but carry taints that the request does not tolerate.",

@@ -289,7 +289,9 @@ def _problems(inventory: Inventory, view: NodeView) -> tuple[PoolProblem, ...]:
         problems.append(PoolProblem("", "", "unusable", view.failure))
     for pool in view.pools:
         if pool.status is PoolStatus.INCOMPLETE:
-            text = f"{pool.found} of {pool.announced} slices of generation {pool.generation} are published"
+            found, announced = pool.found, pool.announced
+            count = f"{found} slices instead of {announced}" if pool.surplus else f"{found} of {announced} slices"
+            text = f"{count} of generation {pool.generation} are published"
             problems.append(PoolProblem(*pool.id, "incomplete", text))
         elif pool.status is PoolStatus.INVALID:
             problems.append(PoolProblem(*pool.id, "invalid", pool.reason))

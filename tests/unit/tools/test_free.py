@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import hardware, parse_mode, slices_of
 from allotment.model.features import Features
@@ -161,6 +163,13 @@ def test_a_pool_that_kubernetes_ignores_is_told() -> None:
     assert node.devices == ()
     (problem,) = node.problems
     assert (problem.why, problem.text) == ("incomplete", "1 of 2 slices of generation 1 are published")
+
+
+def test_more_slices_than_announced_are_told_as_such() -> None:
+    (whole,) = generated("t4")
+    left_over = structs.replace(whole, metadata=ObjectMeta(name="left-over"))
+    (node,) = report((whole, left_over)).nodes
+    assert [problem.text for problem in node.problems] == ["2 slices instead of 1 of generation 1 are published"]
 
 
 def test_devices_that_every_node_reaches_stand_once() -> None:

@@ -49,6 +49,11 @@ class Pool(NamedTuple):
     binding: bool = False
     """Whether any device has binding conditions (KEP-5007): such pools are tried last."""
 
+    @property
+    def surplus(self) -> bool:
+        """More slices exist than are announced. Upstream calls that incomplete, too, but nothing is still to come."""
+        return self.found > self.announced
+
 
 class Gathering(NamedTuple):
     """The switches that change how pools are gathered."""

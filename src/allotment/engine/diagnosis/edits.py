@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as altered
 
+from allotment.engine.cluster.identity import PoolID
 from allotment.engine.diagnosis.holders import Holder
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.engine.diagnosis.scene import Scene, places
@@ -43,11 +44,14 @@ def fewer_devices(scene: Scene, claim: ResourceClaim, most: int) -> tuple[Candid
     return tuple(found)
 
 
-def complete_pool(driver: str, pool: str) -> Candidate:
-    """What becomes possible once the driver has published the rest; tried with what is there now."""
+def complete_pool(pool: PoolID, *, surplus: bool) -> Candidate:
+    """What becomes possible once the pool has as many slices as it announces; tried with those that are there now.
+
+    ``surplus``: there are more than announced, so that the driver has to correct the number or what it left behind.
+    """
 
     def edit(world: World) -> World:
-        mine = [s for s in world.slices if (s.spec.driver, s.spec.pool.name) == (driver, pool)]
+        mine = [s for s in world.slices if (s.spec.driver, s.spec.pool.name) == pool]
         newest = max((s.spec.pool.generation for s in mine), default=0)
         count = sum(1 for s in mine if s.spec.pool.generation == newest)
         slices = tuple(
@@ -56,7 +60,11 @@ def complete_pool(driver: str, pool: str) -> Candidate:
         )
         return replace(world, slices=slices)
 
-    return Candidate(2, f"let the driver finish pool {driver}/{pool}; the devices that are there already suffice", edit)
+    if surplus:
+        text = f"let the driver of pool {pool} announce all the slices that are there; their devices suffice"
+    else:
+        text = f"let the driver finish pool {pool}; the devices that are there already suffice"
+    return Candidate(2, text, edit)
 
 
 def other_classes(world: World, place: Place, name: str) -> list[Candidate]:

@@ -100,7 +100,7 @@ def withheld_pool(scene: Scene, place: Place, wanted: Wanted, traced: Trace) -> 
         if len(better.left) > len(traced.left) or (not scene.view.devices and pool is scene.view.withheld[-1]):
             candidates: tuple[Candidate, ...] = ()
             if pool.why == "pool-incomplete":
-                candidates = (complete_pool(pool.pool.driver, pool.pool.pool),)
+                candidates = (complete_pool(pool.pool, surplus=pool.surplus),)
             kubernetes = CODES[pool.why].kubernetes
             return Cause(
                 pool.why, pool.text, place.claim, place.name, (traced,), candidates=candidates, kubernetes=kubernetes
@@ -125,7 +125,7 @@ def all_of_unknown(scene: Scene, place: Place, traced: Trace, outcome: Aborted) 
     pools = [w for w in scene.view.withheld if w.why in ("pool-incomplete", "pool-invalid")]
     code = "all-pool-updating" if outcome.cause is Abort.POOL_INCOMPLETE else "all-pool-invalid"
     what = "; ".join(w.text for w in pools) or outcome.text
-    candidates = [complete_pool(w.pool.driver, w.pool.pool) for w in pools if w.why == "pool-incomplete"]
+    candidates = [complete_pool(w.pool, surplus=w.surplus) for w in pools if w.why == "pool-incomplete"]
     return Cause(
         code,
         f"all devices are asked for, and {what}",

@@ -46,12 +46,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A pool whose devices the node cannot have now. ``why`` is a reason code; ``devices`` are those it would have."""
+    """A pool whose devices the node cannot have now. ``why`` is a reason code; ``devices`` are those it would have.
+
+    ``surplus``: an incomplete pool has more slices than it announces, not fewer.
+    """
 
     pool: PoolID
     why: str
     text: str
     devices: tuple[Seen, ...]
+    surplus: bool = False
 
 
 @dataclass(slots=True)
@@ -167,7 +171,7 @@ def look(inventory: Inventory, node: str) -> View:
             for record in inventory.records(s)
         )
         why, text = _why(id, found, slices, newest)
-        withheld.append(Withheld(id, why, text, seen))
+        withheld.append(Withheld(id, why, text, seen, found is not None and found.surplus))
     milli = inventory.features.enabled("DRAFractionalCapacityRange")
     return View(devices, tuple(withheld), counters, consumers, milli)
 
@@ -195,6 +199,9 @@ def _why(id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation:
         newest = max(s.spec.pool.generation for s in slices)
         text = f"pool {id}: the slices for this node are of generation {generation}, the newest is {newest}"
         return "pool-superseded", text
+    if pool.status is PoolStatus.INCOMPLETE and pool.surplus:
+        counts = f"{pool.found} are published, only {pool.announced} announced (a driver bug, or leftovers)"
+        return "pool-incomplete", f"pool {id}: its slices contradict each other: {counts}"
     if pool.status is PoolStatus.INCOMPLETE:
         return "pool-incomplete", f"pool {id}: {pool.found} of {pool.announced} slices are published"
     return "pool-invalid", f"pool {id}: {pool.reason}"
