@@ -87,21 +87,25 @@ class Bound:
         if len(path) == 2:
             return _domain_key(values)
         value = values.get(path[2])
-        return None if value is None else value_key(value)
+        # A string stands for itself: most attributes are strings, and there are many devices.
+        return value if value is None or type(value) is str else value_key(value)
 
 
 def _domain_key(values: dict[str, Value]) -> tuple[tuple[str, Hashable], ...]:
     return tuple(sorted((name, value_key(value)) for name, value in values.items()))
 
 
-def value_key(value: Value) -> tuple[str, str]:
+def value_key(value: Value) -> Hashable:
     """A device's value as a key that keeps apart what Python would take for equal (1 and true, 1 and 1000m)."""
     kind = type(value)
+    if isinstance(value, str):
+        return value
     if kind is Quantity:
-        return "quantity", f"{value.mantissa}e{value.scale}{'' if value.is_small else ' big'}"
+        return kind, value.mantissa, value.scale, value.is_small
     if kind is ListValue:
-        return "list", "\0".join(f"{k}\1{v}" for k, v in map(value_key, value.items))
-    return kind.__name__, str(value)
+        return kind, *map(value_key, value.items)
+    # A version's equality leaves out its build metadata, which string() does not.
+    return kind, str(value) if kind is Semver else value
 
 
 def split_name(name: str, driver: str) -> tuple[str, str]:
