@@ -45,11 +45,6 @@ class Partitioned:
 
 Mode: TypeAlias = Full | StaticMig | DynamicMig | Partitioned
 
-FORMS = {
-    "nvidia": ("full", "dynamic-mig", "static-mig=LAYOUT[/LAYOUT...]"),
-    "amd": ("spx", "dpx", "qpx", "cpx", "each with -nps1 or so, and @v0 or @v1"),
-}
-
 
 def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
     """The modes that an accelerator has, without layouts and vocabularies."""

@@ -137,7 +137,7 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
                 sets.append(report)
             else:
                 common_sets.setdefault((pool, report.counter_set), report)
-        local.append(NodeReport(node, tuple(own), tuple(sets), _problems(inventory, view)))
+        local.append(NodeReport(node, tuple(own), tuple(sets), _problems(view)))
     if common_devices:
         local.append(NodeReport("", tuple(common_devices.values()), tuple(common_sets.values())))
     return FreeReport(tuple(local), holders.strays(seen))
@@ -283,7 +283,7 @@ def kind_of(device: Device) -> str:
     return " ".join(words)
 
 
-def _problems(inventory: Inventory, view: NodeView) -> tuple[PoolProblem, ...]:
+def _problems(view: NodeView) -> tuple[PoolProblem, ...]:
     problems = []
     if view.failure:
         problems.append(PoolProblem("", "", "unusable", view.failure))

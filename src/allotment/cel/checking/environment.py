@@ -106,8 +106,7 @@ class Environment:
     ``variables`` maps a name to its type; ``type_names`` maps a type name to the type it denotes (as an expression it
     has type ``type(T)``); ``structs`` maps an object type's name to its fields. ``attribute_type`` is the type of a
     device attribute's value, Any or dyn; it is None outside DRA's own environments. ``list_attributes`` says whether
-    list-valued attributes are accepted (and dyn results with them); ``missing_key_hint`` whether a missing key's error
-    ends with advice (1.37).
+    list-valued attributes are accepted (and dyn results with them).
     """
 
     kube: str
@@ -118,7 +117,6 @@ class Environment:
     structs: Mapping[str, Mapping[str, Type]]
     attribute_type: Type | None
     list_attributes: bool
-    missing_key_hint: bool
     lists_v3: bool
     #: First parts of dotted names that denote something.
     dotted_roots: frozenset[str]
@@ -208,7 +206,6 @@ def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes
         dotted_roots=frozenset(n.partition(".")[0] for n in _ALL_TYPE_NAMES if "." in n),
         attribute_type=attribute,
         list_attributes=lists_known or minor >= 37,
-        missing_key_hint=minor >= 37,
         lists_v3=lists_v3,
         _rows=rows,
     )

@@ -1,7 +1,7 @@
 """CEL's static types, interned: one Python object per type, so that equality is identity.
 
 A type is a kind, a name and parameters. The names are those that ``type(x)`` prints (``google.protobuf.Timestamp``);
-overload errors use another spelling for a few (``timestamp``), see :func:`display`.
+overload errors use another spelling for a few (``timestamp``), kept as `Type.key`.
 """
 
 from __future__ import annotations
@@ -85,17 +85,13 @@ _OVERLOAD_NAMES = {
 
 
 def _display(t: Type) -> str:
+    """The spelling in overload and mismatch errors: ``any``, ``null``, ``timestamp``, ``list(int)``."""
     special = _OVERLOAD_NAMES.get(t.kind)
     if special is not None:
         return special
     if not t.params:
         return f"wrapper({t.name})" if t.nullable else t.name
     return f"{t.name}({', '.join(p.key for p in t.params)})"
-
-
-def display(t: Type) -> str:
-    """The spelling in overload and mismatch errors: ``any``, ``null``, ``timestamp``, ``list(int)``."""
-    return t.key
 
 
 _INTERNED: dict[tuple[Kind, str, tuple[Type, ...], bool], Type] = {}
@@ -166,7 +162,6 @@ def wrapper(t: Type) -> Type:
 
 
 LIST_DYN = list_of(DYN)
-MAP_DYN = map_of(DYN, DYN)
 QUANTITY = struct("kubernetes.Quantity")
 SEMVER = struct("kubernetes.Semver")
 URL = struct("kubernetes.URL")

@@ -301,7 +301,7 @@ def _too_little_or_other(
         return Finding(
             finding.code, f"the devices here do not publish {side} {path[2]} of {path[1]}", None, finding.repairs
         )
-    best, actual = _nearest(valued, operator, wanted)
+    best, actual = _nearest(valued, wanted)
     # Upstream's own names for amounts carry the unit; the name of the capacity is the noun.
     nearest = Miss(
         device=best.name, kind=best.kind, what=path[-1], actual=shown(actual), wanted=_WORDS[operator] + shown(wanted)
@@ -333,7 +333,7 @@ def _ask(name: str, operator: str, value: object) -> str:
     return f"ask for {name} {_WORDS[operator]}{shown(value)}"
 
 
-def _nearest(valued: Sequence[tuple[Seen, object]], operator: str, wanted: object) -> tuple[Seen, object]:
+def _nearest(valued: Sequence[tuple[Seen, object]], wanted: object) -> tuple[Seen, object]:
     """The device whose value misses by least; the first of equals."""
 
     def distance(pair: tuple[Seen, object]) -> float:

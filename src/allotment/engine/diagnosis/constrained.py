@@ -56,7 +56,7 @@ def constraint_unmet(scene: Scene, claim: ResourceClaim) -> Cause:
     spec = specs[blamed[-1]]
     bound = [(place, trace) for place, trace in traced if any(_binds(specs[i], place) for i in blamed)]
     if not found.groups and len(blamed) == 1:
-        return _unpublished(scene, claim, blamed[0], found, bound)
+        return _unpublished(claim, blamed[0], found, bound)
     short = _attribute(spec).rpartition("/")[2]
     kind, have, what = ("equal", f"at most {found.agree} agree", "devices with one value")
     if spec.match_attribute is None:
@@ -126,7 +126,7 @@ def _told(
         holders = all_holders(traces)
         code = "devices-in-use"
         summary = f"{summary}; others that would do are in use by {listed(holders)}"
-        candidates = [*candidates, *free_claims(holders, scene)]
+        candidates = [*candidates, *free_claims(holders)]
     return Cause(code, summary, claim, "", tuple(traces), nearest, tuple(candidates), notes=notes)
 
 
@@ -244,7 +244,7 @@ def _values_of(found: Agreement) -> list[Element]:
     return groups[:1] or list(found.groups)[:4]
 
 
-def _unpublished(scene: Scene, claim: ResourceClaim, index: int, found: Agreement, bound: list[Traced]) -> Cause:
+def _unpublished(claim: ResourceClaim, index: int, found: Agreement, bound: list[Traced]) -> Cause:
     """No device has the attribute: a name that is near, or what there is."""
     name, spec = claim_name(claim), claim.spec.devices.constraints[index]
     attribute, field = _attribute(spec), "match_attribute" if spec.match_attribute else "distinct_attribute"

@@ -96,7 +96,7 @@ def capacity_edit(place: Place, requests: dict[str, Quantity], size: int, words:
     )
 
 
-def free_claims(holders: list[Holder], scene: Scene) -> list[Candidate]:
+def free_claims(holders: list[Holder]) -> list[Candidate]:
     """Ending the allocation of one claim, or of the first few."""
     names = [h.claim for h in holders][:8]
     found = [

@@ -7,7 +7,7 @@ to its holder, not to the counters that it consumes itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, Reference, Selector, compile_selector
@@ -91,9 +91,6 @@ def _step(loss: Loss) -> Step:
             named.setdefault(str(holder), []).append(seen.name)
     by = tuple(f"{who}: {', '.join(devices)}" for who, devices in named.items())
     return Step(step=loss.step, text=loss.text, left=len(loss.left), lost=tuple(s.name for s in loss.lost), by=by)
-
-
-Keep = Callable[[Seen], bool]
 
 
 def trace(wanted: Wanted, view: View, classes: Mapping[str, DeviceClass], held: Holdings, features: Features) -> Trace:

@@ -23,7 +23,7 @@ from allotment.model.resource import DeviceToleration
 def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
     """``capacity.requests`` above what a device has, or of a name that it does not have."""
     if loss.left:
-        return too_few(scene, place, asked, traced, len(loss.left))
+        return too_few(place, asked, traced, len(loss.left))
     assert asked.capacity is not None
     requests = asked.capacity.requests
     unknown = [name for name in requests if all(name not in s.device.capacity for s in loss.arriving)]

@@ -133,7 +133,7 @@ def _not_enough_together(scene: Scene, place: Place, asked: Asked, traced: Trace
     need = asked.count or 1
     if len(left) < need:
         matching = next((x.arriving for x in traced.losses if x.step in ("counters", "taints", "in-use")), left)
-        return too_few(scene, place, asked, traced, len(matching))
+        return too_few(place, asked, traced, len(matching))
     if any(s.device.consumes_counters for s in left):
         summary = f"{plural(need, 'device')} asked; {len(left)} match, but they draw on the same counters"
         counts = sorted({need - 1, need // 2, 1} - {0, need}, reverse=True)

@@ -23,7 +23,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
     """A class or selector condition keeps nothing, too little, or stops with an error."""
     assert loss.conjunct is not None
     if loss.left and not loss.errors:
-        return too_few(scene, place, asked, traced, len(loss.left))
+        return too_few(place, asked, traced, len(loss.left))
     arriving = [s for s in loss.arriving if s.name in loss.errors] if loss.errors else list(loss.arriving)
     finding = examine(loss.conjunct, loss.names, arriving, scene.inquiry.published, of_class=loss.of_class)
     kubernetes = outcome.text if isinstance(outcome, Aborted) else ""
@@ -36,7 +36,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
             (*_without_accessor(loss), *_guards(arriving, loss), *finding.repairs),
         )
     elif not loss.errors:
-        finding = _excluding(scene, traced, loss, finding)
+        finding = _excluding(traced, loss, finding)
     candidates = _repairs(scene, place, asked, loss, finding.repairs)
     if loss.of_class:
         candidates.extend(other_classes(scene.world, place, asked.device_class_name))
@@ -52,7 +52,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
     )
 
 
-def _excluding(scene: Scene, traced: Trace, loss: Loss, finding: Finding) -> Finding:
+def _excluding(traced: Trace, loss: Loss, finding: Finding) -> Finding:
     """Devices of the class that satisfy this condition, but not the ones before it."""
     if finding.code not in ("class-matches-nothing", "selector-matches-nothing", "not-enough-capacity"):
         return finding
@@ -161,7 +161,7 @@ def _grouped(text: str) -> str:
     return f"({text})" if ("||" in text or "?" in text) and not text.startswith("(") else text
 
 
-def too_few(scene: Scene, place: Place, asked: Asked, traced: Trace, left: int) -> Cause:
+def too_few(place: Place, asked: Asked, traced: Trace, left: int) -> Cause:
     """Devices match, but not as many as are asked for."""
     visible = len(traced.visible)
     have = f"{left} of {plural(visible, 'device')} match" if left != visible else f"the node has {visible}"

@@ -34,7 +34,7 @@ def by_counters(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
         summary = f"{named(loss.lost)}: free, but the counters of the card are held by {whom}"
     else:
         summary = f"{named(loss.lost)} consumes more of counter {counter} than {set_} has"
-    candidates = [*free_claims(holders, scene), *_smaller_partition(place, asked, traced)]
+    candidates = [*free_claims(holders), *_smaller_partition(place, asked, traced)]
     return Cause("counters-exhausted", summary, place.claim, place.name, (traced,), nearest, tuple(candidates))
 
 
@@ -53,7 +53,7 @@ def by_use(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, 
         summary = f"{plural(asked.count, 'device')} asked, {have}; the rest is in use by {whom}"
     else:
         summary = f"every matching device is in use, by {whom}"
-    candidates = [*free_claims(holders, scene)]
+    candidates = [*free_claims(holders)]
     if loss.left and asked.allocation_mode != "All":
         candidates.append(ask_for(place, asked.count, len(loss.left)))
     if asked.allocation_mode == "All" and loss.left:
@@ -83,7 +83,7 @@ def _share_in_use(
         if total.nano > used:
             less = {**requests, name: Quantity.parse(rest)}
             candidates.append(capacity_edit(place, less, 3, f"ask for {rest} of {name}"))
-        candidates.extend(free_claims(holders, scene))
+        candidates.extend(free_claims(holders))
         return Cause("capacity-in-use", summary, place.claim, place.name, (traced,), nearest, tuple(candidates))
     return Cause("capacity-in-use", f"no share of {device.name} is left", place.claim, place.name, (traced,))
 

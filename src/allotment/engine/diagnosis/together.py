@@ -23,7 +23,7 @@ def competition(scene: Scene, claims: tuple[ResourceClaim, ...]) -> Cause:
     if told is not None:
         return told
     holders = all_holders(traces)
-    candidates: list[Candidate] = [] if not scene.busy else free_claims(holders, scene)
+    candidates: list[Candidate] = [] if not scene.busy else free_claims(holders)
     for claim in claims:
         for place, asked in places(claim):
             if asked.count > 1:
