@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from allotment.cel.syntax.lexer import ERROR, tokenize
+from allotment.cel.syntax.lexer import EOF, ERROR, tokenize
 
 
 def kinds(source: str) -> list[tuple[str, str]]:
@@ -58,9 +56,8 @@ def test_a_character_that_starts_no_token_ends_the_list(source: str, offset: int
     assert (last.kind, last.pos) == (ERROR, offset)
 
 
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ['"', '"""', "'''a", "r'''", '"""a"', "\\", '"\\a', "`a", "0x", "1e"])
 def test_broken_literals_cost_one_scan(piece: str) -> None:
-    source = piece * (50_000 // len(piece))
-    started = time.perf_counter()
-    tokenize(source)
-    assert time.perf_counter() - started < 2
+    """A scan per character would take minutes."""
+    assert tokenize(piece * (1_000_000 // len(piece)))[-1].kind in (EOF, ERROR)
