@@ -55,7 +55,8 @@ PROMISED = (
 #: Where no change of an object that somebody writes could be shown to help.
 SILENT = {
     "claim-missing", "extended-resource-missing",  # nothing of a like name is there
-    "claim-on-other-node", "driver-missing", "pool-invalid", "pool-superseded", "without-slices",  # not the manifests'
+    "all-pool-invalid", "claim-on-other-node", "driver-missing", "pool-invalid", "pool-superseded",  # not the
+    "without-slices",  # manifests'
 }  # fmt: skip
 
 

@@ -241,3 +241,32 @@ def test_a_misspelt_reference_is_mended_in_the_pod(reference: str, code: str, me
     (change,) = reasons.headline.changes
     assert (change.object, change.path) == ("Pod ns/p", f"spec.resourceClaims[0].{meant}")
     assert change.becomes in ("one", "shared")
+
+
+ALLOCATED = """
+status:
+  allocation:
+    devices: {results: [{request: gpu, driver: gpu.example.com, pool: n1, device: gpu-0}]}
+"""
+
+
+def test_a_claim_that_is_allocated_where_nobody_can_say_is_on_another_node() -> None:
+    """A snapshot is taken as it is, also with a selector that cannot be read."""
+    where = "    nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Is, values: [a]}]}]}\n"
+    explanation = told(
+        CLASS, slice_("n1", 1), claim("shared", ALLOCATED + where), pod("p", "resourceClaimName: shared")
+    )
+    assert codes(explanation) == ["claim-on-other-node"]
+    assert any("allocated on a node that is not known" in line for line in lines(explanation, 200))
+
+
+@pytest.mark.parametrize(("count", "code"), [(255, "fits"), (256, "claim-in-use")])
+def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
+    reserved = "".join(f"  - {{resource: pods, name: p{i}, uid: u{i}}}\n" for i in range(count))
+    explanation = told(
+        CLASS,
+        slice_("n1", 1),
+        claim("shared", f"{ALLOCATED}  reservedFor:\n{reserved}"),
+        pod("p", "resourceClaimName: shared"),
+    )
+    assert codes(explanation) == [code]

@@ -59,7 +59,7 @@ def why_excluded(pod: Pod, node: KnownNode) -> str:
     if unmet:
         return "nodeSelector " + ", ".join(f"{k}={v}" for k, v in unmet.items())
     affinity = _required(spec)
-    if affinity is not None and not _matches(affinity, facts):
+    if affinity is not None and not matches(affinity, facts):
         return "node affinity"
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
@@ -86,9 +86,10 @@ def _particular(spec: PodSpec) -> bool:
     return bool(spec.node_name or spec.node_selector or _required(spec))
 
 
-def _matches(affinity: NodeSelector, facts: NodeFacts) -> bool:
+def matches(selector: NodeSelector, facts: NodeFacts) -> bool:
+    """Whether a pod's or an allocation's selector matches a node; one that cannot be read matches none."""
     try:
-        return selects(affinity, facts)
+        return selects(selector, facts)
     except UnusableNodeSelector:
         return False
 

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.reach import UnusableNodeSelector, selects
 from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
@@ -34,7 +33,7 @@ from allotment.model.resource import (
 from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.input import Input, after, key_of, sort
 from allotment.tools.explain.mending import applied, let_in
-from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, served_node
+from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, renamed, template_of, with_excluded
@@ -263,16 +262,10 @@ class _Run:
             return [], told("claim-in-use", f"claim {key} is reserved for {count} consumers, the most there can be")
         if allocation.node_selector is None:
             return nodes, None
-        left = []
-        for node in nodes:
-            try:
-                if selects(allocation.node_selector, self.nodes[node].facts):
-                    left.append(node)
-            except UnusableNodeSelector:
-                continue
+        left = [node for node in nodes if matches(allocation.node_selector, self.nodes[node].facts)]
         if left or not nodes:
             return left, None
-        where = [name for name, node in self.nodes.items() if selects(allocation.node_selector, node.facts)]
+        where = [name for name, node in self.nodes.items() if matches(allocation.node_selector, node.facts)]
         summary = (
             f"claim {key} is allocated on {', '.join(where) or 'a node that is not known'}, where the pod may not run"
         )
