@@ -358,3 +358,27 @@ def test_the_same_question_gives_the_same_answer() -> None:
         return diagnose(inventory, [claim_for(EXPRESSIONS[8], EXPRESSIONS[1], count=2)])
 
     assert answer() == answer()
+
+
+def test_a_feature_that_is_off_is_told() -> None:
+    """Objects of a cluster may be older than the gate's last change, so nothing has dropped the field."""
+    asked = ResourceClaim(
+        metadata=ObjectMeta(name="c", namespace="ns"),
+        spec=ResourceClaimSpec(
+            devices=DeviceClaim(
+                requests=(
+                    DeviceRequest(
+                        name="r",
+                        exactly=ExactDeviceRequest(
+                            device_class_name="gpu",
+                            capacity=CapacityRequirements(requests={"memory": Quantity.parse("1Gi")}),
+                        ),
+                    ),
+                )
+            )
+        ),
+    )
+    off = Features(kube="1.36", gates={"DRAConsumableCapacity": False})
+    refused = diagnose(Inventory.of(off, nodes=[("n", {})]), [asked]).headline
+    assert (refused.code, refused.claim, refused.request) == ("feature-off", "ns/c", "r")
+    assert refused.summary.endswith("has capacity requests, but the DRAConsumableCapacity feature is disabled")
