@@ -162,10 +162,6 @@ class _Run:
         out = excluded(pod, nodes)
         return [node for node in nodes if node not in out], out
 
-    def _among(self, nodes: Iterable[str]) -> int:
-        """The nodes as `Allocator.place` wants them."""
-        return sum(1 << self.inventory.place_of(node) for node in nodes)
-
     def _claims_of(self, pod: Pod, where: tuple[str, str]) -> _Ask | Obstacle:
         """The pod's claims, those of templates generated; or what keeps the pod from being tried."""
         ask = _Ask()
@@ -246,7 +242,7 @@ class _Run:
         for class_ in old:
             self.inventory.put_class(given.classes[class_.metadata.name])
         try:
-            placed = self.allocator.place(tuple(claims), among=self._among(nodes))
+            placed = self.allocator.place(tuple(claims), among=self.inventory.places_of(nodes))
         finally:
             for class_ in old:
                 self.inventory.put_class(class_)
@@ -289,7 +285,7 @@ class _Run:
                 claims=tuple(self._given(c, ask) for c in ask.before),
                 notes=() if ask.before else ("no claim, so any node will do",),
             )
-        among = -1 if len(eligible) == len(self.nodes) else self._among(eligible)
+        among = -1 if len(eligible) == len(self.nodes) else self.inventory.places_of(eligible)
         placed = self.allocator.place(pending, among=among)
         if isinstance(placed, Placed):
             claims = [self._commit(claim, result, pod) for claim, result in zip(pending, placed.results, strict=True)]
@@ -335,7 +331,7 @@ class _Run:
             groups.setdefault(why, []).append(node)
         rows: list[NodeReason] = []
         for why, nodes in groups.items():
-            placed = self.allocator.place(pending, among=self._among(nodes)) if pending else None
+            placed = self.allocator.place(pending, among=self.inventory.places_of(nodes)) if pending else None
             shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
             having = ""
             changes: tuple[Change, ...] = ()
