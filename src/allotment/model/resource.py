@@ -3,6 +3,7 @@
 Facts: Kubernetes 1.36, KEP-4381 (structured parameters), 4815 (partitions), 4816 (firstAvailable), 5007 (binding
 conditions), 5055 (taints), 5075 (consumable capacity), 5491 (list attributes). Where Go tells nil from empty and
 validation depends on it, the field is ``tuple | None``; everywhere else absent and empty are the same value.
+One API group is one file: its types refer to each other.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ What upstream decides when it plans is decided here too, because costs and error
 literals of constants are computed (a failing one does not compile), membership in a constant list becomes a set
 lookup, constant patterns are compiled. On top of that, calls that only parse a literal (``quantity("1Gi")``) are made
 once and charged every time, and common shapes get closures of their own; ``fuse=False`` leaves that out, and every
-charge is then made at the very step at which upstream makes it (see `CountingFrame`).
+charge is then made at the very step at which upstream makes it (see `CountingFrame`). One rule per kind of node, all of
+them on the same state, so they stay in one file.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Upstream's limits are kept because they decide which texts compile: 100,000 code
 rule, 250 nested operators and selections.
 
 The first syntax error ends the parse. Findings that do not concern the grammar (a number out of range, a macro's
-arguments) are collected and reported together, as upstream does.
+arguments) are collected and reported together, as upstream does. The rules call one another in a circle, so they stay
+in one file.
 """
 
 from __future__ import annotations
