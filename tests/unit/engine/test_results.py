@@ -1,4 +1,4 @@
-"""Results: configuration in its order, the node selector, what is copied (golden cases 36 to 40 of the allocator)."""
+"""Results: configuration in its order, the node selector, what is copied."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.cel import DeviceInput
 from allotment.cel.running import cost
 from allotment.cel.running.equality import equal
+from allotment.model.resource import Device, DeviceAttribute
 from tests.unit.cel.evaluating import evaluate
 
 TYPICAL = (
@@ -72,10 +74,7 @@ def test_a_negative_depth_wraps_around_as_in_go() -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_the_short_forms_charge_what_the_rule_says(left: str, right: str) -> None:
-    """``attribute == literal`` has a closure of its own; ``dyn()`` around the literal keeps it from being used."""
-    from allotment.cel import DeviceInput
-    from allotment.model.resource import Device, DeviceAttribute
-
+    """``attribute == literal`` has a closure of its own, which must charge as the rule for ``==`` does."""
     device = DeviceInput(left, Device(attributes={"x": DeviceAttribute(string=left)}))
     literal = '"' + "".join(f"\\U{ord(c):08x}" for c in right) + '"'
     if any(0xD800 <= ord(c) < 0xE000 for c in left + right):

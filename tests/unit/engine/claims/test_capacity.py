@@ -1,4 +1,4 @@
-"""How much an allocation takes of a capacity: the golden cases 26 to 34 of the recorded allocator, and the release."""
+"""How much an allocation takes of a capacity: what a policy rounds and refuses, and the release."""
 
 from __future__ import annotations
 

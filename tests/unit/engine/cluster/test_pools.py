@@ -1,4 +1,4 @@
-"""Pools: generations, completeness, validity, order (golden cases 1-4, 13-18, 46 and 47 of the recorded allocator)."""
+"""Pools: generations, completeness, validity, order, and what stops every node."""
 
 from __future__ import annotations
 
