@@ -23,14 +23,13 @@ class Reference:
     """An attribute or capacity that an expression names, and the code point offset of its name.
 
     ``optional`` when the expression provides for its absence (``has``, ``.?``, ``in``): a name that nobody publishes is
-    then no mistake. ``domain_pos`` is the offset of the selection of the domain.
+    then no mistake.
     """
 
     kind: Literal["attributes", "capacity"]
     domain: str
     name: str
     pos: int
-    domain_pos: int
     optional: bool
 
 
@@ -50,10 +49,8 @@ def references(node: Node) -> tuple[Reference, ...]:
     for path, selections in _paths(node):
         if len(path) > 2 and path[0] in ("attributes", "capacity"):
             kind: Literal["attributes", "capacity"] = "attributes" if path[0] == "attributes" else "capacity"
-            name, domain = selections[2], selections[1]
-            found.append(
-                Reference(kind, path[1], path[2], name.pos, domain.pos, any(_tolerant(s) for s in selections[1:3]))
-            )
+            optional = any(_tolerant(s) for s in selections[1:3])
+            found.append(Reference(kind, path[1], path[2], selections[2].pos, optional))
     return tuple(sorted(found, key=lambda reference: reference.pos))
 
 

@@ -71,7 +71,7 @@ def _depth_first(value: Value) -> int:
     if kind is ListValue:
         kinds = {type(item) for item in value.items}
         if kinds <= _SCALARS:
-            return value.size  # type: ignore[no-any-return]
+            return value.size
         if kinds == {str}:
             return sum([_text(item) for item in value.items])
         total = 0

@@ -38,7 +38,7 @@ def equal(left: Value, right: Value) -> bool:
     kind = type(left)
     other = type(right)
     if kind is other and kind in _PLAIN:
-        return left == right  # type: ignore[no-any-return]
+        return left == right
     if left is None or right is None:
         return left is right
     return _equal_values(left, right, kind, other)
@@ -49,9 +49,9 @@ def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
         if other not in _NUMBERS:
             return False
         if kind is float:
-            return left == float(right)  # type: ignore[no-any-return]
+            return left == float(right)
         if other is float:
-            return float(left) == right  # type: ignore[no-any-return]
+            return float(left) == right
         return int(left) == int(right)
     rule = _RULES.get(kind)
     if rule is not None:
@@ -60,7 +60,7 @@ def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
         return False
     if kind is not other:
         raise Failure(NO_SUCH_OVERLOAD)
-    return left == right  # type: ignore[no-any-return]
+    return left == right
 
 
 def found_equal(left: Value, right: Value) -> bool:
@@ -70,7 +70,7 @@ def found_equal(left: Value, right: Value) -> bool:
     """
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
-        return left == right  # type: ignore[no-any-return]
+        return left == right
     try:
         return equal(left, right)
     except Failure:

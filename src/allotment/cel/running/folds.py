@@ -34,9 +34,9 @@ def elements(value: Value) -> Iterable[Value]:
     """What a one-variable comprehension iterates over."""
     kind = type(value)
     if kind is ListValue:
-        return value.items  # type: ignore[no-any-return]
+        return value.items
     if kind is MapValue:
-        return value.ordered_keys()  # type: ignore[no-any-return]
+        return value.ordered_keys()
     raise Failure(f"got '{go_type(value)}', expected iterable type")
 
 

@@ -60,7 +60,7 @@ def _show_all(start: str, end: str, entries: list[tuple[Value, Value]], parts: l
 def _show_simple(value: Value) -> str:
     kind = type(value)
     if kind is str:
-        return value  # type: ignore[no-any-return]
+        return value
     if kind is bool:
         return "true" if value else "false"
     if kind is float:
@@ -70,7 +70,7 @@ def _show_simple(value: Value) -> str:
     if value is None:
         return "0"
     if kind is TypeValue:
-        return value.name  # type: ignore[no-any-return]
+        return value.name
     if kind is Optional:
         return "optional.none()"
     if kind is Duration or kind is Timestamp:

@@ -209,7 +209,7 @@ def map_key(value: Value) -> Key:
     """A value as a key of :class:`MapValue`: what Python would confuse (1, true, 1u, 1.0) is kept apart."""
     kind = type(value)
     if kind is str or kind is int or value is None:
-        return value  # type: ignore[no-any-return]
+        return value
     if kind is Uint:
         return ("uint", int(value))
     if kind is bool:
@@ -353,7 +353,7 @@ def size(value: Value) -> int:
     if kind is str or kind is bytes:
         return len(value)
     if kind is ListValue:
-        return value.size  # type: ignore[no-any-return]
+        return value.size
     if kind is MapValue:
         return len(value.entries)
     if kind is Optional:
@@ -376,14 +376,14 @@ def weight(value: Value) -> int:
                 value.weight = 1
                 for item in value.items:
                     value.weight += weight(item)
-        return value.weight  # type: ignore[no-any-return]
+        return value.weight
     if kind is MapValue:
         if not value.weight:
             total = 1
             for key, item in value.entries.values():
                 total += weight(key) + weight(item)
             value.weight = total
-        return value.weight  # type: ignore[no-any-return]
+        return value.weight
     if kind is str or kind is bytes:
         return 1 + len(value) // 16
     if kind is Optional and value.value is not ABSENT:

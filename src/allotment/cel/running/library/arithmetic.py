@@ -203,7 +203,7 @@ def contained(needle: Value, haystack: Value) -> bool:
                 return True
         return False
     if kind is MapValue:
-        return haystack.holds(needle)  # type: ignore[no-any-return]
+        return haystack.holds(needle)
     _mismatch()
 
 

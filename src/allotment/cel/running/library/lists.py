@@ -13,7 +13,9 @@ from typing import Final
 
 from allotment.cel.running.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, found_equal
 from allotment.cel.running.library import arithmetic
+from allotment.cel.running.printing import show
 from allotment.cel.running.values import (
+    ABSENT,
     NONE,
     CostExceeded,
     Duration,
@@ -23,6 +25,7 @@ from allotment.cel.running.values import (
     Optional,
     Uint,
     Value,
+    map_key,
     type_name,
 )
 
@@ -273,9 +276,6 @@ def includes(target: Value, wanted: Value) -> bool:
 
 def insert(target: MapValue, key: Value, value: Value) -> MapValue:
     """Add an entry to a map that is still being built; a key that is there already is a failure."""
-    from allotment.cel.running.printing import show
-    from allotment.cel.running.values import ABSENT, map_key
-
     if target.find(key) is not ABSENT:
         raise Failure(f"insert failed: key {show(key)} already exists")
     target.entries[map_key(key)] = (key, value)

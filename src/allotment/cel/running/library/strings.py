@@ -179,7 +179,7 @@ def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
     compiled = regex.compile(pattern)
 
     def checked(text: Value) -> str:
-        return _native(text, str)  # type: ignore[no-any-return]
+        return _native(text, str)
 
     def find_all(text: Value, _: Value, most: Value = -1) -> ListValue:
         subject, count = checked(text), _native(most, int)
