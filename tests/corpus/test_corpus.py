@@ -56,7 +56,7 @@ PROMISED = (
 SILENT = {
     "claim-missing", "extended-resource-missing",  # nothing of a like name is there
     "all-pool-invalid", "claim-on-other-node", "driver-missing", "pool-invalid", "pool-superseded",  # not the
-    "without-slices",  # manifests'
+    "node-selector-unusable", "without-slices",  # manifests'
 }  # fmt: skip
 
 

@@ -153,6 +153,11 @@ CODES: Mapping[str, Code] = {
         "Guard what a device may lack: has(…), or device.driver == … && in front.",
         "CEL runtime error",
     ),
+    "node-selector-unusable": Code(
+        "A slice or device selects its nodes in a way that Kubernetes cannot use; it then gives up on every node.",
+        "Correct or delete the slice that is named, and report it to the driver's author.",
+        "failed to perform node selection",
+    ),
     "too-many-devices": Code(
         "The claim asks for more devices than one claim may have (32), whatever the cluster offers.",
         "Split the claim.",

@@ -71,6 +71,8 @@ def _abort(scene: Scene, claim: ResourceClaim, outcome: Aborted) -> Cause | None
         return Cause("feature-off", outcome.text, name, request, kubernetes=outcome.text)
     if outcome.cause is Abort.CLASS_MISSING:
         return first_unknown_class(scene.world, claim, request, outcome.text)
+    if outcome.cause is Abort.NODE_SELECTION:
+        return Cause("node-selector-unusable", outcome.text, name, request, kubernetes=outcome.text)
     if outcome.cause is Abort.BAD_REQUEST:
         return Cause("invalid-manifest", outcome.text, name, request, kubernetes=outcome.text)
     return None
