@@ -212,7 +212,10 @@ _BY_FUNCTION: Final[dict[str, CostOf]] = {
     "validate": _validate,
 }  # fmt: skip
 
-_TRAVERSE_FIRST: Final = lambda arguments, result: ceil(size(arguments[0]) * STRING_FACTOR)  # noqa: E731
+
+def _traverse_first(arguments: Sequence[Value], result: Value) -> int:
+    return ceil(size(arguments[0]) * STRING_FACTOR)
+
 
 _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostOf]] = {
     **dict.fromkeys(
@@ -220,7 +223,7 @@ _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostOf]] = {
             "starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote",
             "string_format",
         ),
-        _TRAVERSE_FIRST,
+        _traverse_first,
     ),
     "in_list": lambda arguments, result: size(arguments[1]),
     **dict.fromkeys(

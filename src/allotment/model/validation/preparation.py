@@ -65,7 +65,7 @@ def for_update(new: T, old: T, features: Features, *, now: str) -> T:
         result = _taint_rule(new, old, now)
     elif isinstance(new, ResourcePoolStatusRequest) and isinstance(old, ResourcePoolStatusRequest):
         result = replace(new, status=old.status)
-    return result  # type: ignore[return-value]
+    return result  # type: ignore[return-value]  # as above
 
 
 def for_status_update(new: T, old: T, features: Features) -> T:
@@ -76,10 +76,11 @@ def for_status_update(new: T, old: T, features: Features) -> T:
         result = _without_deallocated(gating.claim_status(claim, old, features), old, features)
     elif isinstance(new, DeviceTaintRule | ResourcePoolStatusRequest):
         result = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))  # type: ignore[attr-defined]
-    return result  # type: ignore[return-value]
+    return result  # type: ignore[return-value]  # as above
 
 
 def _generation(value: T, generation: int) -> T:
+    # Every kind has metadata; only their common base does not say so.
     metadata: ObjectMeta = value.metadata  # type: ignore[attr-defined]
     return replace(value, metadata=replace(metadata, generation=generation))  # type: ignore[type-var]
 

@@ -197,8 +197,7 @@ def contained(needle: Value, haystack: Value) -> bool:
     """``needle in haystack``: equality with an element, or a key of a map."""
     kind = type(haystack)
     if kind is ListValue:
-        # A loop and not any(): comparing deep values must not recurse through C.
-        for item in haystack.items:  # noqa: SIM110
+        for item in haystack.items:  # noqa: SIM110 - deep values must not recurse through C
             if found_equal(needle, item):
                 return True
         return False
