@@ -259,7 +259,8 @@ class Miss(Value, frozen=True):
 
     def __str__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
-        return f"{self.device}{kind} has {self.what} {self.actual}, {self.wanted} asked"
+        verb = "have" if ", " in self.device else "has"
+        return f"{self.device}{kind} {verb} {self.what} {self.actual}, {self.wanted} asked"
 
 
 class Change(Value, frozen=True):
