@@ -183,6 +183,11 @@ CODES: Mapping[str, Code] = {
         "Create the claim, or correct resourceClaimName.",
         'could not find ResourceClaim "ns/name" (the pod stays Pending without an event)',
     ),
+    "claim-not-owned": Code(
+        "The claim that the pod's status names for a template was made for another pod.",
+        "Delete the claim if nobody uses it; the claim controller then makes one for this pod.",
+        "ResourceClaim ns/name was not created for Pod ns/pod (Pod is not owner)",
+    ),
     "template-missing": Code(
         "The pod names a ResourceClaimTemplate that does not exist in its namespace, so no claim is ever generated.",
         "Create the template, or correct resourceClaimTemplateName.",

@@ -228,7 +228,11 @@ status: {phase: Pending, resourceClaimStatuses: [{name: gpu, resourceClaimName: 
 ---
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
-metadata: {name: big-gpu-x7x, namespace: default, uid: c}
+metadata:
+  name: big-gpu-x7x
+  namespace: default
+  uid: c
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: big, uid: p, controller: true}]
 spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All}}]}}
 """
     hardware = allot("fleet", "slices", "2xt4", "--all").out

@@ -20,7 +20,7 @@ from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
 from allotment.model.features import Features
-from allotment.model.generated import generated_claim
+from allotment.model.generated import generated_claim, is_made_for, not_owner_text
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.replicas import pods_of
 from allotment.model.resource import (
@@ -177,6 +177,9 @@ class _Run:
                     return refused
                 named = next((x for x in pod.status.resource_claim_statuses if x.name == entry.name), None)
                 claim = self.claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
+                if claim is not None and not is_made_for(claim, pod):
+                    text = not_owner_text(claim, pod)
+                    return Obstacle(told("claim-not-owned", text, str(key_of(claim)), kubernetes=text))
                 claim = claim or generated_claim(pod, entry, template, str(number))
                 own = key_of(claim)
                 ask.templates[own] = key.name
