@@ -21,7 +21,7 @@ from allotment.model.core import Node
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.model.meta import ObjectMeta, Value
+from allotment.model.meta import Object, ObjectMeta
 from allotment.model.resource import (
     AllocationResult,
     Device,
@@ -79,9 +79,9 @@ class Scenario:
         self.documents = loaded.documents
         decoded = decode_all(loaded.documents)
         assert not [*loaded.problems, *decoded.problems]
-        self.values = [m.value for m in decoded.manifests if isinstance(m.value, Value)]
+        self.values = [m.value for m in decoded.manifests if isinstance(m.value, Object)]
 
-    def explain(self, *more: Value) -> Explanation:
+    def explain(self, *more: Object) -> Explanation:
         return explain([*more, *self.values], self.features)
 
 

@@ -21,7 +21,7 @@ from allotment.cel.admission import validation_context
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.fields import GROUP
-from allotment.model.meta import Value
+from allotment.model.meta import Object
 from allotment.model.trees import to_value
 from allotment.model.validation.answers import FOREIGN, RESOURCES, Answer, Request, World, answer
 from allotment.model.validation.context import Context
@@ -39,7 +39,7 @@ MASKED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "timeA
 _OF_A_MAP = re.compile(r"[.](labels|annotations|attributes|capacity|counters|nodeAllocatableResourceMappings)\b")
 
 Row = dict[str, Any]
-Objects = dict[tuple[str, str, str], Value]
+Objects = dict[tuple[str, str, str], Object]
 
 
 def score(path: Path) -> Iterator[Result]:

@@ -22,7 +22,7 @@ from allotment.cli.screen import Screen, open_screen
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
-from allotment.model.meta import ObjectKey, ObjectMeta, Value
+from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from allotment.tools.explain import Answer, Explanation, explain, lines, without_device
@@ -97,7 +97,7 @@ def _is_hardware(word: str) -> bool:
     return True
 
 
-def _values(inputs: Inputs) -> tuple[Value, ...]:
+def _values(inputs: Inputs) -> tuple[Object, ...]:
     """What to try. What was asked replaces what the cluster has of it, but an existing claim keeps its allocation."""
     asked = {_identity(value) for value in inputs.asked}
     existing = {_identity(v) for v in inputs.cluster if isinstance(v, ResourceClaim) and v.status.allocation}
@@ -107,7 +107,7 @@ def _values(inputs: Inputs) -> tuple[Value, ...]:
     return (*cluster, *new, *_users_of_templates(new))
 
 
-def _users_of_templates(values: Iterable[Value]) -> Iterable[Pod]:
+def _users_of_templates(values: Iterable[Object]) -> Iterable[Pod]:
     """A pod for each template that none of the given pods and workloads names, so that it can be explained alone.
 
     One that is named from another namespace is left to the answer for that pod.
@@ -137,12 +137,12 @@ def _users_of_templates(values: Iterable[Value]) -> Iterable[Pod]:
     ]
 
 
-def _identity(value: Value) -> tuple[str, ObjectKey]:
-    metadata = value.metadata  # type: ignore[attr-defined]  # every object has one
+def _identity(value: Object) -> tuple[str, ObjectKey]:
+    metadata = value.metadata
     return type(value).__name__, ObjectKey(metadata.namespace, metadata.name)
 
 
-def _is_state(value: Value, only_state: bool) -> bool:
+def _is_state(value: Object, only_state: bool) -> bool:
     """Whether an object of a snapshot takes part: pods only while they wait and nothing else is asked about.
 
     A snapshot's workloads are left out: their pods are in it.

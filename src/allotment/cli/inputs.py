@@ -14,7 +14,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features
 from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
 from allotment.model.loading import Document, Loaded, load_paths
-from allotment.model.meta import Value
+from allotment.model.meta import Object
 from allotment.model.problems import Position, Problem
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.validation import FieldError, create
@@ -62,7 +62,7 @@ _EXPRESSION_HINTS = (
     ),
 )
 
-_Kind = TypeVar("_Kind", bound=Value)
+_Kind = TypeVar("_Kind", bound=Object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Inputs:
     """What the command line brought. ``asked`` are the objects of ``-f``; ``cluster`` those of the cluster."""
 
     features: Features
-    cluster: tuple[Value, ...]
-    asked: tuple[Value, ...]
+    cluster: tuple[Object, ...]
+    asked: tuple[Object, ...]
 
     def of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
         """All objects of a kind, those of the cluster first."""
@@ -169,8 +169,8 @@ def _flat(options: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _read(
-    paths: Sequence[str], stdin: _Stdin, context: Context | None, namespace: str | None, given: Iterable[Value]
-) -> tuple[tuple[Value, ...], list[Problem]]:
+    paths: Sequence[str], stdin: _Stdin, context: Context | None, namespace: str | None, given: Iterable[Object]
+) -> tuple[tuple[Object, ...], list[Problem]]:
     """The objects of files. With a ``context`` they are new, and held to everything that holds for new objects."""
     if not paths:
         return (), []
@@ -182,8 +182,8 @@ def _read(
 
 
 def judge(
-    loaded: Loaded, context: Context | None, namespace: str | None = None, given: Iterable[Value] = ()
-) -> tuple[tuple[Value, ...], list[Problem]]:
+    loaded: Loaded, context: Context | None, namespace: str | None = None, given: Iterable[Object] = ()
+) -> tuple[tuple[Object, ...], list[Problem]]:
     """The objects of documents and what is wrong with them; ``given`` are objects that exist already."""
     decoded = decode_all(loaded.documents, strict=context is not None)
     problems = [*loaded.problems, *decoded.problems]
@@ -198,19 +198,18 @@ def judge(
             problems += _refusals(manifest, context, namespaces)
         if not problems:  # slices that are wrong by themselves come first
             problems += contradictions(decoded.manifests)
-    values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Value))
+    values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
     return values, problems
 
 
-def _placed(manifest: Manifest, namespace: str | None) -> Value:
+def _placed(manifest: Manifest, namespace: str | None) -> Object:
     """The object, in the namespace of ``-n`` if it is of a namespaced kind and names none itself."""
     value = manifest.value
-    assert isinstance(value, Value)
+    assert isinstance(value, Object)
     metadata = manifest.document.tree.get("metadata") or {}
     if namespace is None or not manifest.key.namespace or metadata.get("namespace"):
         return value
-    changed: dict[str, Any] = {"metadata": replace(value.metadata, namespace=namespace)}  # type: ignore[attr-defined]
-    return replace(value, **changed)
+    return replace(value, metadata=replace(value.metadata, namespace=namespace))
 
 
 def _no_object(path: str) -> Problem:

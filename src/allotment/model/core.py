@@ -6,7 +6,7 @@ product reads.
 
 from __future__ import annotations
 
-from allotment.model.meta import ObjectMeta, Value
+from allotment.model.meta import Object, ObjectMeta, Value
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector, NodeSelectorTerm
 
@@ -130,10 +130,9 @@ class PodStatus(Value, frozen=True):
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
-class Pod(Value, frozen=True):
+class Pod(Object, frozen=True):
     """A pod."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -171,15 +170,12 @@ class NodeStatus(Value, frozen=True):
     allocatable: dict[str, Quantity] = {}
 
 
-class Node(Value, frozen=True):
+class Node(Object, frozen=True):
     """A node; its labels are in its metadata."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Value, frozen=True):
+class Namespace(Object, frozen=True):
     """A namespace; DRA reads its labels."""
-
-    metadata: ObjectMeta = ObjectMeta()

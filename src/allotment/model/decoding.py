@@ -15,7 +15,7 @@ from allotment.model import core, resource, workloads
 from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_of, shape_of, versions_of
 from allotment.model.loading.documents import Document
 from allotment.model.loading.marks import Path
-from allotment.model.meta import ObjectKey, Value
+from allotment.model.meta import Object, ObjectKey
 from allotment.model.problems import Position, Problem
 from allotment.model.quoting import quote
 from allotment.model.strict import Checked, Misfit, check, server_text
@@ -23,7 +23,7 @@ from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
 
 # The kinds that become values, by group and kind.
-VALUE_TYPES: Final[dict[tuple[str, str], type[Value]]] = {
+VALUE_TYPES: Final[dict[tuple[str, str], type[Object]]] = {
     (GROUP, "ResourceSlice"): resource.ResourceSlice,
     (GROUP, "DeviceClass"): resource.DeviceClass,
     (GROUP, "ResourceClaim"): resource.ResourceClaim,
@@ -82,7 +82,7 @@ class Manifest:
 
     __slots__ = ("document", "key", "removed", "value")
 
-    def __init__(self, document: Document, key: ObjectKey, value: Value | dict[str, Any], removed: str = "") -> None:
+    def __init__(self, document: Document, key: ObjectKey, value: Object | dict[str, Any], removed: str = "") -> None:
         self.document = document
         self.key = key
         self.value = value

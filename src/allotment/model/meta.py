@@ -42,6 +42,12 @@ class ObjectMeta(Value, frozen=True):
     finalizers: tuple[str, ...] = ()
 
 
+class Object(Value, frozen=True):
+    """An object of its own, with metadata: what can be created, named and owned."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 class Condition(Value, frozen=True):
     """A ``metav1.Condition``."""
 

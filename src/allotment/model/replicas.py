@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from allotment.model.core import Affinity, NodeAffinity, Pod, PodTemplateSpec, Toleration
 from allotment.model.generated import Suffix, completed_name
-from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference, Value
+from allotment.model.meta import Object, ObjectKey, ObjectMeta, OwnerReference
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.workloads import (
     CronJob,
@@ -45,7 +45,7 @@ _DAEMON_TOLERATIONS: Final = tuple(
 
 Uid = Callable[[ObjectKey], str]
 # Workload, name endings, nodes to serve, the most pods to make.
-Maker = Callable[[Value, Suffix, tuple[str, ...], int], list[Pod]]
+Maker = Callable[[Object, Suffix, tuple[str, ...], int], list[Pod]]
 
 
 def numbered(_: str, number: int) -> str:
@@ -60,7 +60,7 @@ def hashed(prefix: str, number: int) -> str:
 
 
 def pods_of(
-    workload: Value,
+    workload: Object,
     suffix: Suffix = numbered,
     *,
     nodes: Iterable[str] = (),
@@ -89,7 +89,7 @@ def _identified(pod: Pod, uid: Uid) -> Pod:
 
 
 def _replicated(api_version: str) -> Maker:
-    def make(workload: Value, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+    def make(workload: Object, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
         assert isinstance(workload, Deployment | ReplicaSet | ReplicationController)
         spec = workload.spec
         owner = _owner(workload, workload.metadata, api_version)
@@ -98,7 +98,7 @@ def _replicated(api_version: str) -> Maker:
     return make
 
 
-def _stateful(workload: Value, _: Suffix, __: tuple[str, ...], limit: int) -> list[Pod]:
+def _stateful(workload: Object, _: Suffix, __: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, StatefulSet)
     spec = workload.spec
     owner = _owner(workload, workload.metadata, "apps/v1")
@@ -110,7 +110,7 @@ def _stateful(workload: Value, _: Suffix, __: tuple[str, ...], limit: int) -> li
     ]
 
 
-def _daemons(workload: Value, suffix: Suffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:
+def _daemons(workload: Object, suffix: Suffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, DaemonSet)
     owner = _owner(workload, workload.metadata, "apps/v1")
     pods = _pods(workload.spec.template, workload.metadata, owner, suffix, min(len(nodes), limit))
@@ -133,7 +133,7 @@ def _bound_to(pod: Pod, node: str) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _job(workload: Value, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+def _job(workload: Object, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, Job)
     return _job_pods(workload.spec, workload.metadata, _owner(workload, workload.metadata, "batch/v1"), suffix, limit)
 
@@ -155,7 +155,7 @@ def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix
     return pods
 
 
-def _cron_job(workload: Value, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+def _cron_job(workload: Object, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
     """One run of it."""
     assert isinstance(workload, CronJob)
     if workload.spec.suspend:
@@ -193,7 +193,7 @@ def _pod(template: PodTemplateSpec, namespace: str, name: str, owner: OwnerRefer
     return Pod(metadata=metadata, spec=template.spec)
 
 
-def _owner(workload: Value, metadata: ObjectMeta, api_version: str) -> OwnerReference:
+def _owner(workload: Object, metadata: ObjectMeta, api_version: str) -> OwnerReference:
     return OwnerReference(
         api_version=api_version,
         kind=type(workload).__name__,
@@ -204,7 +204,7 @@ def _owner(workload: Value, metadata: ObjectMeta, api_version: str) -> OwnerRefe
     )
 
 
-_MAKERS: Final[dict[type[Value], Maker]] = {
+_MAKERS: Final[dict[type[Object], Maker]] = {
     Deployment: _replicated("apps/v1"),
     ReplicaSet: _replicated("apps/v1"),
     ReplicationController: _replicated("v1"),

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import field
 
-from allotment.model.meta import Condition, ObjectMeta, Value
+from allotment.model.meta import Condition, Object, ObjectMeta, Value
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector
 
@@ -132,10 +132,9 @@ class ResourceSliceSpec(Value, frozen=True):
     shared_counters: tuple[CounterSet, ...] | None = None
 
 
-class ResourceSlice(Value, frozen=True):
+class ResourceSlice(Object, frozen=True):
     """What a driver publishes."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
@@ -175,10 +174,9 @@ class DeviceClassSpec(Value, frozen=True):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Value, frozen=True):
+class DeviceClass(Object, frozen=True):
     """A kind of device that an administrator offers."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -337,10 +335,9 @@ class ResourceClaimStatus(Value, frozen=True):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaim(Value, frozen=True):
+class ResourceClaim(Object, frozen=True):
     """A request for devices, and their allocation."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
@@ -352,10 +349,9 @@ class ResourceClaimTemplateSpec(Value, frozen=True):
     spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
-class ResourceClaimTemplate(Value, frozen=True):
+class ResourceClaimTemplate(Object, frozen=True):
     """One claim per pod is generated from it."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
@@ -383,10 +379,9 @@ class DeviceTaintRuleStatus(Value, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class DeviceTaintRule(Value, frozen=True):
+class DeviceTaintRule(Object, frozen=True):
     """A taint that an administrator puts on devices, beside those of their driver."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
 
@@ -422,9 +417,8 @@ class ResourcePoolStatusRequestStatus(Value, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class ResourcePoolStatusRequest(Value, frozen=True):
+class ResourcePoolStatusRequest(Object, frozen=True):
     """Asks for the state of a driver's pools (alpha in 1.36)."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourcePoolStatusRequestSpec = ResourcePoolStatusRequestSpec()
     status: ResourcePoolStatusRequestStatus | None = None

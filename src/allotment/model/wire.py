@@ -53,7 +53,7 @@ _ALWAYS: dict[type[Any], tuple[str, ...]] = {
 }
 
 
-def wire_tree(value: meta.Value, api_version: str) -> dict[str, Any]:
+def wire_tree(value: meta.Object, api_version: str) -> dict[str, Any]:
     """The whole object, ``kind`` and ``apiVersion`` first, in the shape of a version of ``resource.k8s.io``."""
     kind = type(value).__name__
     tree: dict[str, Any] = {"kind": kind, "apiVersion": api_version, **_tree(value)}

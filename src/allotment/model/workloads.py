@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.model.core import PodResourceClaim, PodResourceClaimStatus, PodTemplateSpec
-from allotment.model.meta import ObjectMeta, Value
+from allotment.model.meta import Object, ObjectMeta, Value
 
 
 class DeploymentSpec(Value, frozen=True):
@@ -13,24 +13,21 @@ class DeploymentSpec(Value, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class Deployment(Value, frozen=True):
+class Deployment(Object, frozen=True):
     """Pods by way of a ReplicaSet."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec = DeploymentSpec()
 
 
-class ReplicaSet(Value, frozen=True):
+class ReplicaSet(Object, frozen=True):
     """So many equal pods."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec = DeploymentSpec()
 
 
-class ReplicationController(Value, frozen=True):
+class ReplicationController(Object, frozen=True):
     """The ReplicaSet's ancestor."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec = DeploymentSpec()
 
 
@@ -49,10 +46,9 @@ class StatefulSetSpec(Value, frozen=True):
     ordinals: StatefulSetOrdinals | None = None
 
 
-class StatefulSet(Value, frozen=True):
+class StatefulSet(Object, frozen=True):
     """Pods with numbers that stay."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
@@ -62,10 +58,9 @@ class DaemonSetSpec(Value, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class DaemonSet(Value, frozen=True):
+class DaemonSet(Object, frozen=True):
     """A pod on every node that its template allows."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
@@ -79,10 +74,9 @@ class JobSpec(Value, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class Job(Value, frozen=True):
+class Job(Object, frozen=True):
     """Pods that run to completion."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
 
 
@@ -101,10 +95,9 @@ class CronJobSpec(Value, frozen=True):
     job_template: JobTemplateSpec = JobTemplateSpec()
 
 
-class CronJob(Value, frozen=True):
+class CronJob(Object, frozen=True):
     """A job again and again."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CronJobSpec = CronJobSpec()
 
 
@@ -120,9 +113,8 @@ class PodGroupStatus(Value, frozen=True):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
-class PodGroup(Value, frozen=True):
+class PodGroup(Object, frozen=True):
     """Pods that are scheduled together (alpha in 1.36)."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()

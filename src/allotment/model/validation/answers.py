@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from allotment.model.core import Pod
 from allotment.model.fields import GROUP, shape_of
-from allotment.model.meta import ObjectMeta, Value
+from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quoting import quote
 from allotment.model.resource import (
     DeviceClass,
@@ -41,7 +41,7 @@ Tree = dict[str, Any]
 class Resource(NamedTuple):
     """A resource of the group: its type, scope and the versions that serve it."""
 
-    type: type[Value]
+    type: type[Object]
     namespaced: bool
     versions: tuple[str, ...]
 
@@ -87,7 +87,7 @@ class World(NamedTuple):
 
     context: Context
     now: str
-    objects: Mapping[tuple[str, str, str], Value] = {}
+    objects: Mapping[tuple[str, str, str], Object] = {}
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     uid: str = "00000000-0000-4000-8000-000000000000"
     suffix: str = "xxxxx"
@@ -99,7 +99,7 @@ class Answer(NamedTuple):
 
     code: int
     body: Tree
-    value: Value | None = None
+    value: Object | None = None
     warnings: tuple[str, ...] = ()
 
 

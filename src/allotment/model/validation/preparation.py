@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from allotment.model.features import Features
-from allotment.model.meta import ObjectMeta
+from allotment.model.meta import Object, ObjectMeta
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -25,7 +25,7 @@ from allotment.model.resource import (
 from allotment.model.validation import gating
 from allotment.model.validation.status import shared_device
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Object)
 
 
 def for_create(value: T, features: Features) -> T:
@@ -80,13 +80,11 @@ def for_status_update(new: T, old: T, features: Features) -> T:
 
 
 def _generation(value: T, generation: int) -> T:
-    # Every kind has metadata; only their common base does not say so.
-    metadata: ObjectMeta = value.metadata  # type: ignore[attr-defined]
-    return replace(value, metadata=replace(metadata, generation=generation))  # type: ignore[type-var]
+    return replace(value, metadata=replace(value.metadata, generation=generation))
 
 
 def _counted(value: T, old: T) -> T:
-    return _generation(value, old.metadata.generation + 1)  # type: ignore[attr-defined]
+    return _generation(value, old.metadata.generation + 1)
 
 
 def _taint_rule(new: DeviceTaintRule, old: DeviceTaintRule, now: str) -> DeviceTaintRule:

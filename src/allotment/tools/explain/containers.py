@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from allotment.model.core import Pod
-from allotment.model.meta import ObjectKey, Value
+from allotment.model.meta import Object, ObjectKey
 from allotment.model.replicas import pods_of
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 
 
-def without_device(values: Iterable[Value], pods: Iterable[Value]) -> Iterator[str]:
+def without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:
     """A sentence for each container of ``pods`` (or of workloads' pods); ``values`` hold the claims and templates."""
     claims: dict[ObjectKey, ResourceClaimSpec] = {}
     templates: dict[ObjectKey, ResourceClaimSpec] = {}
@@ -26,7 +26,7 @@ def without_device(values: Iterable[Value], pods: Iterable[Value]) -> Iterator[s
     for value in pods:
         pod = next(iter(pods_of(value, nodes=("any",), limit=1)), None)
         if pod is not None:
-            name = ObjectKey(value.metadata.namespace, value.metadata.name)  # type: ignore[attr-defined]
+            name = ObjectKey(value.metadata.namespace, value.metadata.name)
             yield from _of_pod(f"{type(value).__name__} {name}", pod, claims, templates)
 
 

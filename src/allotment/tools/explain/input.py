@@ -12,7 +12,7 @@ from allotment.cel.admission import validation_context
 from allotment.engine.refusal import Change
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
-from allotment.model.meta import ObjectKey, ObjectMeta, Value
+from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.validation import FieldError, create
 from allotment.tools.explain.mending import applied
@@ -34,20 +34,20 @@ class Input:
     claims: dict[ObjectKey, ResourceClaim] = field(default_factory=dict)
     templates: dict[ObjectKey, ResourceClaimTemplate] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
-    workloads: list[Value] = field(default_factory=list)
+    workloads: list[Object] = field(default_factory=list)
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
 
 
-def key_of(value: Value) -> ObjectKey:
+def key_of(value: Object) -> ObjectKey:
     """Namespace and name of an object."""
-    metadata = value.metadata  # type: ignore[attr-defined]  # every kind has one
+    metadata = value.metadata
     return ObjectKey(metadata.namespace, metadata.name)
 
 
-def sort(values: Iterable[Value], features: Features) -> Input:
+def sort(values: Iterable[Object], features: Features) -> Input:
     """Sort objects by kind; those of ``resource.k8s.io`` that no API server has seen are completed and validated."""
     found = Input(features)
-    resources: list[Value] = []
+    resources: list[Object] = []
     for value in values:
         if isinstance(value, Node):
             found.nodes.append(value)
@@ -84,7 +84,7 @@ def after(given: Input, change: Change) -> Input | None:
     if kind == "Namespace":
         old = new.namespaces.get(name) or Namespace(metadata=ObjectMeta(name=name))
         new.namespaces[name] = applied(old, change.path, change.becomes)
-        again: list[Value | None] = [
+        again: list[Object | None] = [
             (new.claims if k == "ResourceClaim" else new.templates).get(refused)
             for k, refused in given.refused
             if refused.namespace == name
@@ -101,10 +101,10 @@ def after(given: Input, change: Change) -> Input | None:
     return new
 
 
-def _admit(found: Input, value: Value) -> None:
+def _admit(found: Input, value: Object) -> None:
     """Complete and validate an object that no API server has seen, and file it."""
     key = key_of(value)
-    if value.metadata.uid:  # type: ignore[attr-defined]  # an API server has accepted and completed it
+    if value.metadata.uid:  # an API server has accepted and completed it
         _keep(found, value, value)
         return
     namespace = found.namespaces.get(key.namespace)
@@ -115,7 +115,7 @@ def _admit(found: Input, value: Value) -> None:
     _keep(found, value, result.value)
 
 
-def _keep(found: Input, given: Value, stored: Value) -> None:
+def _keep(found: Input, given: Object, stored: Object) -> None:
     """File an object; a claim keeps the status that it came with, which a creation would have cut."""
     if isinstance(stored, ResourceSlice):
         found.slices.append(stored)

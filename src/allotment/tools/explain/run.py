@@ -21,7 +21,7 @@ from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refus
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.generated import generated_claim, is_made_for, not_owner_text
-from allotment.model.meta import ObjectKey, Value
+from allotment.model.meta import Object, ObjectKey
 from allotment.model.replicas import pods_of
 from allotment.model.resource import (
     AllocationResult,
@@ -39,7 +39,7 @@ from allotment.tools.explain.report import Answer, Explanation, GivenClaim, give
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, renamed, template_of, with_excluded
 
 
-def explain(values: Iterable[Value], features: Features) -> Explanation:
+def explain(values: Iterable[Object], features: Features) -> Explanation:
     """Which device on which node every pod and claim gets, or why it gets none.
 
     ``values`` are the objects of the cluster and those asked about, decoded, in order: what stands before takes devices
