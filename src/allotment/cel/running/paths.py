@@ -172,7 +172,7 @@ class Path(Step):
         return self._resolve
 
     @property
-    def run(self) -> Run:  # type: ignore[override]
+    def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
         """The value, charged."""
         if self._run is None:
             self._run = _runner(self)
@@ -211,7 +211,7 @@ class Branches(Step):
         return self._resolve
 
     @property
-    def run(self) -> Run:  # type: ignore[override]
+    def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
         """The value; ``has`` over branches gives a bool."""
         if self.tested:
             return _refunded(_presence(self.resolve))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from msgspec.structs import replace as altered
 
@@ -75,7 +76,7 @@ def other_classes(world: World, place: Place, name: str) -> list[Candidate]:
         Candidate(
             1 if other in meant and name not in world.classes else 5,
             f"use class {other}",
-            edit_request(place, lambda old, other=other: altered(old, device_class_name=other)),  # type: ignore[misc]
+            edit_request(place, partial(altered, device_class_name=other)),
             place.object,
             f"{place.path}.deviceClassName",
             other,
@@ -103,7 +104,7 @@ def free_claims(holders: list[Holder]) -> list[Candidate]:
         Candidate(
             10,
             f"free claim {name}",
-            lambda world, name=name: world.without_claim(frozenset({name})),  # type: ignore[misc]
+            partial(World.without_claim, names=frozenset({name})),
             f"ResourceClaim {name}",
             "status.allocation",
         )
@@ -112,11 +113,7 @@ def free_claims(holders: list[Holder]) -> list[Candidate]:
     for count in range(2, len(names) + 1):
         some = names[:count]
         found.append(
-            Candidate(
-                10 + count,
-                f"free claims {', '.join(some)}",
-                lambda world, some=tuple(some): world.without_claim(frozenset(some)),  # type: ignore[misc]
-            )
+            Candidate(10 + count, f"free claims {', '.join(some)}", partial(World.without_claim, names=frozenset(some)))
         )
     return found
 
@@ -133,17 +130,15 @@ def exact_count(place: Place, count: int) -> Candidate:
     )
 
 
+def _without_asking_for(world: World, name: str) -> World:
+    return replace(world, claims=tuple(c for c in world.claims if claim_name(c) != name))
+
+
 def drop_one(claims: tuple[ResourceClaim, ...]) -> list[Candidate]:
     """Leave out a claim of the pod, or a request of the claim."""
     if len(claims) > 1:
         return [
-            Candidate(
-                8,
-                f"leave claim {claim_name(claim)} out",
-                lambda world, left=claim: replace(  # type: ignore[misc]
-                    world, claims=tuple(c for c in world.claims if claim_name(c) != claim_name(left))
-                ),
-            )
+            Candidate(8, f"leave claim {claim_name(claim)} out", partial(_without_asking_for, name=claim_name(claim)))
             for claim in reversed(claims)
         ]
     return []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.model.loading import jsons, yamls
@@ -87,10 +88,14 @@ def _read(chunk: str, file: str, first_line: int) -> Iterator[tuple[Any, Origin,
                 raise
         else:
             for value, offset, duplicates in values:
-                yield value, Origin(file, first_line, lambda at=offset: jsons.marks(chunk, at)[0]), duplicates  # type: ignore[misc]
+                yield value, Origin(file, first_line, partial(_json_mark, chunk, offset)), duplicates
             return
     for index, (tree, _, duplicates) in enumerate(yamls.read(chunk, first_line)):
-        yield tree, Origin(file, first_line, lambda nth=index: _yaml_mark(chunk, nth)), duplicates  # type: ignore[misc]
+        yield tree, Origin(file, first_line, partial(_yaml_mark, chunk, index)), duplicates
+
+
+def _json_mark(chunk: str, offset: int) -> Mark:
+    return jsons.marks(chunk, offset)[0]
 
 
 def _yaml_mark(chunk: str, nth: int) -> Mark:
