@@ -67,7 +67,7 @@ def run_list(arguments: Namespace) -> int:
         screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
         return 0
     rows = [[e.name, "yes" if e.expect == "fits" else "no", e.title] for e in examples()]
-    screen.table(["NAME", "FITS", "SHOWS"], rows)
+    screen.table(["NAME", "FITS", "SHOWS"], rows, cut=["SHOWS"])
     screen.line()
     screen.line("allot examples print 4      shows one")
     screen.line("allot demo 4                explains it")

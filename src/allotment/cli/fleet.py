@@ -45,6 +45,7 @@ def run_list(arguments: Namespace) -> int:
             [m.id, str(len(m.slots)), _product(m.accelerator), _modes(m.accelerator), *([m.title] if wide else [])]
             for m in machines
         ],
+        cut=["PRODUCT", "MODES", "DESCRIPTION"],
     )
     screen.line()
     screen.table(

@@ -57,7 +57,9 @@ def width_of(stream: TextIO) -> int | None:
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, cut: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of a table, fitted to ``width`` by shortening cells: of the columns in ``cut`` first, widest first.
+    """The lines of a table, fitted to ``width`` by shortening cells, widest first, in the columns of ``cut`` or in any.
+
+    A name that is cut names nothing: columns that are not in ``cut`` stay whole, and the line is longer if need be.
 
     >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))
     NAME     GPUS
@@ -68,10 +70,9 @@ def table(
     widths = [max(len(row[n]) for row in cells) for n in range(len(headers))]
     if width is not None:
         spare = width - len(_GAP) * (len(widths) - 1)
-        first = [n for n, header in enumerate(headers) if header in cut]
-        for columns in (first, list(range(len(headers)))):
-            while columns and sum(widths) > spare and max(widths[n] for n in columns) > _NARROWEST:
-                widths[max(columns, key=widths.__getitem__)] -= 1
+        columns = [n for n, header in enumerate(headers) if header in cut or not cut]
+        while sum(widths) > spare and max(widths[n] for n in columns) > _NARROWEST:
+            widths[max(columns, key=widths.__getitem__)] -= 1
     lines = []
     for row in cells:
         parts = [shorten(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)]
