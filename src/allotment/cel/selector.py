@@ -210,19 +210,27 @@ class Selector:
 
         Devices that share a DeviceInput are told apart by identity only, which costs a dictionary lookup each.
         """
-        answers: dict[Hashable, bool | EvaluationError] = {}
-        by_input: dict[DeviceInput, bool | EvaluationError] = {}
-        for device in set(devices):
-            key = self.project(device)
-            answer = answers.get(key)
-            if answer is None:
-                try:
-                    answer = self.matches(device)
-                except EvaluationError as error:
-                    answer = error
-                answers[key] = answer
-            by_input[device] = answer
-        return list(map(by_input.__getitem__, devices))
+        return list(map(_Answers(self).__getitem__, devices))
+
+
+class _Answers(dict[DeviceInput, "bool | EvaluationError"]):
+    """A selector's answers by input, found when they are asked for: an input that came before is one look-up in C."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+        self._by_projection: dict[Hashable, bool | EvaluationError] = {}
+
+    def __missing__(self, device: DeviceInput) -> bool | EvaluationError:
+        key = self._selector.project(device)
+        answer = self._by_projection.get(key)
+        if answer is None:
+            try:
+                answer = self._selector.matches(device)
+            except EvaluationError as error:
+                answer = error
+            self._by_projection[key] = answer
+        self[device] = answer
+        return answer
 
 
 class _Part:
