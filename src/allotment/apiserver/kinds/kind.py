@@ -1,0 +1,128 @@
+"""A kind as the API serves it: names, versions, subresources, and the rules that make it more than a record.
+
+Rules are plain functions on trees in the storage version's shape. The defaults do nothing, so that a kind that is only
+stored (a Lease, say) is one line in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from allotment.apiserver.storage.store import Entry
+from allotment.model.features import Features
+from allotment.model.validation.errors import FieldError
+
+Tree = dict[str, Any]
+
+
+class User(NamedTuple):
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+
+class Reader(Protocol):
+    """What rules may read of the store, by bucket (``pods``, ``resourceclaims.resource.k8s.io``)."""
+
+    def get(self, resource: str, namespace: str, name: str) -> Entry | None:
+        """The newest state."""
+        ...
+
+    def list(self, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+        """All objects by namespace and name."""
+        ...
+
+
+class Write(NamedTuple):
+    """The write being judged: everything a rule may need beside the objects.
+
+    ``version``: the API version that the client wrote, without group. ``now``: RFC 3339, whole seconds. ``suffix()``:
+    five fresh characters, as generated names end in. ``subresource``: "" for the object itself. ``warn(text)``: adds a
+    Warning header.
+    """
+
+    user: User
+    reader: Reader
+    features: Features
+    now: str
+    suffix: Callable[[], str]
+    warn: Callable[[str], None]
+    namespace: str = ""
+    version: str = "v1"
+    subresource: str = ""
+    dry_run: bool = False
+
+
+Errors = Iterable[FieldError]
+
+
+class Rules(NamedTuple):
+    """What happens to an object on its way in. Each function gets trees it may change in place only if it returns them.
+
+    Order for a create: ``default`` (after decoding, every write), ``prepare_create`` (drop status, set what the server
+    sets), ``admit`` (mutating admission; may raise StatusError), ``validate_create``. For an update:
+    ``default``, ``prepare_update(new, old, write)`` (reset what this subresource may not touch), ``admit_update``,
+    ``validate_update``. Metadata (names, labels, finalizers, ownerReferences, uid, generation) is judged by the verbs
+    themselves, the same for all kinds.
+    """
+
+    default: Callable[[Tree], Tree] = lambda tree: tree
+    prepare_create: Callable[[Tree, Write], Tree] = lambda tree, write: tree
+    admit: Callable[[Tree, Write], Tree] = lambda tree, write: tree
+    validate_create: Callable[[Tree, Write], Errors] = lambda tree, write: ()
+    prepare_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
+    admit_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
+    validate_update: Callable[[Tree, Tree, Write], Errors] = lambda new, old, write: ()
+    #: Whether metadata.generation counts changes of spec.
+    has_generation: bool = False
+
+
+class Column(NamedTuple):
+    """A column of a kind's table; ``priority`` 1 shows under ``-o wide`` only. ``type``: string, integer or date."""
+
+    name: str
+    type: str
+    description: str
+    priority: int = 0
+    format: str = ""
+
+
+class Table(NamedTuple):
+    """How a kind is shown as rows. ``cells(tree, now, reader)`` gives one value per column; tree is in served shape."""
+
+    columns: tuple[Column, ...]
+    cells: Callable[[Tree, str, Reader], list[Any]]
+
+
+class Kind(NamedTuple):
+    """A resource with all its versions; ``versions[0]`` is what is stored."""
+
+    group: str
+    versions: tuple[str, ...]
+    kind: str
+    plural: str
+    namespaced: bool
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    #: Beyond the object itself: status, scale, binding, eviction, log, exec, attach, portforward, token …
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    rules: Rules = Rules()
+    table: Table | None = None
+    #: Values that field selectors may ask for beside metadata.name and metadata.namespace.
+    fields: Mapping[str, Callable[[Tree], str]] = {}
+    #: From the storage version's shape to another version's and back; None where all versions look alike.
+    to_version: Callable[[Tree, str], Tree] | None = None
+    from_version: Callable[[Tree, str], Tree] | None = None
+    #: DELETE answers with the object (pods, claims, namespaces) instead of a Status.
+    delete_returns_object: bool = False
+
+    @property
+    def bucket(self) -> str:
+        """Its name in the store and in messages: ``pods``, ``deployments.apps``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural

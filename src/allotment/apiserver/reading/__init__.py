@@ -1,0 +1,1 @@
+"""What a reader asked for: selectors, pages, tables, partial objects."""

@@ -1,0 +1,27 @@
+"""What a cluster answers when it does not do what was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class StatusError(Exception):
+    """The API refused: ``status`` is its ``Status`` object."""
+
+    def __init__(self, status: dict[str, Any]) -> None:
+        super().__init__(status.get("message") or status.get("reason") or "the server answered without a message")
+        self.status = status
+
+    @property
+    def code(self) -> int:
+        """The HTTP status code."""
+        return int(self.status.get("code") or 500)
+
+    @property
+    def reason(self) -> str:
+        """``NotFound``, ``AlreadyExists``, ``Conflict``, ``Invalid``, ``Expired`` …; may be empty."""
+        return str(self.status.get("reason") or "")
+
+
+class Unreachable(Exception):
+    """No answer came: what was tried, and why it failed."""

@@ -1,0 +1,1 @@
+"""Nodes: what runs the pods that were bound to them."""
