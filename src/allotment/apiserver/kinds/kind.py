@@ -116,13 +116,21 @@ class Kind(NamedTuple):
     table: Table | None = None
     #: Values that field selectors may ask for beside metadata.name and metadata.namespace.
     fields: Mapping[str, Callable[[Tree], str]] = {}
-    #: From the storage version's shape to another version's and back; None where all versions look alike.
+    #: From the storage version's shape to another version's and back; None where all versions look alike. Of kinds
+    #: that are ``stored_as`` another, every version goes through them.
     to_version: Callable[[Tree, str], Tree] | None = None
     from_version: Callable[[Tree, str], Tree] | None = None
     #: DELETE answers with the object (pods, claims, namespaces) instead of a Status.
     delete_returns_object: bool = False
+    #: The bucket of another kind that holds the same objects (events exist in two groups); "" for its own.
+    stored_as: str = ""
 
     @property
     def bucket(self) -> str:
-        """Its name in the store and in messages: ``pods``, ``deployments.apps``."""
+        """Its name in messages, and in the store unless ``store_bucket`` differs: ``pods``, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def store_bucket(self) -> str:
+        """Where its objects are stored."""
+        return self.stored_as or self.bucket

@@ -1,0 +1,223 @@
+"""Every kind that the API serves from the start, as one table: names, versions, subresources and what they select by.
+
+The names are those that Kubernetes 1.36 gives in discovery. Rules and tables stand with their families; a row here says
+which ones a kind follows. Kinds that users define themselves come and go at run time and are not in this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from allotment.apiserver.kinds.events import from_new, to_new
+from allotment.apiserver.kinds.kind import Kind
+from allotment.model.features import Features
+
+Tree = dict[str, Any]
+
+_CREATE_ONLY: Final = ("create",)
+#: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.
+_NAMESPACE_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_ALL: Final = ("all",)
+_EXTENSIONS: Final = ("api-extensions",)
+
+
+def _field(*steps: str) -> Callable[[Tree], str]:
+    """How to read a field that a selector may ask for: as text, empty where it is not set."""
+
+    def read(tree: Tree) -> str:
+        value: Any = tree
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    return read
+
+
+def _fields(*paths: str) -> Mapping[str, Callable[[Tree], str]]:
+    return {path: _field(*path.split(".")) for path in paths}
+
+
+def _or(read: Callable[[Tree], str], default: str) -> Callable[[Tree], str]:
+    """Booleans and counts have a value even where nothing is written."""
+
+    def reading(tree: Tree) -> str:
+        return read(tree) or default
+
+    return reading
+
+
+_REGARDING: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def _event_source(tree: Tree) -> str:
+    return str((tree.get("source") or {}).get("component") or tree.get("reportingComponent") or "")
+
+
+_POD_FIELDS: Final = {
+    **_fields(
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase",
+        "status.podIP", "status.nominatedNodeName",
+    ),
+    "spec.hostNetwork": _or(_field("spec", "hostNetwork"), "false"),
+}  # fmt: skip
+_EVENT_FIELDS: Final = {
+    **_fields(*(f"involvedObject.{name}" for name in _REGARDING), "reason", "reportingComponent", "type"),
+    "source": _event_source,
+}
+#: The same events under the names of the newer API; rules and selectors see the stored shape.
+_NEW_EVENT_FIELDS: Final = {
+    **{f"regarding.{name}": _field("involvedObject", name) for name in _REGARDING},
+    **_fields("reason", "type"),
+    "reportingController": _field("reportingComponent"),
+}
+_REPLICAS_FIELD: Final = {"status.replicas": _or(_field("status", "replicas"), "0")}
+
+
+def _core() -> tuple[Kind, ...]:
+    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **more: Any) -> Kind:
+        return Kind("", ("v1",), name, plural, namespaced, name.lower(), short, **more)
+
+    return (
+        kind("Binding", "bindings", verbs=_CREATE_ONLY),
+        kind("ConfigMap", "configmaps", "cm"),
+        kind("Endpoints", "endpoints", "ep"),
+        kind("Event", "events", "ev", fields=_EVENT_FIELDS),
+        kind("LimitRange", "limitranges", "limits"),
+        kind(
+            "Namespace", "namespaces", "ns", namespaced=False, verbs=_NAMESPACE_VERBS,
+            subresources=("finalize", "status"), fields=_fields("status.phase"), delete_returns_object=True,
+        ),
+        kind(
+            "Node", "nodes", "no", namespaced=False, subresources=("status",),
+            fields={"spec.unschedulable": _or(_field("spec", "unschedulable"), "false")},
+        ),
+        kind("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=("status",)),
+        kind("PersistentVolume", "persistentvolumes", "pv", namespaced=False, subresources=("status",)),
+        kind(
+            "Pod", "pods", "po", categories=_ALL, fields=_POD_FIELDS, delete_returns_object=True,
+            subresources=(
+                "attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "resize",
+                "status",
+            ),
+        ),
+        kind("PodTemplate", "podtemplates"),
+        kind(
+            "ReplicationController", "replicationcontrollers", "rc", categories=_ALL, subresources=("scale", "status"),
+            fields=_REPLICAS_FIELD,
+        ),
+        kind("ResourceQuota", "resourcequotas", "quota", subresources=("status",)),
+        kind("Secret", "secrets", fields=_fields("type")),
+        kind("ServiceAccount", "serviceaccounts", "sa", subresources=("token",)),
+        kind(
+            "Service", "services", "svc", categories=_ALL, subresources=("status",),
+            fields=_fields("spec.clusterIP", "spec.type"),
+        ),
+    )  # fmt: skip
+
+
+def _grouped(
+    group: str, name: str, plural: str, *short: str, namespaced: bool = True, versions: tuple[str, ...] = ("v1",),
+    **more: Any,
+) -> Kind:  # fmt: skip
+    return Kind(group, versions, name, plural, namespaced, name.lower(), short, **more)
+
+
+def _workloads() -> tuple[Kind, ...]:
+    scaled: Any = {"categories": _ALL, "subresources": ("scale", "status")}
+    watched: Any = {"categories": _ALL, "subresources": ("status",)}
+    return (
+        _grouped("apps", "ControllerRevision", "controllerrevisions"),
+        _grouped("apps", "DaemonSet", "daemonsets", "ds", **watched),
+        _grouped("apps", "Deployment", "deployments", "deploy", **scaled),
+        _grouped("apps", "ReplicaSet", "replicasets", "rs", fields=_REPLICAS_FIELD, **scaled),
+        _grouped("apps", "StatefulSet", "statefulsets", "sts", **scaled),
+        _grouped(
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            "horizontalpodautoscalers",
+            "hpa",
+            versions=("v2", "v1"),
+            **watched,
+        ),
+        _grouped("batch", "CronJob", "cronjobs", "cj", **watched),
+        _grouped(
+            "batch", "Job", "jobs", fields={"status.successful": _or(_field("status", "succeeded"), "0")}, **watched
+        ),
+    )
+
+
+def _reviews() -> tuple[Kind, ...]:
+    authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
+    alone: Any = {"namespaced": False, "verbs": _CREATE_ONLY}
+    return (
+        _grouped(authentication, "SelfSubjectReview", "selfsubjectreviews", **alone),
+        _grouped(authentication, "TokenReview", "tokenreviews", **alone),
+        _grouped(authorization, "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE_ONLY),
+        _grouped(authorization, "SelfSubjectAccessReview", "selfsubjectaccessreviews", **alone),
+        _grouped(authorization, "SelfSubjectRulesReview", "selfsubjectrulesreviews", **alone),
+        _grouped(authorization, "SubjectAccessReview", "subjectaccessreviews", **alone),
+    )
+
+
+def _cluster() -> tuple[Kind, ...]:
+    admission, storage = "admissionregistration.k8s.io", "storage.k8s.io"
+    rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
+    alone: Any = {"namespaced": False}
+    extension: Any = {"namespaced": False, "categories": _EXTENSIONS}
+    status: Any = {"subresources": ("status",)}
+    return (
+        _grouped(networking, "IngressClass", "ingressclasses", **alone),
+        _grouped(networking, "Ingress", "ingresses", "ing", **status),
+        _grouped(networking, "IPAddress", "ipaddresses", "ip", **alone),
+        _grouped(networking, "NetworkPolicy", "networkpolicies", "netpol"),
+        _grouped(networking, "ServiceCIDR", "servicecidrs", **alone, **status),
+        _grouped("policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", **status),
+        _grouped(rbac, "ClusterRoleBinding", "clusterrolebindings", **alone),
+        _grouped(rbac, "ClusterRole", "clusterroles", **alone),
+        _grouped(rbac, "RoleBinding", "rolebindings"),
+        _grouped(rbac, "Role", "roles"),
+        _grouped(storage, "CSIDriver", "csidrivers", **alone),
+        _grouped(storage, "CSINode", "csinodes", **alone),
+        _grouped(storage, "CSIStorageCapacity", "csistoragecapacities"),
+        _grouped(storage, "StorageClass", "storageclasses", "sc", **alone),
+        _grouped(storage, "VolumeAttachment", "volumeattachments", **alone, **status),
+        _grouped(storage, "VolumeAttributesClass", "volumeattributesclasses", "vac", **alone),
+        _grouped(admission, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", **extension),
+        _grouped(admission, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", **extension),
+        _grouped(admission, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extension),
+        _grouped(admission, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", **extension, **status),
+        _grouped(admission, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", **extension),
+        _grouped(admission, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", **extension),
+        _grouped(
+            "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", "crd", "crds",
+            **extension, **status,
+        ),
+        _grouped("scheduling.k8s.io", "PriorityClass", "priorityclasses", "pc", **alone),
+        _grouped("coordination.k8s.io", "Lease", "leases"),
+        _grouped("node.k8s.io", "RuntimeClass", "runtimeclasses", **alone),
+        _grouped("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    )  # fmt: skip
+
+
+def _gang_scheduling() -> tuple[Kind, ...]:
+    # KEP-4671: pods that are scheduled together or not at all; alpha, with claims for the whole group.
+    alpha: Any = {"versions": ("v1alpha2",)}
+    return (
+        _grouped("scheduling.k8s.io", "PodGroup", "podgroups", subresources=("status",), **alpha),
+        _grouped("scheduling.k8s.io", "Workload", "workloads", **alpha),
+    )
+
+
+def built_in_kinds(features: Features) -> tuple[Kind, ...]:
+    """The kinds of a fresh cluster, in the order in which Kubernetes lists their groups."""
+    events = _grouped(
+        "events.k8s.io", "Event", "events", "ev", fields=_NEW_EVENT_FIELDS, stored_as="events",
+        to_version=to_new, from_version=from_new,
+    )  # fmt: skip
+    gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
+    return (*_core(), events, *_workloads(), *_reviews(), *_cluster(), *gang)
