@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
+from allotment.model.fields import Shape
 from allotment.model.validation.errors import FieldError
+from allotment.model.validation.names import subdomain_problems
 
 Tree = dict[str, Any]
 
@@ -79,6 +81,12 @@ class Rules(NamedTuple):
     validate_update: Callable[[Tree, Tree, Write], Errors] = lambda new, old, write: ()
     #: Whether metadata.generation counts changes of spec.
     has_generation: bool = False
+    #: What keeps a text from being the name of an object.
+    name: Callable[[str], list[str]] = subdomain_problems
+    #: For kinds judged as typed values: everything from defaults to validation at once, metadata included. The tree is
+    #: as decoded, in the storage version's shape; what comes out is to be stored. They replace the functions above.
+    create: Callable[[Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
+    update: Callable[[Tree, Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
 
 
 class Column(NamedTuple):
@@ -122,6 +130,13 @@ class Kind(NamedTuple):
     from_version: Callable[[Tree, str], Tree] | None = None
     #: DELETE answers with the object (pods, claims, namespaces) instead of a Status.
     delete_returns_object: bool = False
+    #: Whether an update may come without a resourceVersion, and whether it may create.
+    unconditional_update: bool = True
+    create_on_update: bool = False
+    #: Whether deletion leaves dependents alone unless told otherwise (jobs do).
+    orphans: bool = False
+    #: The shape by version, of kinds that are not in the packaged table.
+    shapes: Mapping[str, Shape] = {}
     #: The bucket of another kind that holds the same objects (events exist in two groups); "" for its own.
     stored_as: str = ""
 
