@@ -1,12 +1,17 @@
-// Command fields prints the field table that allotment packages (src/allotment/model/data/fields.json): for every
-// kind of the groups below, the names and Go types of its fields, and nothing else. Strict decoding needs exactly
-// that: which names exist, and what type Kubernetes' error texts call them.
+// Command fields prints the field table that allotment packages (src/allotment/model/data/fields.json): what
+// Kubernetes' own Go types say of every kind of the groups below, as facts, without any text of theirs.
 //
 //	go run . > ../../src/allotment/model/data/fields.json
 //
-// Form: {"release", "kinds": {apiVersion: {kind: type number}}, "types": [[form, Go's name, …]]}. Forms: struct with
-// {field: type number, or [type number, name of the embedded struct]}; slice and map with the element's number;
-// bytes; string, bool, int32, int64, float64, uint8; and the types that decode themselves, by their own name.
+// Form: {"release", "packages": [path], "kinds": {apiVersion: {kind: type number}}, "types": [[form, Go's name, …]]}.
+// Forms: struct with (package number, "atomic" or "", [field]); slice and map with the element's number; bytes; string,
+// bool, int32, int64, float64, uint8; and the types that decode themselves, by their own name (those that hold other
+// objects with the number of that type).
+//
+// A field is [name, type number, protobuf number, flags, facts?], in Go's order. Flags: 1 = printed though empty,
+// 2 = a pointer, 4 = required. Facts, each only where there is one: "e" the structs it is embedded through, "w" their
+// protobuf numbers, "k" patchMergeKey, "s" patchStrategy, "l" list type, "y" list map keys, "m" map type, "d" default,
+// "p" = the named slice is a message of its own in protobuf.
 package main
 
 import (
@@ -14,12 +19,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"reflect"
 	"sort"
-	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -38,86 +43,13 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const release = "1.36"
-
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-
-// Types with their own JSON decoding; what they accept is written down on the Python side.
-var selfDecoding = map[string]bool{
-	"Quantity": true, "Time": true, "MicroTime": true, "Duration": true, "IntOrString": true, "RawExtension": true,
-	"FieldsV1": true,
-}
-
-type table struct {
-	numbers map[reflect.Type]int
-	rows    []any
-}
-
-func (t *table) number(of reflect.Type) int {
-	for of.Kind() == reflect.Pointer {
-		of = of.Elem()
-	}
-	if known, ok := t.numbers[of]; ok {
-		return known
-	}
-	mine := len(t.rows)
-	t.numbers[of] = mine
-	t.rows = append(t.rows, nil)
-	name := of.String()
-	switch {
-	case reflect.PointerTo(of).Implements(unmarshaler):
-		if !selfDecoding[of.Name()] {
-			panic("unknown self-decoding type " + name)
-		}
-		t.rows[mine] = []any{of.Name(), name}
-	case of.Kind() == reflect.Struct:
-		fields := map[string]any{}
-		t.collect(of, "", fields)
-		t.rows[mine] = []any{"struct", name, fields}
-	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Uint8:
-		t.rows[mine] = []any{"bytes", name}
-	case of.Kind() == reflect.Slice:
-		t.rows[mine] = []any{"slice", name, t.number(of.Elem())}
-	case of.Kind() == reflect.Map:
-		t.rows[mine] = []any{"map", name, t.number(of.Elem())}
-	case of.Kind() == reflect.Interface:
-		t.rows[mine] = []any{"any", name}
-	default:
-		t.rows[mine] = []any{of.Kind().String(), name}
-	}
-	return mine
-}
-
-func (t *table) collect(of reflect.Type, embedded string, fields map[string]any) {
-	for i := range of.NumField() {
-		field := of.Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" && (field.Anonymous || strings.Contains(options, "inline")) {
-			inner := field.Type
-			if inner.Kind() == reflect.Pointer {
-				inner = inner.Elem()
-			}
-			path := field.Name
-			if embedded != "" {
-				path = embedded + "." + path
-			}
-			t.collect(inner, path, fields)
-			continue
-		}
-		if name == "" || name == "-" || !field.IsExported() {
-			continue
-		}
-		if embedded == "" {
-			fields[name] = t.number(field.Type)
-		} else {
-			fields[name] = []any{t.number(field.Type), embedded}
-		}
-	}
-}
 
 func main() {
 	scheme := runtime.NewScheme()
@@ -127,23 +59,30 @@ func main() {
 		schedulingv1.AddToScheme, schedulingv1alpha2.AddToScheme, storagev1.AddToScheme, coordinationv1.AddToScheme,
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, nodev1.AddToScheme, admissionregistrationv1.AddToScheme,
 		resourcev1.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme, resourcev1alpha3.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, apiextensionsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}
 	}
+	// What every group speaks of itself with, whatever its version.
+	meta := schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}
+	scheme.AddKnownTypes(meta, &metav1.DeleteOptions{}, &metav1.Status{})
+	shared := map[schema.GroupVersionKind]bool{meta.WithKind("DeleteOptions"): true, meta.WithKind("Status"): true}
+
 	var known []schema.GroupVersionKind
 	for gvk := range scheme.AllKnownTypes() {
 		known = append(known, gvk)
 	}
 	sort.Slice(known, func(i, j int) bool { return known[i].String() < known[j].String() })
 
-	types := &table{numbers: map[reflect.Type]int{}}
+	types := newTable()
 	kinds := map[string]map[string]int{}
 	for _, gvk := range known {
 		of := scheme.AllKnownTypes()[gvk]
-		// Objects that people write have metadata of their own; lists, options and reviews are left out.
-		if _, ok := of.FieldByName("ObjectMeta"); !ok || gvk.Version == runtime.APIVersionInternal {
+		// Objects that people write have metadata of their own; lists and options are left out.
+		_, object := of.FieldByName("ObjectMeta")
+		if gvk.Version == runtime.APIVersionInternal || !(object || shared[gvk]) {
 			continue
 		}
 		version := gvk.GroupVersion().String()
@@ -155,7 +94,8 @@ func main() {
 
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
-	fmt.Fprintf(out, "{\n\"release\": %q,\n\"kinds\": %s,\n\"types\": [\n", release, encode(kinds))
+	fmt.Fprintf(out, "{\n\"release\": %q,\n\"packages\": %s,\n\"kinds\": %s,\n\"types\": [\n",
+		release, encode(types.packages), encode(kinds))
 	for i, row := range types.rows {
 		comma := ","
 		if i == len(types.rows)-1 {

@@ -50,7 +50,8 @@ _CLUSTER_SCOPED: Final = frozenset(
         "CSIDriver", "CSINode", "VolumeAttachment", "VolumeAttributesClass", "ClusterRole", "ClusterRoleBinding",
         "IngressClass", "IPAddress", "ServiceCIDR", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
         "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration", "CustomResourceDefinition", "SelfSubjectReview", "TokenReview",
+        "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview", "DeleteOptions", "Status",
     }
 )  # fmt: skip
 

@@ -8,7 +8,6 @@ not, are described here as what differs from v1beta1, so that old manifests can 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
@@ -30,26 +29,52 @@ _ONLY_IN_V1ALPHA3: Final[dict[str, dict[str, tuple[str, str]]]] = {
 
 
 class Field(NamedTuple):
-    """One field of a struct: its type, and the Go structs it is embedded through (for texts of errors)."""
+    """One field of a struct: its type, and what Kubernetes says of the field rather than of the type.
+
+    ``embedded``: the Go structs it is embedded through (for texts of errors), ``within`` their protobuf numbers.
+    ``always``: printed though empty. ``pointer``: Go tells an empty value from none. ``merge_key`` and ``strategies``
+    are what strategic merge patches go by, ``list_type``, ``list_keys`` and ``map_type`` what apply goes by;
+    ``default`` is what apply takes a missing key for. ``message``: protobuf wraps the list.
+    """
 
     shape: Shape
-    embedded: str
+    embedded: str = ""
+    number: int = 0
+    within: tuple[int, ...] = ()
+    always: bool = False
+    pointer: bool = False
+    required: bool = False
+    merge_key: str = ""
+    strategies: frozenset[str] = frozenset()
+    list_type: str = "atomic"
+    list_keys: tuple[str, ...] = ()
+    map_type: str = "granular"
+    default: Any = None
+    message: bool = False
 
 
 class Shape:
-    """A type: a struct with ``fields``, a slice or map with an ``element``, or a value.
+    """A type: a struct with ``fields`` in Go's order, a slice or map with an ``element``, or a value.
 
-    ``form`` is ``struct``, ``slice``, ``map``, ``string``, ``bool``, ``int32``, ``int64``, ``bytes`` or the name of a
-    type that decodes itself (``Quantity``, ``Time`` …). ``name`` is Go's, as error texts print it.
+    ``form`` is ``struct``, ``slice``, ``map``, ``string``, ``bool``, ``int32``, ``int64``, ``float64``, ``bytes``,
+    ``any`` or the name of a type that decodes itself (``Quantity``, ``Time`` …). ``name`` is Go's, as error texts print
+    it, ``package`` where a struct is from. ``map_type`` is ``atomic`` for structs and maps that apply replaces whole.
+    ``list_type`` and ``list_keys`` are those of lists that no field holds; for the others the field's count.
+    ``rest`` is the shape of fields that are not among ``fields``, where a struct may have such.
     """
 
-    __slots__ = ("element", "fields", "form", "name")
+    __slots__ = ("element", "fields", "form", "list_keys", "list_type", "map_type", "name", "package", "rest")
 
-    def __init__(self, form: str, name: str) -> None:
+    def __init__(self, form: str, name: str, package: str = "", map_type: str = "granular") -> None:
         self.form = form
         self.name = name
+        self.package = package
         self.fields: dict[str, Field] = {}
         self.element: Shape | None = None
+        self.map_type = map_type
+        self.list_type = "atomic"
+        self.list_keys: tuple[str, ...] = ()
+        self.rest: Shape | None = None
 
     def __repr__(self) -> str:
         return f"<Shape {self.name}>"
@@ -62,47 +87,91 @@ class Shape:
 
 class _Table(msgspec.Struct, frozen=True):
     release: str
+    packages: list[str]
     kinds: dict[str, dict[str, int]]
-    types: list[list[Any]]
+    types: list[msgspec.Raw]
+
+
+_ALWAYS, _POINTER, _REQUIRED = 1, 2, 4
+
+
+class _Shapes:
+    """The table, read as far as it was asked for: a program that meets ten kinds builds the types of ten."""
+
+    def __init__(self, table: _Table) -> None:
+        self.kinds = table.kinds
+        self._packages = table.packages
+        self._rows = table.types
+        self._built: dict[int, Shape] = {}
+
+    def shape(self, number: int) -> Shape:
+        known = self._built.get(number)
+        if known is not None:
+            return known
+        form, name, *rest = msgspec.json.decode(self._rows[number])
+        shape = self._built[number] = Shape(form, name)
+        if form == "struct":
+            package, atomic, fields = rest
+            shape.package = self._packages[package]
+            shape.map_type = atomic or "granular"
+            shape.fields = {row[0]: self._field(row) for row in fields}
+        elif rest:
+            shape.element = self.shape(rest[0])
+        return shape
+
+    def _field(self, row: list[Any]) -> Field:
+        shape, number, flags = self.shape(row[1]), row[2], row[3]
+        always, pointer, required = bool(flags & _ALWAYS), bool(flags & _POINTER), bool(flags & _REQUIRED)
+        if len(row) == 4:
+            return Field(shape, "", number, (), always, pointer, required, map_type=shape.map_type)
+        facts = row[4]
+        return Field(
+            shape,
+            facts.get("e", ""),
+            number,
+            tuple(facts.get("w", ())),
+            always,
+            pointer,
+            required,
+            merge_key=facts.get("k", ""),
+            strategies=frozenset(facts["s"].split(",")) if "s" in facts else frozenset(),
+            list_type=facts.get("l", "atomic"),
+            list_keys=tuple(facts.get("y", ())),
+            map_type=facts.get("m", shape.map_type),
+            default=facts.get("d"),
+            message=facts.get("p", False),
+        )
 
 
 @functools.cache
-def _shapes() -> Mapping[str, Mapping[str, Shape]]:
-    """Every kind's shape by API version and kind."""
-    table = msgspec.json.decode(
-        resources.files("allotment.model").joinpath("data/fields.json").read_bytes(), type=_Table
-    )
-    shapes = [Shape(row[0], row[1]) for row in table.types]
-    for shape, row in zip(shapes, table.types, strict=True):
-        if shape.form == "struct":
-            for name, entry in row[2].items():
-                number, embedded = (entry, "") if isinstance(entry, int) else entry
-                shape.fields[name] = Field(shapes[number], embedded)
-        elif shape.form in ("slice", "map"):
-            shape.element = shapes[row[2]]
-    kinds = {
-        version: {kind: shapes[number] for kind, number in known.items()} for version, known in table.kinds.items()
-    }
-    kinds[REMOVED_VERSION] = {**_removed(kinds[f"{GROUP}/v1beta1"]), **kinds[REMOVED_VERSION]}
-    return kinds
+def _shapes() -> _Shapes:
+    packed = resources.files("allotment.model").joinpath("data/fields.json").read_bytes()
+    return _Shapes(msgspec.json.decode(packed, type=_Table))
 
 
+@functools.cache
 def shape_of(api_version: str, kind: str) -> Shape | None:
     """The shape of a kind; ``None`` when this release does not know it."""
-    return _shapes().get(api_version, {}).get(kind)
+    number = _shapes().kinds.get(api_version, {}).get(kind)
+    if number is not None:
+        return _shapes().shape(number)
+    return _removed(kind) if api_version == REMOVED_VERSION and kind in REMOVED_KINDS else None
 
 
+@functools.cache
 def kinds_of(api_version: str) -> frozenset[str]:
     """The kinds of an API version; empty when the version is unknown."""
-    return frozenset(_shapes().get(api_version, ()))
+    known = frozenset(_shapes().kinds.get(api_version, ()))
+    return known | REMOVED_KINDS if api_version == REMOVED_VERSION else known
 
 
 def versions_of(kind: str) -> tuple[str, ...]:
     """The API versions that know a kind of that name, in the table's order."""
-    return tuple(version for version, kinds in _shapes().items() if kind in kinds)
+    return tuple(version for version in _shapes().kinds if kind in kinds_of(version))
 
 
-def _removed(v1beta1: Mapping[str, Shape]) -> dict[str, Shape]:
+def _removed(kind: str) -> Shape:
+    """The shape that v1alpha3 had: a copy of v1beta1's, changed."""
     copies: dict[int, Shape] = {}
     by_name: dict[str, Shape] = {}
 
@@ -110,15 +179,35 @@ def _removed(v1beta1: Mapping[str, Shape]) -> dict[str, Shape]:
         known = copies.get(id(shape))
         if known is not None:
             return known
-        copied = copies[id(shape)] = Shape(shape.form, shape.name.replace("v1beta1.", "v1alpha3."))
+        name = shape.name.replace("v1beta1.", "v1alpha3.")
+        package = shape.package.replace("resource/v1beta1", "resource/v1alpha3")
+        copied = copies[id(shape)] = Shape(shape.form, name, package, shape.map_type)
         if shape.form == "struct":
             by_name[copied.bare_name] = copied
-        copied.fields = {name: Field(copy(field.shape), field.embedded) for name, field in shape.fields.items()}
+        copied.fields = {name: field._replace(shape=copy(field.shape)) for name, field in shape.fields.items()}
         copied.element = copy(shape.element) if shape.element else None
         return copied
 
-    kinds = {kind: copy(shape) for kind, shape in v1beta1.items() if kind in REMOVED_KINDS}
+    removed = copy(_shapes().shape(_shapes().kinds[f"{GROUP}/v1beta1"][kind]))
     for struct, extra in _ONLY_IN_V1ALPHA3.items():
+        if struct not in by_name:
+            continue
         for name, (other, like) in extra.items():
-            by_name[struct].fields[name] = Field(by_name[other].fields[like].shape, "")
-    return kinds
+            found = by_name.get(other) or copy(_struct_of_v1beta1(other))
+            by_name[struct].fields[name] = Field(found.fields[like].shape)
+    return removed
+
+
+def _struct_of_v1beta1(name: str) -> Shape:
+    """A struct anywhere under the kinds of v1beta1, by its bare name."""
+    waiting = [_shapes().shape(number) for number in _shapes().kinds[f"{GROUP}/v1beta1"].values()]
+    seen: set[int] = set()
+    while waiting:
+        shape = waiting.pop()
+        if shape.bare_name == name:
+            return shape
+        if id(shape) not in seen:
+            seen.add(id(shape))
+            waiting.extend(field.shape for field in shape.fields.values())
+            waiting.extend([shape.element] if shape.element else [])
+    raise LookupError(name)

@@ -288,6 +288,48 @@ class _Walk:
     def anything(self, _: Shape, value: Any) -> Any:
         return value
 
+    def number(self, shape: Shape, value: Any) -> Any:
+        return value if type(value) in (int, float) else self.wrong_type(shape, value)
+
+    def duration(self, _: Shape, value: Any) -> Any:
+        if type(value) is str:
+            return value
+        self.wrong_value(self.cannot_read(_JSON_NAMES.get(type(value), "number"), "string"))
+        return None
+
+    # What a JSON schema's keywords may hold beside a schema. Go's decoders of these types read on by themselves, so
+    # that unknown fields below them are dropped and never told of.
+
+    def schema_or_list(self, shape: Shape, value: Any) -> Any:
+        if type(value) is list:
+            return [self.quietly(shape, item) for item in value]
+        return self.quietly(shape, value)
+
+    def schema_or_bool(self, shape: Shape, value: Any) -> Any:
+        if type(value) is bool:
+            return value
+        if type(value) is dict:
+            return self.quietly(shape, value)
+        self.wrong_value("boolean or JSON schema expected")
+        return None
+
+    def schema_or_strings(self, shape: Shape, value: Any) -> Any:
+        return value if type(value) is list else self.quietly(shape, value)
+
+    def quietly(self, shape: Shape, value: Any) -> Any:
+        schema = shape.element
+        assert schema is not None
+        if type(value) is not dict:
+            return None
+        inner = _Walk(self.api_version, self.kind, self.root)
+        cleaned = inner.struct(schema, value)
+        self.misfits.extend(
+            Misfit("value", misfit.message, (*self.path, *misfit.path), misfit.hint)
+            for misfit in inner.misfits
+            if misfit.sort != "unknown"
+        )
+        return cleaned
+
 
 _SCALARS: Final[dict[str, Callable[[_Walk, Shape, Any], Any]]] = {
     "string": _Walk.string,
@@ -301,11 +343,18 @@ _SCALARS: Final[dict[str, Callable[[_Walk, Shape, Any], Any]]] = {
     "IntOrString": _Walk.int_or_string,
     "RawExtension": _Walk.anything,
     "FieldsV1": _Walk.anything,
+    "JSON": _Walk.anything,
+    "any": _Walk.anything,
+    "float64": _Walk.number,
+    "Duration": _Walk.duration,
+    "JSONSchemaPropsOrArray": _Walk.schema_or_list,
+    "JSONSchemaPropsOrBool": _Walk.schema_or_bool,
+    "JSONSchemaPropsOrStringArray": _Walk.schema_or_strings,
 }
 _JSON_NAMES: Final[dict[type, str]] = {str: "string", bool: "bool", dict: "object", list: "array"}
 _WORDS: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
-    "int32": "an integer", "int64": "an integer", "bytes": "base64 text",
+    "int32": "an integer", "int64": "an integer", "float64": "a number", "bytes": "base64 text",
 }  # fmt: skip
 
 

@@ -4,65 +4,171 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from allotment.model.fields import Shape, kinds_of, shape_of, versions_of
+import pytest
+
+from allotment.model.fields import Field, Shape, kinds_of, shape_of, versions_of
 
 # Types that decode themselves are described by their JSON form there.
-OPAQUE = {"Quantity", "Time", "MicroTime", "Duration", "IntOrString", "RawExtension", "FieldsV1"}
-SCALARS = {"string": "string", "bytes": "string", "bool": "boolean", "int32": "integer", "int64": "integer"}
+OPAQUE = {
+    "Quantity", "Time", "MicroTime", "Duration", "IntOrString", "RawExtension", "FieldsV1",
+    "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray",
+}  # fmt: skip
+SCALARS = {
+    "string": "string", "bytes": "string", "bool": "boolean", "int32": "integer", "int64": "integer",
+    "float64": "number",
+}  # fmt: skip
+FORMATS = {"int32": "int32", "int64": "int64", "bytes": "byte", "float64": "double"}
 
 
-def test_the_table_has_the_fields_that_the_server_publishes(shared: Callable[[str], Path]) -> None:
+class Published(NamedTuple):
+    """A field here and there: the field, its schema, the struct's schema, and where."""
+
+    name: str
+    field: Field
+    schema: dict[str, Any]
+    struct: dict[str, Any]
+    where: str
+
+
+@pytest.fixture(scope="module")
+def definitions(shared: Callable[[str], Path]) -> dict[str, Any]:
     with gzip.open(shared("vectors/apiserver/openapi/openapi-v2.json.gz"), "rt") as file:
-        definitions: dict[str, Any] = json.load(file)["definitions"]
+        found: dict[str, Any] = json.load(file)["definitions"]
+    return found
+
+
+def published(definitions: dict[str, Any]) -> Iterator[tuple[Shape, dict[str, Any], str]]:
+    """Every shape under every known kind beside its schema, references followed."""
     compared: set[tuple[str, str]] = set()
 
-    def compare(shape: Shape, schema: dict[str, Any], where: str) -> None:
-        if shape.form in OPAQUE:
-            return
+    def below(shape: Shape, schema: dict[str, Any], where: str) -> Iterator[tuple[Shape, dict[str, Any], str]]:
         if "$ref" in schema:
             reference = schema["$ref"].removeprefix("#/definitions/")
             if (shape.name, reference) in compared:
                 return
             compared.add((shape.name, reference))
             schema = definitions[reference]
+        yield shape, schema, where
         if shape.form == "struct":
-            properties = schema.get("properties", {})
-            assert set(shape.fields) == set(properties), where
             for name, field in shape.fields.items():
-                compare(field.shape, properties[name], f"{where}.{name}")
-        elif shape.form == "slice":
-            assert schema["type"] == "array", where
+                if name in schema.get("properties", {}):
+                    yield from below(field.shape, schema["properties"][name], f"{where}.{name}")
+        elif shape.form in ("slice", "map"):
             assert shape.element is not None
-            compare(shape.element, schema["items"], f"{where}[]")
-        elif shape.form == "map":
-            assert schema["type"] == "object", where
-            assert shape.element is not None
-            compare(shape.element, schema["additionalProperties"], f"{where}{{}}")
-        else:
-            assert schema["type"] == SCALARS[shape.form], where
-            if shape.form in ("int32", "int64"):
-                assert schema["format"] == shape.form, where
+            yield from below(
+                shape.element, schema["items" if shape.form == "slice" else "additionalProperties"], f"{where}[]"
+            )
 
-    kinds = 0
     for reference, definition in definitions.items():
         for kind in definition.get("x-kubernetes-group-version-kind", ()):
             version = "/".join(part for part in (kind["group"], kind["version"]) if part)
             shape = shape_of(version, kind["kind"])
-            if shape is not None and "metadata" in definition.get("properties", {}):
-                kinds += 1
-                compare(shape, {"$ref": f"#/definitions/{reference}"}, f"{version} {kind['kind']}")
-    assert kinds > 60
-    assert len(compared) > 450
+            if shape is not None:
+                yield from below(shape, {"$ref": f"#/definitions/{reference}"}, f"{version} {kind['kind']}")
+
+
+def published_fields(definitions: dict[str, Any]) -> Iterator[Published]:
+    for shape, schema, where in published(definitions):
+        for name, field in shape.fields.items():
+            yield Published(name, field, schema["properties"][name], schema, f"{where}.{name}")
+
+
+def test_the_table_has_the_fields_that_the_server_publishes(definitions: dict[str, Any]) -> None:
+    compared = 0
+    for shape, schema, where in published(definitions):
+        compared += 1
+        if shape.form in OPAQUE:
+            continue
+        if shape.form == "struct":
+            assert set(shape.fields) == set(schema.get("properties", {})), where
+        elif shape.form in ("slice", "map"):
+            assert schema["type"] == {"slice": "array", "map": "object"}[shape.form], where
+        else:
+            assert schema["type"] == SCALARS[shape.form], where
+            assert schema.get("format") == FORMATS.get(shape.form), where
+    assert compared > 2000
+
+
+def test_patches_and_apply_go_by_what_the_server_publishes(definitions: dict[str, Any]) -> None:
+    lists = merged = 0
+    for name, field, schema, struct, where in published_fields(definitions):
+        assert (name in struct.get("required", ())) == field.required, where
+        assert schema.get("x-kubernetes-patch-merge-key", "") == field.merge_key, where
+        assert frozenset(filter(None, schema.get("x-kubernetes-patch-strategy", "").split(","))) == field.strategies, (
+            where
+        )
+        assert schema.get("x-kubernetes-list-type", "atomic") == field.list_type, where
+        assert tuple(schema.get("x-kubernetes-list-map-keys", ())) == field.list_keys, where
+        there = definitions[schema["$ref"].removeprefix("#/definitions/")] if "$ref" in schema else {}
+        published = schema.get("x-kubernetes-map-type") or there.get("x-kubernetes-map-type", "granular")
+        assert published == field.map_type, where
+        if schema.get("default") not in (None, {}, "", 0, False):
+            assert schema["default"] == field.default, where
+        lists += field.list_type != "atomic"
+        merged += "merge" in field.strategies
+    assert lists > 70
+    assert merged > 60
+
+
+def test_protobuf_numbers_are_those_of_the_messages(shared: Callable[[str], Path], definitions: dict[str, Any]) -> None:
+    with gzip.open(shared("vectors/apiserver/protobuf/fields.json.gz"), "rt") as file:
+        messages: dict[str, dict[str, list[str]]] = json.load(file)
+    compared = 0
+    for shape, _, where in published(definitions):
+        message = messages.get(f"{shape.package.replace('/', '.')}.{shape.bare_name}")
+        if shape.form != "struct" or message is None:
+            continue
+        direct = {field.number: name for name, field in shape.fields.items() if not field.embedded and field.number}
+        inlined = {field.within[0] for field in shape.fields.values() if field.within}
+        assert direct.keys() | inlined == {int(number) for number in message}, where
+        for number, name in direct.items():
+            assert message[str(number)][0].lower() == name.lower(), where
+            compared += 1
+    assert compared > 1500
+
+
+def test_what_go_prints_though_empty() -> None:
+    pod, slices = shape_of("v1", "Pod"), shape_of("resource.k8s.io/v1", "ResourceSlice")
+    assert pod is not None
+    assert slices is not None
+    assert {name for name, field in pod.fields.items() if field.always} == {"metadata", "spec", "status"}
+    assert {name for name, field in pod.fields["spec"].shape.fields.items() if field.always} == {"containers"}
+    assert list(pod.fields) == ["kind", "apiVersion", "metadata", "spec", "status"]
+    spec = slices.fields["spec"].shape.fields
+    assert {name for name, field in spec.items() if field.always} == {"driver", "pool"}
+    assert {name for name, field in spec.items() if field.pointer} == {
+        "nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection",
+    }  # fmt: skip
+
+
+def test_a_port_without_protocol_is_a_tcp_port_to_apply() -> None:
+    service = shape_of("v1", "Service")
+    assert service is not None
+    ports = service.fields["spec"].shape.fields["ports"]
+    assert (ports.list_type, ports.list_keys) == ("map", ("port", "protocol"))
+    assert ports.shape.element is not None
+    assert ports.shape.element.fields["protocol"].default == "TCP"
+
+
+def test_a_schema_of_schemas_is_one_shape() -> None:
+    definition = shape_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    assert definition is not None
+    versions = definition.fields["spec"].shape.fields["versions"].shape.element
+    assert versions is not None
+    schema = versions.fields["schema"].shape.fields["openAPIV3Schema"].shape
+    assert schema.fields["properties"].shape.element is schema
+    assert schema.fields["items"].shape.element is schema
 
 
 def test_the_kinds_of_this_release() -> None:
     assert kinds_of("resource.k8s.io/v1") == {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
     assert kinds_of("resource.k8s.io/v7") == frozenset()
     assert versions_of("DeviceTaintRule") == ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta2")
+    assert kinds_of("meta.k8s.io/v1") == {"DeleteOptions", "Status"}
 
 
 def test_v1alpha3_as_it_was_differs_from_v1beta1_where_history_says() -> None:
