@@ -1,0 +1,171 @@
+"""Replays recorded flows against a fresh lab with its controllers and scheduler, and compares what the objects became.
+
+A flow is a list of steps; after some of them the recording holds the pods, claims and events of the flow's namespace.
+Compared are the states: where pods went, their conditions' types, statuses and reasons, what claims were given and for
+whom they are reserved. Messages may say more than the recorded ones. Steps that tell only what was done are read from
+:mod:`~tests.vectors.apiserver.doings`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from allotment.apiserver.exchange import Request, Response
+from tests.vectors.apiserver.comparing import difference
+from tests.vectors.apiserver.doings import Doing, doings
+from tests.vectors.apiserver.masking import masked
+from tests.vectors.apiserver.recording import FIXTURES, Row, rows
+from tests.vectors.apiserver.requests import ADMIN
+from tests.vectors.apiserver.world import World
+from tests.vectors.result import Result
+
+Tree = dict[str, Any]
+
+#: Kinds without a namespace that flows create, and how paths name kinds.
+_CLUSTER = {
+    "ResourceSlice": "resourceslices", "DeviceClass": "deviceclasses", "DeviceTaintRule": "devicetaintrules",
+    "Namespace": "namespaces", "Node": "nodes", "PriorityClass": "priorityclasses",
+}  # fmt: skip
+_NAMESPACED = {
+    "Pod": "pods", "ResourceClaim": "resourceclaims", "ResourceClaimTemplate": "resourceclaimtemplates", "Job": "jobs",
+    "ConfigMap": "configmaps", "Deployment": "deployments", "StatefulSet": "statefulsets",
+}  # fmt: skip
+
+
+async def replayed(flows: list[Row]) -> list[Result]:
+    """Every flow, each in a fresh lab."""
+    return [Result(flow["flow"], not (found := await _flow(flow)), found) for flow in flows]
+
+
+async def _flow(flow: Row) -> str:
+    async with World.started() as world:
+        for row in rows(FIXTURES):
+            asked = row["request"]
+            await _asked(world, Doing(asked["method"], asked["path"], asked["body"]))
+        namespace = flow["namespace"]
+        await _asked(world, Doing("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, **_labels(flow)}}))
+        await world.settled()
+        last = max((index for index, step in enumerate(flow["steps"]) if step["do"] == "create"), default=-1)
+        for index, step in enumerate(flow["steps"]):
+            for doing in _created(step, namespace) if "object" in step else doings(flow, index):
+                told = await _asked(world, doing, wanted=step.get("code"))
+                if told:
+                    return f"step {step['do']}: {told}"
+            if step["do"] == "create" and index != last:
+                continue
+            await world.settled()
+            for snapshot in flow["snapshots"]:
+                if snapshot["after"] == step["do"]:
+                    found = await _compared(world, snapshot, namespace)
+                    if found:
+                        return f"after {step['do']!r}: {found}"
+        return ""
+
+
+def _labels(flow: Row) -> Tree:
+    """Admin access is for namespaces that say so."""
+    asks = any("adminAccess" in json.dumps(step.get("object", {})) for step in flow["steps"])
+    return {"labels": {"resource.kubernetes.io/admin-access": "true"}} if asks else {}
+
+
+def _created(step: Tree, namespace: str) -> list[Doing]:
+    return [Doing("POST", path_of(step["object"], namespace), step["object"])]
+
+
+def path_of(tree: Tree, namespace: str) -> str:
+    """The collection that an object is created in."""
+    version = tree["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    if tree["kind"] in _CLUSTER:
+        return f"{root}/{_CLUSTER[tree['kind']]}"
+    return f"{root}/namespaces/{namespace}/{_NAMESPACED[tree['kind']]}"
+
+
+async def _asked(world: World, doing: Doing, wanted: int | None = None) -> str:
+    path, _, query = doing.path.partition("?")
+    kind = "application/merge-patch+json" if doing.method == "PATCH" else "application/json"
+    body = b"" if doing.body is None else json.dumps(doing.body).encode()
+    if doing.settles:
+        await world.settled()
+    answer = await world.ask(Request(doing.method, path, query, {"content-type": kind}, body, ADMIN))
+    if not isinstance(answer, Response):
+        return f"{doing.method} {path}: no answer"
+    if answer.code >= 400 and (wanted is None or wanted < 400):
+        return f"{doing.method} {path}: {answer.code} {answer.body[:500].decode()}"
+    return ""
+
+
+async def _compared(world: World, snapshot: Tree, namespace: str) -> str:
+    pods = await _items(world, f"/api/v1/namespaces/{namespace}/pods")
+    claims = await _items(world, f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims")
+    events = await _items(world, f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    ours = {"pods": _by_name(pods, _pod), "claims": _by_name(claims, _claim)}
+    wanted = {"pods": _by_name(snapshot["pods"], _pod), "claims": _by_name(snapshot["resourceclaims"], _claim)}
+    return difference(wanted, ours) or _said_less(snapshot, pods, events)
+
+
+async def _items(world: World, path: str) -> list[Tree]:
+    answer = await world.ask(Request("GET", path, "", {}, b"", ADMIN))
+    assert isinstance(answer, Response)
+    items: list[Tree] = json.loads(answer.body)["items"]
+    return items
+
+
+def _by_name(items: list[Tree], view: Any) -> Tree:
+    """Views by masked name; of generated names, in the order of what they show."""
+    views: dict[str, list[Any]] = {}
+    for item in items:
+        views.setdefault(masked(item["metadata"]["name"]), []).append(view(item))
+    return {name: sorted(found, key=lambda one: json.dumps(one, sort_keys=True)) for name, found in views.items()}
+
+
+def _pod(pod: Tree) -> Tree:
+    status = pod.get("status") or {}
+    return masked({
+        "node": pod["spec"].get("nodeName"),
+        "phase": status.get("phase"),
+        "terminating": "deletionTimestamp" in pod["metadata"],
+        "conditions": {
+            condition["type"]: [condition["status"], condition.get("reason")]
+            for condition in status.get("conditions") or ()
+        },
+        "claims": status.get("resourceClaimStatuses"),
+        "extended": status.get("extendedResourceClaimStatus"),
+        "nominated": status.get("nominatedNodeName"),
+    })  # fmt: skip
+
+
+def _claim(claim: Tree) -> Tree:
+    meta = claim["metadata"]
+    return masked({
+        "annotations": meta.get("annotations"),
+        "owners": meta.get("ownerReferences"),
+        "finalizers": meta.get("finalizers"),
+        "terminating": "deletionTimestamp" in meta,
+        "spec": claim.get("spec"),
+        "status": claim.get("status"),
+    })  # fmt: skip
+
+
+def _said_less(snapshot: Tree, pods: list[Tree], events: list[Tree]) -> str:
+    """Which recorded sentence is in none of ours."""
+    said = {pod["metadata"]["name"]: _messages(pod) for pod in pods}
+    for pod in snapshot["pods"]:
+        for message in _messages(pod):
+            if not any(message in ours for ours in said.get(pod["metadata"]["name"], ())):
+                return f"pod {pod['metadata']['name']}: {message!r} is not said in {said.get(pod['metadata']['name'])}"
+    told = [(e.get("type"), e.get("reason"), masked(e.get("note") or "")) for e in events]
+    for event in snapshot["events"]:
+        kind, reason, note = event["type"], event["reason"], masked(event.get("note") or "")
+        if not any((k, r) == (kind, reason) and note in n for k, r, n in told):
+            return f"event {kind} {reason} {note!r} is not among {told}"
+    return ""
+
+
+def _messages(pod: Tree) -> list[str]:
+    return [
+        masked(condition["message"])
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+        if condition.get("message")
+    ]
