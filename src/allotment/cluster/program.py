@@ -1,0 +1,75 @@
+"""Programs that run beside each other on a cluster, and what each is given.
+
+A program is an async function that runs for ever. It meets others in the objects of the cluster only; so any of them
+can run alone, and one that crashes is started again without the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import NamedTuple, Protocol
+
+from allotment.cluster.backoff import Backoff
+from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client
+from allotment.cluster.clock import Clock
+from allotment.cluster.recorder import Events, Recorder
+
+log = logging.getLogger(__name__)
+
+#: A program that ran this long before it crashed starts again without delay.
+_HEALTHY_SECONDS = 60.0
+
+
+class ClientFor(Protocol):
+    """Gives clients."""
+
+    def __call__(self, name: str, manager: str = "") -> Client:
+        """A client under a program's own identity (``replicaset-controller``, ``kube-scheduler``).
+
+        ``manager`` is the field manager's name, where it is not the one that Kubernetes has for that program.
+        """
+        ...
+
+
+class Context(NamedTuple):
+    """What a program is given."""
+
+    client_for: ClientFor
+    caches: Caches
+    clock: Clock
+    events: Events
+    random: Random
+
+    def recorder(self, component: str) -> Recorder:
+        """For events; ``component`` is what they show as their source."""
+        return self.events.recorder(component)
+
+
+Program = Callable[[Context], Awaitable[None]]
+
+
+async def run(programs: Mapping[str, Program], context: Context) -> None:
+    """Run programs, and the caches and events that they share, for ever."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_kept("caches", context, lambda _: context.caches.run()), name="caches")
+        group.create_task(_kept("events", context, lambda _: context.events.run()), name="events")
+        for name, program in programs.items():
+            group.create_task(_kept(name, context, program), name=name)
+
+
+async def _kept(name: str, context: Context, program: Program) -> None:
+    backoff = Backoff(context.random, first=0.1, longest=30.0)
+    while True:
+        began = context.clock.seconds()
+        try:
+            await program(context)
+            log.error("%s: ended, which it must not", name)
+        except Exception:
+            log.exception("%s: crashed", name)
+        if context.clock.seconds() - began >= _HEALTHY_SECONDS:
+            backoff.reset()
+        await context.clock.sleep(backoff.next())

@@ -1,0 +1,142 @@
+"""Work to be done about keys: each key once however often it was asked for, several keys at a time, failures again.
+
+A key that is asked for while it is being worked on is done again afterwards, never twice at the same time. What fails
+comes back after a wait that doubles. Nothing runs while there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from random import Random
+from typing import Generic, TypeVar
+
+from allotment.cluster.backoff import Backoff
+from allotment.cluster.clock import Clock, Timer
+from allotment.cluster.errors import StatusError, Unreachable
+
+K = TypeVar("K", bound=Hashable)
+
+log = logging.getLogger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """``work(key)`` returns ``None`` when all is done, or after how many seconds to look at the key again."""
+
+    def __init__(
+        self, name: str, work: Callable[[K], Awaitable[float | None]], *, clock: Clock, random: Random,
+        workers: int = 16, first_wait: float = 0.005, longest_wait: float = 60.0,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._work = work
+        self._clock = clock
+        self._random = random
+        self._workers = workers
+        self._first_wait = first_wait
+        self._longest_wait = longest_wait
+        self._ready: deque[K] = deque()
+        self._waiting: set[K] = set()  # what is in _ready
+        self._running: set[K] = set()
+        self._again: set[K] = set()  # asked for while running
+        self._timers: dict[K, tuple[float, Timer]] = {}
+        self._failures: dict[K, Backoff] = {}
+        self._active = 0
+        self._group: asyncio.TaskGroup | None = None
+
+    def __len__(self) -> int:
+        """Keys ready or being worked on."""
+        return len(self._ready) + len(self._running)
+
+    def add(self, key: K, after: float = 0.0) -> None:
+        """Ask for work on a key, now or after some seconds; of several later times the first counts."""
+        if after > 0:
+            self._add_later(key, after)
+        elif key in self._running:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.append(key)
+            self._staff()
+
+    def cancel(self, key: K) -> None:
+        """Forget a later time that was set for a key."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer[1].cancel()
+
+    def _add_later(self, key: K, after: float) -> None:
+        due = self._clock.seconds() + after
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer[0] <= due:
+                return
+            timer[1].cancel()
+
+        def ring() -> None:
+            self._timers.pop(key, None)
+            self.add(key)
+
+        self._timers[key] = due, self._clock.later(after, ring)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                self._staff()
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+                for _, timer in self._timers.values():
+                    timer.cancel()
+                self._timers.clear()
+
+    def _staff(self) -> None:
+        if self._group is not None and self._active < self._workers and self._ready:
+            self._active += 1
+            self._group.create_task(self._worker(), name=self.name)
+
+    async def _worker(self) -> None:
+        try:
+            while self._ready:
+                key = self._ready.popleft()
+                self._waiting.discard(key)
+                self._running.add(key)
+                # Somebody else takes what is left, should this key have to wait for the cluster.
+                self._staff()
+                try:
+                    await self._one(key)
+                finally:
+                    self._running.discard(key)
+                    if key in self._again:
+                        self._again.discard(key)
+                        self.add(key)
+        finally:
+            self._active -= 1
+
+    async def _one(self, key: K) -> None:
+        try:
+            after = await self._work(key)
+        except StatusError as error:
+            # Somebody else was faster, which is nobody's fault; the cache will have it in a moment.
+            level = logging.DEBUG if error.code in (404, 409) else logging.WARNING
+            self._failed(key, level, error)
+        except Unreachable as error:
+            self._failed(key, logging.INFO, error)
+        except Exception as error:
+            log.exception("%s: %s failed", self.name, key)
+            self._failed(key, logging.DEBUG, error)
+        else:
+            self._failures.pop(key, None)
+            if after is not None:
+                self.add(key, max(after, 0.001))
+
+    def _failed(self, key: K, level: int, error: Exception) -> None:
+        backoff = self._failures.get(key)
+        if backoff is None:
+            backoff = self._failures[key] = Backoff(self._random, first=self._first_wait, longest=self._longest_wait)
+        wait = backoff.next()
+        log.log(level, "%s: %s: %s (again in %.3f s)", self.name, key, error, wait)
+        self._add_later(key, wait)

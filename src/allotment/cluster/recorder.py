@@ -1,0 +1,267 @@
+"""Events about objects: told once, counted after that, and never in the way of work.
+
+Whoever records only puts a note into a bounded queue. One writer empties it while the process has nothing better to do,
+and at least a little every second. Notes that say the same become one Event that counts; notes that differ in
+their message only, more than ten of them in ten minutes, become one that says so; and an object that is talked about
+too much is heard again only after a while. The three rules are Kubernetes' own (client-go's event correlator).
+
+Kubernetes has two ways to write an Event. Those with an ``action`` (the scheduler's) are written as events.k8s.io/v1
+with a ``series``; all others in the old way, with ``count``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from datetime import datetime
+from typing import Final, Literal, NamedTuple, TypeVar
+
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.clock import Clock, stamp, stamp_micro
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import EVENTS, NEW_EVENTS
+
+log = logging.getLogger(__name__)
+
+_MOST_NOTES: Final = 20_000
+_MOST_REMEMBERED: Final = 4_096
+_SIMILAR: Final = 10  # differing messages of one reason before they are combined
+_SIMILAR_SECONDS: Final = 600.0
+_BURST: Final = 25.0  # notes about one object from one component at once …
+_REFILL: Final = 1 / 300  # … and how many more a second
+_COMBINED: Final = "(combined from similar events): "
+_NAMESPACE_OF_CLUSTER_OBJECTS: Final = "default"
+_LONGEST_NOTE: Final = 1024
+
+EventType = Literal["Normal", "Warning"]
+
+_Value = TypeVar("_Value")
+
+
+class Involved(NamedTuple):
+    """What an event is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str
+    revision: str
+
+
+class _Note(NamedTuple):
+    component: str
+    involved: Involved
+    type: EventType
+    reason: str
+    message: str
+    action: str
+    moment: datetime
+
+
+class _Series:
+    """An Event in the cluster that goes on."""
+
+    __slots__ = ("count", "first", "last", "name", "namespace", "note", "stored", "written")
+
+    def __init__(self, note: _Note, number: int) -> None:
+        self.note = note
+        self.namespace = note.involved.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS
+        self.name = f"{note.involved.name}.{int(note.moment.timestamp() * 1e9) + number:x}"
+        self.first = self.last = note.moment
+        self.count = 0
+        self.written = 0  # the count that the cluster has
+        self.stored = False
+
+
+class Events:
+    """The events of a process: what its recorders note, and the one writer."""
+
+    def __init__(self, client: Client, *, clock: Clock, instance: str = "") -> None:
+        self._client = client
+        self._clock = clock
+        self._instance = instance
+        self._notes: deque[_Note] = deque(maxlen=_MOST_NOTES)
+        self._arrived = asyncio.Event()
+        self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
+        self._similar: OrderedDict[tuple[object, ...], tuple[datetime, set[str]]] = OrderedDict()
+        self._tokens: OrderedDict[tuple[object, ...], tuple[float, float]] = OrderedDict()
+        self._number = 0
+
+    def note(self, component: str, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
+        """Put a note into the queue; when that is full the oldest note is lost."""
+        metadata = about["metadata"]
+        involved = Involved(
+            about.get("kind", ""), metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""),
+            about.get("apiVersion", ""), metadata.get("resourceVersion", ""),
+        )  # fmt: skip
+        if len(message) > _LONGEST_NOTE and action:
+            message = message[: _LONGEST_NOTE - 3] + "..."
+        self._notes.append(_Note(component, involved, type, reason, message, action, self._clock.moment()))
+        self._arrived.set()
+
+    def recorder(self, component: str) -> Recorder:
+        """For one component: ``default-scheduler``, ``resource_claim`` …"""
+        return Recorder(self, component)
+
+    async def run(self) -> None:
+        """Write for ever."""
+        while True:
+            if not self._notes:
+                self._arrived.clear()
+                await self._arrived.wait()
+            await _idle()
+            changed: dict[int, _Series] = {}
+            for _ in range(min(len(self._notes), 16)):
+                series = self._correlated(self._notes.popleft())
+                if series is not None:
+                    changed[id(series)] = series
+            await asyncio.gather(*(self._write(series) for series in changed.values()))
+
+    def _correlated(self, note: _Note) -> _Series | None:
+        involved = note.involved
+        about = (note.component, involved.kind, involved.namespace, involved.name, involved.uid)
+        if not self._allowed(about, note.moment):
+            return None
+        similar = (*about, note.type, note.reason, note.action)
+        start, messages = self._similar.pop(similar, (note.moment, set[str]()))
+        if (note.moment - start).total_seconds() > _SIMILAR_SECONDS:
+            start, messages = note.moment, set()
+        messages.add(note.message)
+        _remember(self._similar, similar, (start, messages))
+        combined = len(messages) > _SIMILAR
+        if combined:
+            messages.discard(note.message)
+            note = note._replace(message=_COMBINED + note.message)
+        same = (*similar, "" if combined else note.message)
+        series = self._series.pop(same, None)
+        if series is None:
+            self._number += 1
+            series = _Series(note, self._number % 1000)
+        _remember(self._series, same, series)
+        series.note = note
+        series.count += 1
+        series.last = note.moment
+        return series
+
+    def _allowed(self, about: tuple[object, ...], moment: datetime) -> bool:
+        now = moment.timestamp()
+        tokens, before = self._tokens.pop(about, (_BURST, now))
+        tokens = min(tokens + (now - before) * _REFILL, _BURST)
+        allowed = tokens >= 1
+        _remember(self._tokens, about, (tokens - 1 if allowed else tokens, now))
+        return allowed
+
+    async def _write(self, series: _Series) -> None:
+        resource = NEW_EVENTS if series.note.action else EVENTS
+        count = series.count
+        try:
+            if series.stored:
+                try:
+                    await self._client.patch(resource, series.name, _repeated(series), series.namespace)
+                except StatusError as error:
+                    if error.code != 404:
+                        raise
+                    series.stored = False  # events are forgotten after a while
+            if not series.stored:
+                new = _new_form(series, self._instance) if series.note.action else _old_form(series)
+                await self._client.create(resource, new, series.namespace)
+                series.stored = True
+            series.written = count
+        except StatusError as error:
+            # A namespace that is being deleted takes no more events, and nobody misses them.
+            log.debug("event %s/%s: %s", series.namespace, series.name, error)
+        except Unreachable as error:
+            log.info("event %s/%s: %s", series.namespace, series.name, error)
+
+
+class Recorder:
+    """What one component says about objects."""
+
+    __slots__ = ("_component", "_events")
+
+    def __init__(self, events: Events, component: str) -> None:
+        self._events = events
+        self._component = component
+
+    def event(self, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
+        """Note an event about an object; returns at once."""
+        self._events.note(self._component, about, type, reason, message, action)
+
+
+async def _idle() -> None:
+    """Wait until the event loop has little to do, but not longer than about a second."""
+    loop = asyncio.get_running_loop()
+    latest = loop.time() + 1.0
+    while True:
+        before = loop.time()
+        await asyncio.sleep(0.002)
+        after = loop.time()
+        if after - before < 0.005 or after > latest:
+            return
+        await asyncio.sleep(0.05)
+
+
+def _remember(memory: OrderedDict[tuple[object, ...], _Value], key: tuple[object, ...], value: _Value) -> None:
+    memory[key] = value
+    if len(memory) > _MOST_REMEMBERED:
+        memory.popitem(last=False)
+
+
+def _reference(involved: Involved) -> Tree:
+    reference = {
+        "kind": involved.kind,
+        "namespace": involved.namespace,
+        "name": involved.name,
+        "uid": involved.uid,
+        "apiVersion": involved.api_version,
+        "resourceVersion": involved.revision,
+    }
+    return {key: value for key, value in reference.items() if value}
+
+
+def _old_form(series: _Series) -> Tree:
+    note = series.note
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": series.name, "namespace": series.namespace},
+        "involvedObject": _reference(note.involved),
+        "reason": note.reason,
+        "message": note.message,
+        "source": {"component": note.component},
+        "firstTimestamp": stamp(series.first),
+        "lastTimestamp": stamp(series.last),
+        "count": series.count,
+        "type": note.type,
+        "eventTime": None,
+        "reportingComponent": note.component,
+        "reportingInstance": "",
+    }
+
+
+def _new_form(series: _Series, instance: str) -> Tree:
+    note = series.note
+    event: Tree = {
+        "kind": "Event",
+        "apiVersion": "events.k8s.io/v1",
+        "metadata": {"name": series.name, "namespace": series.namespace},
+        "eventTime": stamp_micro(series.first),
+        "reportingController": note.component,
+        "reportingInstance": f"{note.component}-{instance}" if instance else note.component,
+        "action": note.action,
+        "reason": note.reason,
+        "regarding": _reference(note.involved),
+        "note": note.message,
+        "type": note.type,
+    }
+    if series.count > 1:
+        event["series"] = {"count": series.count, "lastObservedTime": stamp_micro(series.last)}
+    return event
+
+
+def _repeated(series: _Series) -> Tree:
+    if series.note.action:
+        return {"series": {"count": series.count, "lastObservedTime": stamp_micro(series.last)}}
+    return {"count": series.count, "lastTimestamp": stamp(series.last), "message": series.note.message}

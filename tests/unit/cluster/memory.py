@@ -1,0 +1,158 @@
+"""A cluster in memory with the verbs of ``Client`` and no rules: for tests of what stands on a client."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
+from allotment.cluster.errors import StatusError
+
+
+def refusal(code: int, reason: str, message: str = "") -> StatusError:
+    return StatusError({"kind": "Status", "code": code, "reason": reason, "message": message or reason})
+
+
+class MemoryClient:
+    """Objects, a history, and watches of it. ``forget`` compacts, ``drop`` ends all watches."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[Resource, str, str], Tree] = {}
+        self.history: list[tuple[int, Resource, Event]] = []
+        self.oldest = 0
+        self.lists = 0
+        self.refuse: list[Exception] = []
+        self._numbers = itertools.count(1)
+        self._revision = 0
+        self._moved = asyncio.Event()
+        self._generation = 0
+
+    def _refused(self) -> None:
+        if self.refuse:
+            raise self.refuse.pop(0)
+
+    def _record(self, type_: Any, resource: Resource, tree: Tree) -> Tree:
+        self._revision = next(self._numbers)
+        tree = {**tree, "metadata": {**tree["metadata"], "resourceVersion": str(self._revision)}}
+        self.history.append((self._revision, resource, Event(type_, tree)))
+        self._moved.set()
+        self._moved = asyncio.Event()
+        return tree
+
+    def forget(self) -> None:
+        self.oldest = self._revision
+        self.history.clear()
+
+    def drop(self) -> None:
+        self._generation += 1
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def put(self, resource: Resource, tree: Tree) -> Tree:
+        """Create or replace."""
+        metadata = tree["metadata"]
+        key = (resource, metadata.get("namespace", ""), metadata["name"])
+        known = self.objects.get(key)
+        uid = metadata.get("uid") or (known["metadata"]["uid"] if known else f"uid-{next(self._numbers)}")
+        tree = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            **tree,
+            "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", **metadata, "uid": uid},
+        }
+        self.objects[key] = self._record("MODIFIED" if known else "ADDED", resource, tree)
+        return self.objects[key]
+
+    def remove(self, resource: Resource, namespace: str, name: str) -> Tree:
+        return self._record("DELETED", resource, self.objects.pop((resource, namespace, name)))
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
+        self._refused()
+        try:
+            return self.objects[resource, namespace, name]
+        except KeyError:
+            raise refusal(404, "NotFound", f'{resource.plural} "{name}" not found') from None
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
+    ) -> Listing:
+        self._refused()
+        self.lists += 1
+        items = [
+            tree
+            for (kind, where, _), tree in sorted(self.objects.items(), key=lambda pair: pair[0][1:])
+            if kind == resource and namespace in ("", where)
+        ]
+        return Listing(items, str(self._revision))
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Event]:
+        self._refused()
+        seen = int(revision)
+        generation = self._generation
+        while generation == self._generation:
+            if seen < self.oldest:
+                raise refusal(410, "Expired", "too old resource version")
+            moved = self._moved
+            for number, kind, event in tuple(self.history):
+                if number > seen and kind == resource:
+                    seen = number
+                    yield event
+            await moved.wait()
+
+    async def create(
+        self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
+        dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        self._refused()
+        metadata = dict(tree["metadata"])
+        if resource.namespaced:
+            metadata.setdefault("namespace", namespace)
+        if "name" not in metadata:
+            metadata["name"] = f"{metadata['generateName']}{next(self._numbers):05}"
+        if (resource, metadata.get("namespace", ""), metadata["name"]) in self.objects:
+            raise refusal(409, "AlreadyExists", f'{resource.plural} "{metadata["name"]}" already exists')
+        return self.put(resource, {**copy.deepcopy(tree), "metadata": metadata})
+
+    async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
+        self._refused()
+        metadata = tree["metadata"]
+        known = await self.get(resource, metadata["name"], metadata.get("namespace", ""))
+        if (
+            metadata.get("resourceVersion", known["metadata"]["resourceVersion"])
+            != known["metadata"]["resourceVersion"]
+        ):
+            raise refusal(409, "Conflict", "the object has been modified")
+        return self.put(resource, copy.deepcopy(tree))
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
+        subresource: str = "", force: bool = False, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        known = await self.get(resource, name, namespace)
+        return self.put(resource, _merged(known, patch))
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
+        grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        known = await self.get(resource, name, namespace)
+        if uid and known["metadata"]["uid"] != uid:
+            raise refusal(409, "Conflict", "Precondition failed: UID in precondition")
+        return self.remove(resource, namespace, name)
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result

@@ -1,0 +1,206 @@
+"""A cache follows the cluster: lists once, resumes, lists again after 410, and believes its program's own writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+
+from allotment.cluster.cache import Cache, Caches, Item, all_synced, by_node
+from allotment.cluster.client import Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import Unreachable
+from allotment.cluster.resources import NODES, PODS
+from allotment.model.core import Node, Pod
+from tests.unit.cluster.memory import MemoryClient
+
+FAST = Clock(speed=200)
+
+
+def pod(name: str, node: str = "", **metadata: object) -> Tree:
+    return {"metadata": {"namespace": "ns", "name": name, **metadata}, "spec": {"nodeName": node} if node else {}}
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def following(client: MemoryClient) -> AsyncIterator[Cache[Pod]]:
+    cache = Cache(client, PODS, Pod, clock=FAST, random=Random(1))
+    task = asyncio.create_task(cache.run())
+    await cache.synced.wait()
+    yield cache
+    task.cancel()
+
+
+def names(cache: Cache[Pod]) -> list[str]:
+    return sorted(item.name for item in cache.items())
+
+
+def test_a_cache_has_what_was_there_and_what_comes() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("a"))
+        async with following(client) as cache:
+            assert names(cache) == ["a"]
+            client.put(PODS, pod("b", "n1"))
+            await until(lambda: len(cache) == 2)
+            found = cache.get("ns", "b")
+            assert found is not None
+            assert found.spec.node_name == "n1"
+            client.remove(PODS, "ns", "a")
+            await until(lambda: names(cache) == ["b"])
+
+    asyncio.run(story())
+
+
+def test_a_watch_that_ends_goes_on_without_another_list() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        async with following(client) as cache:
+            client.drop()
+            client.put(PODS, pod("a"))
+            await until(lambda: names(cache) == ["a"])
+            assert client.lists == 1
+
+    asyncio.run(story())
+
+
+def test_after_410_the_difference_is_told() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("stays"))
+        client.put(PODS, pod("goes"))
+        async with following(client) as cache:
+            told: list[tuple[str | None, str | None]] = []
+            cache.on_change(lambda old, new: told.append((old.name if old else None, new.name if new else None)))
+            told.clear()
+            # While nobody listens, the history is lost.
+            client.refuse = [Unreachable("no route"), Unreachable("no route")]
+            client.drop()
+            client.remove(PODS, "ns", "goes")
+            client.put(PODS, pod("comes"))
+            client.forget()
+            await until(lambda: names(cache) == ["comes", "stays"])
+            assert set(told) == {("goes", None), (None, "comes")}
+            assert len(told) == 2
+            assert client.lists == 2
+
+    asyncio.run(story())
+
+
+def test_an_own_write_is_known_at_once_and_older_news_do_not_undo_it() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        async with following(client) as cache:
+            told: list[str | None] = []
+            cache.on_change(lambda old, new: told.append(new.spec.get("nodeName") if new else None))
+            client.put(PODS, pod("a", "old"))
+            cache.noted(client.put(PODS, pod("a", "new")))
+            assert cache.tree("ns", "a") == client.objects[PODS, "ns", "a"]
+            client.put(PODS, pod("b"))
+            await until(lambda: len(cache) == 2)
+            assert told == ["new", None]
+
+    asyncio.run(story())
+
+
+def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        async with following(client) as cache:
+            answer = client.put(PODS, pod("a"))
+            client.remove(PODS, "ns", "a")
+            client.put(PODS, pod("b"))
+            await until(lambda: names(cache) == ["b"])
+            cache.noted(answer)
+            assert names(cache) == ["b"]
+
+    asyncio.run(story())
+
+
+def test_what_went_and_came_again_under_its_name_is_told_as_two_changes() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        async with following(client) as cache:
+            first = client.put(PODS, pod("a"))
+            await until(lambda: len(cache) == 1)
+            told: list[tuple[str, str]] = []
+
+            def callback(old: Item[Pod] | None, new: Item[Pod] | None) -> None:
+                told.append((old.uid if old else "", new.uid if new else ""))
+
+            cache.on_change(callback)
+            told.clear()
+            client.remove(PODS, "ns", "a")
+            second = client.put(PODS, pod("a"))
+            cache.noted(second)
+            await asyncio.sleep(0.01)
+            assert told == [(first["metadata"]["uid"], ""), ("", second["metadata"]["uid"])]
+
+    asyncio.run(story())
+
+
+def test_an_index_follows_its_objects() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("a", "n1"))
+        async with following(client) as cache:
+            index = cache.index("by node", by_node)
+            client.put(PODS, pod("b", "n1"))
+            client.put(PODS, pod("c"))
+            await until(lambda: len(cache) == 3)
+            assert sorted(item.name for item in index["n1"]) == ["a", "b"]
+            client.remove(PODS, "ns", "a")
+            client.put(PODS, pod("b", "n2"))
+            await until(lambda: not index["n1"])
+            assert [item.name for item in index["n2"]] == ["b"]
+            assert list(index.keys()) == ["n2"]
+
+    asyncio.run(story())
+
+
+def test_a_callback_that_fails_blinds_nobody() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        async with following(client) as cache:
+
+            def fails(old: object, new: object) -> None:
+                raise RuntimeError("mine")
+
+            seen: list[object] = []
+            cache.on_change(fails)
+            cache.on_change(lambda old, new: seen.append(new))
+            client.put(PODS, pod("a"))
+            await until(lambda: seen)
+
+    asyncio.run(story())
+
+
+def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(NODES, {"metadata": {"name": "n1"}})
+        caches = Caches(client, clock=FAST, random=Random(1))
+        trees = caches.trees(PODS)
+        task = asyncio.create_task(caches.run())
+        pods, nodes = caches.of(PODS, Pod), caches.of(NODES, Node)
+        await all_synced(pods, nodes)
+        assert id(pods) == id(trees)
+        assert [node.metadata.name for node in nodes.values()] == ["n1"]
+        with pytest.raises(TypeError, match="pods are read as Pod and as Node"):
+            caches.of(PODS, Node)
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_lists_that_kubernetes_prints_as_null_are_read_as_empty() -> None:
+    item = Item({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"containers": None}}, Pod)
+    assert item.value.spec.containers == ()

@@ -1,0 +1,148 @@
+"""Keys are worked on once however often they were asked for, and again when that failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cluster.clock import Clock
+from allotment.cluster.queue import WorkQueue
+
+FAST = Clock(speed=1000)
+
+
+def test_a_key_asked_for_many_times_is_done_once() -> None:
+    async def story() -> None:
+        done: list[str] = []
+
+        async def work(key: str) -> None:
+            done.append(key)
+
+        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        for key in "abab":
+            queue.add(key)
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0.01)
+        assert done == ["a", "b"]
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_key_asked_for_while_it_is_done_is_done_again_afterwards() -> None:
+    async def story() -> None:
+        running: Counter[str] = Counter()
+        most = 0
+        done = 0
+
+        async def work(key: str) -> None:
+            nonlocal most, done
+            running[key] += 1
+            most = max(most, running[key])
+            if not done:
+                queue.add(key)
+            await asyncio.sleep(0.002)
+            running[key] -= 1
+            done += 1
+
+        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        queue.add("a")
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0.03)
+        assert (most, done, len(queue)) == (1, 2, 0)
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_what_fails_comes_back_until_it_succeeds() -> None:
+    async def story() -> None:
+        tries = 0
+
+        async def work(key: str) -> None:
+            nonlocal tries
+            tries += 1
+            if tries < 4:
+                raise RuntimeError("not yet")
+
+        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        task = asyncio.create_task(queue.run())
+        queue.add("a")
+        await asyncio.sleep(0.1)
+        assert tries == 4
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_of_several_later_times_the_first_counts() -> None:
+    async def story() -> None:
+        done: list[str] = []
+
+        async def work(key: str) -> None:
+            done.append(key)
+
+        queue = WorkQueue("test", work, clock=Clock(), random=Random(1))
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0)
+        queue.add("a", after=60)
+        queue.add("a", after=0.005)
+        queue.add("a", after=60)
+        queue.add("b", after=0.005)
+        queue.cancel("b")
+        await asyncio.sleep(0.03)
+        assert done == ["a"]
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_work_may_ask_to_be_done_again_later() -> None:
+    async def story() -> None:
+        done = 0
+
+        async def work(key: str) -> float | None:
+            nonlocal done
+            done += 1
+            return 0.001 if done < 3 else None
+
+        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        task = asyncio.create_task(queue.run())
+        queue.add("a")
+        await asyncio.sleep(0.03)
+        assert done == 3
+        task.cancel()
+
+    asyncio.run(story())
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(1, 4))
+def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers: int) -> None:
+    async def story() -> None:
+        running: set[str] = set()
+        done: Counter[str] = Counter()
+
+        async def work(key: str) -> None:
+            assert key not in running
+            assert len(running) < workers
+            running.add(key)
+            await asyncio.sleep(0)
+            running.discard(key)
+            done[key] += 1
+
+        queue = WorkQueue("test", work, clock=FAST, random=Random(1), workers=workers)
+        task = asyncio.create_task(queue.run())
+        for number, key in enumerate(asked):
+            queue.add(key)
+            if number % 3 == 0:
+                await asyncio.sleep(0)
+        while len(queue):
+            await asyncio.sleep(0)
+        assert set(done) == set(asked)
+        task.cancel()
+
+    asyncio.run(story())
