@@ -1,9 +1,9 @@
 """The file: an append-only log of changes, and the objects as they were when the log begins.
 
 A write is one row of ``log``, appended; ``objects`` is only touched when the log is cut: then the rows that go are
-folded into it, in the same transaction. So each object is written once and not twice, and the log always knows the state
-before its first change. One statement writes a whole batch: SQLite lets go of the interpreter lock once per statement,
-and each time the writer wants it back it may have to wait for the loop.
+folded into it, in the same transaction. So each object is written once and not twice, and the log always knows the
+state before its first change. One statement writes a whole batch: SQLite lets go of the interpreter lock once per
+statement, and each time the writer wants it back it may have to wait for the loop.
 
 Durability: WAL with synchronous=FULL, one fsync per batch. SQLite's exclusive locking keeps a second process out, and
 falls with the process that held it.

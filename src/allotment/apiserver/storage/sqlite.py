@@ -207,7 +207,10 @@ class SqliteStore:
         """Wait until a revision (the newest, if none) is on disk. Raises OSError when it can never be."""
         if revision is None:
             revision = self._revision
-        if revision <= self._durable or self._disk is None:
+        if revision <= self._durable:
+            return
+        if self._disk is None:
+            self._hand_over()
             return
         if self._ended:
             raise OSError(self._ended)
@@ -232,6 +235,8 @@ class SqliteStore:
     def _hand_over(self) -> None:
         """End of a turn: what was written in it becomes a batch."""
         self._scheduled = False
+        if not self._pending:  # in memory, whoever waited has handed over already
+            return
         batch = self._flight = self._pending
         self._pending = []
         self._flight_waiters, self._pending_waiters = self._pending_waiters, []

@@ -1,0 +1,438 @@
+"""The store: revisions, lists of the present and the past, history, durability, restarts, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.storage.disk import InUse, Unusable
+from allotment.apiserver.storage.history import Window
+from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.apiserver.storage.store import Change, Compacted, Store
+
+Open = Callable[..., SqliteStore]
+
+# Opens a store, says so, and holds it.
+HOLDER = """
+import pathlib, sys
+from allotment.apiserver.storage.sqlite import SqliteStore
+store = SqliteStore.open(pathlib.Path(sys.argv[1]))
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def a_tree(**data: str) -> dict[str, Any]:
+    return {"metadata": {}, "data": data}
+
+
+def put(store: Store, name: str, namespace: str = "default", **data: str) -> int:
+    return store.put("configmaps", namespace, name, a_tree(**data)).revision
+
+
+def names(store: Store, namespace: str | None = None, at: int | None = None) -> list[str]:
+    return [entry.name for entry in store.list("configmaps", namespace, at=at)]
+
+
+def told(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
+    return [(change.type, change.entry.name, change.revision) for change in changes]
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 30))
+
+
+@pytest.fixture(params=["memory", "disk"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens a store; on disk, always the same one."""
+
+    def open_store(**settings: Any) -> SqliteStore:
+        return SqliteStore.open(tmp_path / "lab.db" if request.param == "disk" else None, **settings)
+
+    return open_store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "lab.db"
+
+
+def test_every_write_has_the_next_revision_and_says_so_in_the_object(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        first = store.put("pods", "default", "a", a_tree())
+        second = store.put("configmaps", "", "b", a_tree())
+        gone = store.delete("pods", "default", "a")
+        assert [first.revision, second.revision, gone.revision] == [2, 3, 4]
+        assert store.revision == 4
+        assert second.tree["metadata"] == {"resourceVersion": "3"}
+        assert second.json == b'{"metadata":{"resourceVersion":"3"},"data":{}}'
+        assert gone.tree["metadata"] == {"resourceVersion": "4"}
+        assert first.tree["metadata"] == {"resourceVersion": "2"}, "an entry never changes once it is given out"
+        await store.close()
+
+    run(test())
+
+
+def test_a_deletion_may_come_with_the_last_state(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        put(store, "a")
+        gone = store.delete("configmaps", "default", "a", a_tree(last="words"))
+        assert gone.tree["data"] == {"last": "words"}
+        assert store.get("configmaps", "default", "a") is None
+        with pytest.raises(KeyError):
+            store.delete("configmaps", "default", "a")
+        with pytest.raises(KeyError):
+            store.delete("nothing", "default", "a")
+        await store.close()
+
+    run(test())
+
+
+def test_what_cannot_be_encoded_leaves_no_trace(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        with pytest.raises(TypeError):
+            store.put("configmaps", "default", "a", {"metadata": {}, "data": object()})
+        assert (store.revision, names(store)) == (1, [])
+        assert put(store, "b") == 2
+        await store.close()
+
+    run(test())
+
+
+def test_lists_are_in_order_of_namespace_and_name(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        for namespace, name in (("b", "y"), ("a", "z"), ("b", "x"), ("b-c", "w"), ("a", "y")):
+            put(store, name, namespace)
+        assert [(entry.namespace, entry.name) for entry in store.list("configmaps")] == [
+            ("a", "y"), ("a", "z"), ("b", "x"), ("b", "y"), ("b-c", "w"),
+        ]  # fmt: skip
+        assert names(store, "b") == ["x", "y"]
+        assert names(store, "nobody") == []
+        assert store.list("nothing") == ()
+        await store.close()
+
+    run(test())
+
+
+def test_a_list_of_the_past_is_what_a_list_was_then(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        put(store, "a", colour="red")
+        put(store, "c", "other")
+        then = put(store, "b")
+        put(store, "a", colour="blue")
+        store.delete("configmaps", "default", "b")
+        put(store, "0")
+        put(store, "b", colour="new")
+        await store.durable()
+        assert names(store, at=then) == ["a", "b", "c"]
+        assert names(store, "default", at=then) == ["a", "b"]
+        assert store.list("configmaps", at=then)[0].tree["data"] == {"colour": "red"}
+        assert store.list("configmaps", at=1) == ()
+        with pytest.raises(ValueError, match="not there yet"):
+            store.list("configmaps", at=store.revision + 1)
+        await store.close()
+
+    run(test())
+
+
+def test_a_watch_continues_without_gap_or_repetition(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        start = put(store, "before")
+        await store.durable()
+        seen: list[Change] = []
+        put(store, "a")  # not durable when the watch begins: it is told, not read
+        seen.extend(store.changes("configmaps", start))
+        stop = store.subscribe("configmaps", seen.append)
+        put(store, "a", colour="red")
+        store.put("pods", "default", "p", a_tree())
+        store.delete("configmaps", "default", "a")
+        assert seen == []
+        await store.durable()
+        await asyncio.sleep(0.01)
+        assert told(seen) == [("ADDED", "a", 3), ("MODIFIED", "a", 4), ("DELETED", "a", 6)]
+        previous = [change.previous for change in seen]
+        assert [entry and entry.revision for entry in previous] == [None, 3, 4]
+        assert told(list(store.changes("configmaps", 3))) == told(seen)[1:]
+        stop()
+        put(store, "b")
+        await store.durable()
+        await asyncio.sleep(0.01)
+        assert len(seen) == 3
+        await store.close()
+
+    run(test())
+
+
+def test_subscribers_may_come_go_and_fail_while_they_are_told(opened: Open) -> None:
+    async def test() -> None:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        store = opened()
+        first: list[int] = []
+        late: list[int] = []
+
+        def leave(change: Change) -> None:
+            first.append(change.revision)
+            stop_second()
+            late.extend(change.revision for change in store.changes("configmaps", 1))
+            store.subscribe("configmaps", lambda change: late.append(change.revision))
+            stop_first()
+
+        def fail(change: Change) -> None:
+            raise RuntimeError(f"no to {change.entry.name}")
+
+        stop_first = store.subscribe("configmaps", leave)
+        stop_second = store.subscribe("configmaps", lambda change: pytest.fail("told after it had left"))
+        store.subscribe("configmaps", fail)
+        put(store, "a")
+        put(store, "b")
+        await store.durable()
+        await asyncio.sleep(0.01)
+        put(store, "c")
+        await store.durable()
+        await asyncio.sleep(0.01)
+        assert first == [2]
+        assert late == [2, 3, 4]
+        assert [str(failure["exception"]) for failure in failures] == ["no to a", "no to b", "no to c"]
+        await store.close()
+
+    run(test())
+
+
+def test_forgotten_history_is_refused(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        for number in range(6):
+            put(store, f"n{number}")
+        await store.durable()
+        await asyncio.sleep(0.01)
+        store.compact(4)
+        assert store.oldest == 4
+        assert names(store, at=4) == ["n0", "n1", "n2"]
+        assert [change.revision for change in store.changes("configmaps", 4)] == [5, 6, 7]
+        for late in (lambda: store.list("configmaps", at=3), lambda: store.changes("configmaps", 3)):
+            with pytest.raises(Compacted, match=r"too old resource version: 3 \(4\)"):
+                late()
+        store.compact(2)
+        assert store.oldest == 4
+        store.compact(1000)
+        assert store.oldest == store.revision
+        assert len(names(store)) == 6
+        await store.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "window", [Window(age=60), Window(number=20), Window(weight=20 * 73)], ids=["age", "number", "weight"]
+)
+def test_the_history_keeps_to_its_window(opened: Open, window: Window) -> None:
+    async def test() -> None:
+        now = 0.0
+        store = opened(history=window, clock=lambda: now)
+        for number in range(60):
+            put(store, f"n{number % 7}", number=f"{number:020}")
+            now += 3
+            await store.durable()
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        kept = store.revision - store.oldest
+        assert 20 <= kept <= 23
+        assert len(list(store.changes("configmaps", store.oldest))) == kept
+        await store.close()
+
+    run(test())
+
+
+def test_a_restart_finds_objects_history_and_the_next_revision(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore.open(path)
+        for number in range(700):  # more than one statement holds
+            put(store, f"n{number % 50:02}", number=str(number))
+        store.delete("configmaps", "default", "n07")
+        await store.durable()
+        store.compact(300)
+        last = put(store, "last", "other", unit="Ω <&>")
+        history = told(list(store.changes("configmaps", 400)))
+        await store.close()
+
+        again = SqliteStore.open(path)
+        assert again.revision == last
+        assert again.oldest <= 300
+        assert len(names(again)) == 50
+        entry = again.list("configmaps", "other")[0]
+        assert (entry.revision, entry.tree["data"]) == (last, {"unit": "Ω <&>"})
+        assert told(list(again.changes("configmaps", 400)))[: len(history)] == history
+        assert "n07" in names(again, at=last - 2)
+        assert "n07" not in names(again)
+        assert put(again, "next") == last + 1
+        await again.close()
+
+    run(test())
+
+
+def test_history_older_than_its_window_is_folded_into_the_objects(path: Path) -> None:
+    async def test() -> None:
+        now = 1000.0
+        store = SqliteStore.open(path, clock=lambda: now)
+        for number in range(5000):
+            put(store, f"n{number % 10}", number=str(number))
+        for name in ("n3", "n4"):
+            store.delete("configmaps", "default", name)
+        put(store, "n4", number="again")
+        await store.close()
+        now += 1000
+        store = SqliteStore.open(path, clock=lambda: now)
+        assert store.oldest == store.revision == 5004
+        assert names(store) == ["n0", "n1", "n2", "n4", "n5", "n6", "n7", "n8", "n9"]
+        assert store.list("configmaps")[3].tree["data"] == {"number": "again"}
+        put(store, "n3")
+        await store.close()
+        with sqlite3.connect(path) as file:
+            assert file.execute("SELECT count(*) FROM log").fetchone() == (1,)
+            assert file.execute("SELECT count(*) FROM objects").fetchone() == (9,)
+            assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        file.close()
+
+    run(test())
+
+
+def test_writes_made_before_there_is_a_loop_become_durable_with_the_first_wait(path: Path) -> None:
+    store = SqliteStore.open(path)
+    put(store, "early")
+    run(store.durable())
+    run(store.close())
+    again = SqliteStore.open(path)
+    assert names(again) == ["early"]
+    run(again.close())
+
+
+def test_the_writes_of_a_turn_are_one_transaction(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore.open(path)
+        put(store, "first")
+        await asyncio.sleep(0)
+        for number in range(100):
+            put(store, f"n{number}")
+        await asyncio.gather(*(store.durable(revision) for revision in range(2, store.revision + 1)))
+        times = {change.revision: change for change in store.changes("configmaps", 1)}
+        assert len(times) == 101
+        await store.close()
+
+    run(test())
+    with sqlite3.connect(path) as file:
+        assert file.execute("SELECT count(DISTINCT time) FROM log").fetchone() == (2,)
+    file.close()
+
+
+def test_one_who_stops_waiting_disturbs_nobody(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore.open(path)
+        put(store, "a")
+        patient, hasty = asyncio.create_task(store.durable()), asyncio.create_task(store.durable())
+        await asyncio.sleep(0)
+        hasty.cancel()
+        await patient
+        await store.close()
+
+    run(test())
+
+
+def test_a_full_disk_ends_the_store(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore.open(path)
+        put(store, "kept")
+        await store.durable()
+        told: list[Change] = []
+        store.subscribe("configmaps", told.append)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+        try:
+            put(store, "lost", filler="x" * 500_000)
+            waits = [asyncio.create_task(store.durable()) for _ in range(3)]
+            await asyncio.sleep(0)
+            put(store, "lost too")
+            waits.append(asyncio.create_task(store.durable()))
+            answers = await asyncio.gather(*waits, return_exceptions=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert [type(answer) for answer in answers] == [OSError] * 4
+        assert str(path) in str(answers[0])
+        for write in (lambda: put(store, "more"), lambda: store.delete("configmaps", "default", "kept")):
+            with pytest.raises(OSError, match="cannot write to"):
+                write()
+        with pytest.raises(OSError, match="cannot write to"):
+            await store.durable()
+        assert told == []
+        await store.close()
+        again = SqliteStore.open(path)
+        assert names(again) == ["kept"]
+        await again.close()
+
+    run(test())
+
+
+def test_a_file_belongs_to_one_process(path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(InUse, match=f"{path} is in use by process {other.pid}"):
+            SqliteStore.open(path)
+        other.kill()
+        other.wait()
+    store = SqliteStore.open(path)
+    with pytest.raises(InUse, match=f"process {os.getpid()}"):
+        SqliteStore.open(path)
+    run(store.close())
+
+
+def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_text("Dear diary, today I was opened as a database." * 100)
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as file:
+        file.execute("CREATE TABLE theirs (x)")
+    file.close()
+    with pytest.raises(Unusable, match="not a store of Allotment"):
+        SqliteStore.open(text)
+    with pytest.raises(Unusable, match="another program"):
+        SqliteStore.open(foreign)
+    newer = tmp_path / "newer.db"
+    run(SqliteStore.open(newer).close())
+    with sqlite3.connect(newer) as file:
+        file.execute("PRAGMA user_version = 99")
+    file.close()
+    with pytest.raises(Unusable, match="format 99"):
+        SqliteStore.open(newer)
+    with pytest.raises(OSError, match="cannot open"):
+        SqliteStore.open(tmp_path)
+    assert text.read_text().startswith("Dear diary")
+
+
+def test_a_closed_store_says_so(opened: Open) -> None:
+    async def test() -> None:
+        store = opened()
+        put(store, "a")
+        await store.close()
+        with pytest.raises(OSError, match="is closed"):
+            put(store, "b")
+        await store.close()
+
+    run(test())
