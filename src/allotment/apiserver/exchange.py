@@ -64,8 +64,11 @@ class Socket(Protocol):
 class Upgrade(NamedTuple):
     """Turn the connection into a WebSocket of the first of ``protocols`` that the client offers, and talk.
 
-    A client that asks for ``Upgrade: SPDY/3.1`` gets its streams over the same ``Socket`` contract, protocol
-    ``SPDY/3.1`` and raw bytes as messages.
+    ``""`` among them means that a client may offer none. ``talk`` is cancelled when the connection breaks; where the
+    other side closes in order, ``receive`` says so first.
+
+    A client that asks for ``Upgrade: SPDY/3.1`` gets its streams over the same ``Socket`` contract, with raw bytes as
+    messages. It can have the protocols named ``SPDY/3.1+…`` (as tunnels name them), offered as what follows the plus.
     """
 
     protocols: tuple[str, ...]

@@ -1,0 +1,394 @@
+"""One connection: requests are answered one after the other, in the order in which they came.
+
+A task per connection does the answering, so that what an application awaits (durability, an event of a watch) is
+awaited there and is cancelled when the client goes away. What arrives meanwhile is parsed and queued up to a bound,
+then the socket is no longer read. What is written piles up in the transport only to its high-water mark; a reader that
+takes nothing for long is cut off by the server's watch over deadlines (:meth:`Connection.check`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from allotment.apiserver.exchange import Response, Streaming, Upgrade
+from allotment.lab.serving import heads
+from allotment.lab.serving.handshake import agree
+from allotment.lab.serving.pieces import pump
+from allotment.lab.serving.reading import Asked, Reader, Refused, Upgrading
+from allotment.lab.serving.tls import peer_of
+from allotment.lab.serving.websocket import RawSocket, WebSocket
+
+if TYPE_CHECKING:
+    from allotment.lab.serving.server import Server
+
+_log = logging.getLogger(__name__)
+
+#: After a refusal the client may still be sending; to close at once would reset the connection and lose the answer.
+_LINGER = 1.0
+#: Bodies up to this size go out in one piece with the head.
+_JOIN = 64 * 1024
+
+
+class Connection(asyncio.Protocol):
+    """What one client sends and is sent."""
+
+    _reader: Reader
+    _transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._limits = server.limits
+        self._pending: deque[Asked | Response] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._socket: WebSocket | RawSocket | None = None
+        #: First bytes of another protocol, until it is decided whether it gets its turn.
+        self._rest: bytearray | None = None
+        self._busy = False
+        self._streaming = False
+        self._chunking = False
+        self._deaf = False  # what still comes is dropped
+        self._eof = False
+        self._closing = False
+        self._held = False
+        self._since = 0.0  # of the reader's stage
+        self._stage = "between"
+        self._unsent = (0, 0.0)  # how much, since when
+
+    # --- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there (with TLS: after the handshake)."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none of asyncio's classes
+        self._tls = transport.get_extra_info("ssl_object") is not None
+        peer = peer_of(transport.get_extra_info("peercert"))
+        self._reader = Reader(self._deliver, peer, self._limits, self._server.bodies)
+        self._since = self._server.now()
+        if not self._server.admit(self):
+            busy = "the server has too many connections: try again"
+            answer = heads.refusal(429, "TooManyRequests", busy, (("Retry-After", "1"),))
+            self._respond(answer, head_only=False, keep_alive=False)
+            self._go_deaf()
+            return
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._socket is not None:
+            self._socket.feed(data)
+        elif self._rest is not None:
+            self._rest += data
+            if len(self._rest) > self._limits.head_bytes:
+                self.hold(True)
+        elif not self._deaf:
+            self._feed(data)
+
+    def eof_received(self) -> bool:
+        """The client sends no more. It may still read: what it asked for is answered, but a stream ends."""
+        self._eof = True
+        if self._socket is not None:
+            self._socket.feed_eof()
+        elif self._closing or self._streaming:
+            self._transport.close()
+        elif not self._busy and not self._pending:
+            self._close()
+        return not self._tls  # TLS knows no half-closed connection
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The client is gone, or we are."""
+        self._closing = True
+        self._server.forget(self)
+        self._reader.release()
+        for asked in self._pending:
+            self._give_back(asked)
+        self._pending.clear()
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        if self._task is not None:
+            self._task.cancel()
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write."""
+        self._room = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._room = None
+        self._unsent = (0, 0.0)
+
+    # --- receiving
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+        except Upgrading as upgrading:
+            self._rest = bytearray(upgrading.rest)
+        except Refused as refused:
+            if not self._deaf:  # what follows a request that closes the connection is nobody's
+                self._refuse(refused.response)
+            return
+        stage = self._reader.stage
+        if stage != self._stage or stage == "between":
+            self._stage = stage
+            self._since = self._server.now()
+        if self._reader.continue_due and not self._busy and not self._pending:
+            self._continue()
+        if len(self._pending) > self._limits.pipelined:
+            self.hold(True)
+
+    def _deliver(self, asked: Asked) -> None:
+        if self._deaf:
+            self._give_back(asked)
+            return
+        self._pending.append(asked)
+        if not asked.keep_alive and "upgrade" not in asked.request.headers:
+            self._deaf = True
+        self._awaken()
+
+    def _refuse(self, response: Response) -> None:
+        """Answer this after what was asked before, and listen no more."""
+        self._reader.release()
+        self._deaf = True
+        self._pending.append(response)
+        self._awaken()
+
+    def _continue(self) -> None:
+        self._reader.continue_due = False
+        self._transport.write(heads.CONTINUE)
+
+    def _awaken(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _give_back(self, asked: Asked | Response) -> None:
+        if isinstance(asked, Asked):
+            self._server.bodies.left += len(asked.request.body)
+
+    # --- answering
+
+    async def _work(self) -> None:
+        try:
+            while not self._closing:
+                if self._pending:
+                    self._busy = True
+                    await self._answer(self._pending.popleft())
+                    self._busy = False
+                    continue
+                if self._eof:
+                    self._close()
+                    return
+                self._since = self._server.now()
+                if self._held:
+                    self.hold(False)
+                if self._reader.continue_due:
+                    self._continue()
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+        except asyncio.CancelledError:
+            if not self._closing:  # the server stops
+                self._finish_early()
+        except Exception:  # noqa: BLE001 - a fault of ours: say so where we will see it, and let this client go
+            _log.exception("a connection failed")
+            self._transport.abort()
+
+    async def _answer(self, asked: Asked | Response) -> None:
+        if isinstance(asked, Response):
+            self._respond(asked, head_only=False, keep_alive=False)
+            self._close(linger=True)
+            return
+        request = asked.request
+        try:
+            answer = await self._server.application(request)
+        except Exception:  # noqa: BLE001 - the application's fault costs one answer, not the connection's order
+            _log.exception("no answer to %s %s", request.method, request.path)
+            answer = heads.refusal(500, "InternalError", "Internal error occurred: see the server's log")
+        finally:
+            self._give_back(asked)
+        if isinstance(answer, Upgrade):
+            agreed = agree(request.headers, answer)
+            if not isinstance(agreed, Response):
+                self._transport.write(agreed.head)
+                socket: WebSocket | RawSocket
+                if agreed.form == "websocket":
+                    socket = WebSocket(self, agreed.protocol, self._limits.message_bytes)
+                else:
+                    socket = RawSocket(self, agreed.protocol)
+                await self._talk(answer, socket)
+                return
+            answer = agreed
+        keep_alive = asked.keep_alive and not self._server.stopping
+        if isinstance(answer, Streaming):
+            keep_alive = await self._stream(answer, asked, keep_alive)
+        else:
+            self._respond(answer, head_only=request.method == "HEAD", keep_alive=keep_alive)
+            if self._room is not None:
+                await self.drained()
+        if not keep_alive:
+            self._close(linger=self._rest is not None)
+        elif self._rest is not None:  # asked for an upgrade and got an ordinary answer: what follows is ordinary, too
+            rest, self._rest = bytes(self._rest), None
+            self.hold(False)
+            if rest:
+                self._feed(rest)
+
+    def _respond(self, answer: Response, *, head_only: bool, keep_alive: bool) -> None:
+        code, headers, body = answer
+        closing = b"" if keep_alive else b"Connection: close\r\n"
+        if not heads.has_body(code):
+            self._transport.write(b"%b%b%b\r\n" % (heads.head(code, headers), heads.date(), closing))
+            return
+        head = b"%b%b%bContent-Length: %d\r\n\r\n" % (heads.head(code, headers), heads.date(), closing, len(body))
+        if head_only:
+            self._transport.write(head)
+        elif len(body) <= _JOIN:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+
+    async def _stream(self, answer: Streaming, asked: Asked, keep_alive: bool) -> bool:
+        """Send a stream; whether the connection may go on after it."""
+        bare = asked.request.method == "HEAD" or not heads.has_body(answer.code)
+        chunked = asked.chunks and not bare
+        keep_alive = keep_alive and (chunked or bare)
+        lines = [heads.head(answer.code, answer.headers), heads.date()]
+        if chunked:
+            lines.append(b"Transfer-Encoding: chunked\r\n")
+        if not keep_alive:
+            lines.append(b"Connection: close\r\n")
+        head = b"".join((*lines, b"\r\n"))
+        try:
+            if bare:
+                self._transport.write(head)
+            elif self._eof or self._server.stopping:
+                return False
+            else:
+                self._streaming, self._chunking = True, chunked
+                await pump(answer.pieces, head, chunked, self)
+                if chunked:
+                    self._transport.write(b"0\r\n\r\n")
+                self._streaming = False
+        except Exception:  # noqa: BLE001 - without the final chunk the client knows that something is missing
+            _log.exception("the stream of %s broke off", asked.request.path)
+            self._transport.abort()
+            return False
+        finally:
+            if (aclose := getattr(answer.pieces, "aclose", None)) is not None:
+                await aclose()
+        return keep_alive
+
+    async def _talk(self, upgrade: Upgrade, socket: WebSocket | RawSocket) -> None:
+        self._socket = socket
+        rest, self._rest = bytes(self._rest or b""), None
+        self.hold(False)
+        if rest:
+            socket.feed(rest)
+        if self._eof:
+            socket.feed_eof()
+        code = 1000
+        try:
+            await upgrade.talk(socket)
+        except asyncio.CancelledError:
+            code = 1001  # going away
+            raise
+        except ConnectionError:
+            code = 1001
+        except Exception:  # noqa: BLE001 - as above; the close code tells the client
+            _log.exception("a talk over %s broke off", socket.protocol)
+            code = 1011
+        finally:
+            if not self._closing:
+                await socket.close(code)
+
+    # --- what sockets and streams ask of the line
+
+    def write(self, data: bytes) -> None:
+        """Hand over bytes."""
+        self._transport.write(data)
+
+    async def drained(self) -> None:
+        """Wait while the client does not read."""
+        while (room := self._room) is not None and not self._closing:
+            await asyncio.shield(room)
+
+    def hold(self, held: bool) -> None:
+        """Stop reading, or go on."""
+        if held == self._held or self._transport.is_closing():
+            return
+        self._held = held
+        if held:
+            self._transport.pause_reading()
+        else:
+            self._since = self._server.now()
+            self._transport.resume_reading()
+
+    def hang_up(self) -> None:
+        """Close, once what was written is out."""
+        self._close(linger=True)
+
+    # --- ending
+
+    def _close(self, *, linger: bool = False) -> None:
+        self._closing = True
+        if not linger or self._eof or self._transport.is_closing():
+            self._transport.close()
+        else:
+            self._go_deaf()
+
+    def _go_deaf(self) -> None:
+        """Let the client read what we said; whatever it still sends is dropped."""
+        self._deaf = True
+        self._closing = True
+        self.hold(False)
+        if self._transport.can_write_eof():
+            with contextlib.suppress(OSError):
+                self._transport.write_eof()
+        asyncio.get_running_loop().call_later(_LINGER, self._transport.close)
+
+    def _finish_early(self) -> None:
+        """End what is under way so that the client can tell that it ended in order."""
+        if self._streaming and self._chunking and not self._transport.is_closing():
+            self._transport.write(b"0\r\n\r\n")
+        self._close()
+
+    def stop(self) -> None:
+        """Finish the answer under way (a stream ends here), take no more requests."""
+        if self._task is None or self._closing:
+            self._transport.close()
+        elif self._streaming or self._socket is not None or not (self._busy or self._pending):
+            self._task.cancel()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        """Between two requests: nobody would miss it."""
+        return not self._busy and not self._pending and self._socket is None and self._stage == "between"
+
+    def check(self, now: float) -> None:
+        """Once a second: has the client kept us waiting for too long?"""
+        limits = self._limits
+        size = self._transport.get_write_buffer_size()
+        if size == 0 or size < self._unsent[0] or self._unsent[0] == 0:
+            self._unsent = (size, now)
+        elif now - self._unsent[1] > limits.stalled_seconds:
+            self._transport.abort()
+            return
+        if self._closing or self._held or self._socket is not None or self._rest is not None:
+            return
+        waited = now - self._since
+        if self._stage == "between":
+            if waited > limits.idle_seconds and self.idle:
+                self._close()
+        elif waited > (limits.head_seconds if self._stage == "head" else limits.body_seconds):
+            if not self._deaf:
+                self._refuse(heads.refusal(408, "Timeout", f"the request's {self._stage} did not arrive in time"))

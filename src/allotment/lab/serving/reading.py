@@ -1,0 +1,195 @@
+"""Bytes to requests: httptools' callbacks, with a bound on everything that a client can make grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import httptools
+
+from allotment.apiserver.exchange import Peer, Request, Response
+from allotment.lab.serving.heads import bad_request, refusal, too_large
+from allotment.lab.serving.limits import Limits
+
+
+class Asked(NamedTuple):
+    """A request and what of HTTP its answer must heed."""
+
+    request: Request
+    keep_alive: bool
+    #: HTTP/1.0 knows no chunks.
+    chunks: bool
+
+
+class BodyBudget:
+    """Bytes of bodies that the whole server may still hold."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+class Refused(Exception):
+    """What came cannot be answered by the API; the answer is ``response``, and nothing after it can be read."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.code)
+        self.response = response
+
+
+class Upgrading(Exception):
+    """The request just delivered asks for another protocol; ``rest`` may be its first bytes."""
+
+    def __init__(self, rest: bytes) -> None:
+        super().__init__()
+        self.rest = rest
+
+
+class Reader:
+    """Reads one connection. ``stage`` says what is being received, for whoever minds the deadlines."""
+
+    __slots__ = (
+        "_began", "_body", "_budget", "_deliver", "_head_bytes", "_headers", "_limits", "_parser", "_peer", "_refusal",
+        "_size", "_url", "continue_due", "stage",
+    )  # fmt: skip
+
+    def __init__(self, deliver: Callable[[Asked], None], peer: Peer | None, limits: Limits, budget: BodyBudget) -> None:
+        self._deliver = deliver
+        self._peer = peer
+        self._limits = limits
+        self._budget = budget
+        self._parser = httptools.HttpRequestParser(self)
+        self._refusal: Response | None = None
+        self.stage: Literal["between", "head", "body"] = "between"
+        self.continue_due = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._body: bytes | list[bytes] = b""
+        self._size = 0
+        self._head_bytes = 0
+        self._began = False
+
+    def feed(self, data: bytes) -> None:
+        """Deliver what is complete. Raises Refused or Upgrading."""
+        self._began = False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._parser = httptools.HttpRequestParser(self)
+            raise Upgrading(data[upgrade.args[0] :]) from None
+        except httptools.HttpParserError as error:
+            raise Refused(self._refusal or bad_request(f"malformed HTTP request: {error}")) from None
+        # A line without end calls nobody. The chunk in which it began is not counted: other requests may share it.
+        if self.stage == "head" and not self._began:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._limits.head_bytes:
+                raise Refused(self._head_too_large())
+
+    def release(self) -> None:
+        """Give back what the budget lent to a body that will never be complete."""
+        self._budget.left += self._size
+        self._size = 0
+
+    # httptools calls these; what they raise stops it.
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._reset()
+        self._began = True
+        self.stage = "head"
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the target."""
+        self._url += url
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A whole header. One that comes after the body (a trailer) is dropped: it must not pass for a checked one."""
+        self._count(len(name) + len(value))
+        if self.stage != "head":
+            return
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        headers = self._headers
+        if key in headers:
+            headers[key] = f"{headers[key]}{'; ' if key == 'cookie' else ', '}{text}"
+        else:
+            headers[key] = text
+
+    def on_headers_complete(self) -> None:
+        """The head is there: judge it before its body is received."""
+        headers = self._headers
+        version = self._parser.get_http_version()
+        if version != "1.1" and version != "1.0":
+            self._refuse(refusal(505, "", f"HTTP version {version} is not supported: use HTTP/1.1"))
+        if version == "1.1" and "host" not in headers:
+            self._refuse(bad_request("missing required Host header"))
+        self.stage = "body"
+        length = headers.get("content-length")
+        if length is not None:
+            self._judge_size(int(length))
+        if "expect" in headers and headers["expect"].lower() == "100-continue" and version == "1.1":
+            self.continue_due = True
+
+    def on_body(self, data: bytes) -> None:
+        """A part of the body."""
+        size = len(data)
+        self._size += size
+        self._budget.left -= size
+        self._judge_size(self._size)
+        if not self._body:
+            self._body = data
+        elif isinstance(self._body, bytes):
+            self._body = [self._body, data]
+        else:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """A whole request. From here on its body is the connection's to give back to the budget."""
+        parser = self._parser
+        url = self._url
+        if not url.startswith(b"/"):
+            url = _path_of(url)
+        path, _, query = url.decode("latin-1").partition("?")
+        body = self._body if isinstance(self._body, bytes) else b"".join(self._body)
+        request = Request(_METHODS.get(method := parser.get_method()) or method.decode("latin-1"), path, query,
+                          self._headers, body, self._peer)  # fmt: skip
+        self.stage = "between"
+        self.continue_due = False
+        self._size = 0
+        self._deliver(Asked(request, parser.should_keep_alive(), parser.get_http_version() != "1.0"))
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(self._head_too_large())
+
+    def _judge_size(self, size: int) -> None:
+        if size > self._limits.body_bytes:
+            self._refuse(too_large(self._limits.body_bytes))
+        if size and self._budget.left < 0:
+            busy = "the server is receiving too many large requests: try again"
+            self._refuse(refusal(429, "TooManyRequests", busy, (("Retry-After", "1"),)))
+
+    def _head_too_large(self) -> Response:
+        return refusal(431, "", f"Request header too large: limit is {self._limits.head_bytes}")
+
+    def _refuse(self, response: Response) -> None:
+        self._refusal = response
+        raise Refused(response)
+
+
+_METHODS = {m.encode(): m for m in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}
+
+
+def _path_of(target: bytes) -> bytes:
+    """The path of a target in absolute form (``http://host/path``), as proxies write it."""
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        return target  # "*" or an authority: no path of ours
+    slash = rest.find(b"/")
+    return rest[slash:] if slash >= 0 else b"/"

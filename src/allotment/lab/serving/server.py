@@ -1,0 +1,89 @@
+"""All connections of the process: who is let in, who is late, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from allotment.apiserver.exchange import Application
+from allotment.lab.serving.connection import Connection
+from allotment.lab.serving.limits import DEFAULT, Limits
+from allotment.lab.serving.reading import BodyBudget
+
+
+class Server:
+    """Serves one application on any number of addresses, plain and TLS."""
+
+    def __init__(self, application: Application, limits: Limits = DEFAULT) -> None:
+        self.application = application
+        self.limits = limits
+        self.bodies = BodyBudget(limits.all_body_bytes)
+        self.stopping = False
+        self.now: Callable[[], float] = time.monotonic
+        self._connections: dict[Connection, None] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._watch: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    async def listen(self, host: str | Sequence[str], port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Open an address (of ``localhost``, every one); port 0 takes a free one. Returns the port."""
+        loop = asyncio.get_running_loop()
+        handshake = self.limits.handshake_seconds if tls is not None else None
+        listener = await loop.create_server(
+            lambda: Connection(self), host, port, ssl=tls, backlog=1024, ssl_handshake_timeout=handshake,
+            reuse_address=sys.platform != "win32",
+        )  # fmt: skip
+        self._listeners.append(listener)
+        if self._watch is None:
+            self._watch = loop.call_later(1, self._check)
+        return int(listener.sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether one more may come in; the one that has been idle for longest makes room."""
+        if len(self._connections) >= self.limits.connections:
+            idle = next((other for other in self._connections if other.idle), None)
+            if idle is None:
+                return False
+            idle.abort()
+            self._connections.pop(idle, None)
+        self._connections[connection] = None
+        self._empty.clear()
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self._connections.pop(connection, None)
+        if not self._connections:
+            self._empty.set()
+
+    def _check(self) -> None:
+        now = self.now()
+        for connection in tuple(self._connections):
+            connection.check(now)
+        self._watch = asyncio.get_running_loop().call_later(1, self._check)
+
+    async def stop(self, grace_seconds: float = 5) -> None:
+        """Take no more clients; end streams at once, let answers under way be finished, then cut off."""
+        self.stopping = True
+        for listener in self._listeners:
+            listener.close()
+        for connection in tuple(self._connections):
+            connection.stop()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                connection.abort()
+            await asyncio.sleep(0)
+        if self._watch is not None:
+            self._watch.cancel()
