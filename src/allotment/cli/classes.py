@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.inputs import ClusterState, Inputs
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
@@ -16,6 +15,7 @@ from allotment.cli.naming import kinds_of, ranges
 from allotment.cli.screen import Screen, folded
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
+from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import (
     DeviceClaim,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import open_screen
+from allotment.model.formats import to_json, to_yaml
 
 
 @dataclass(frozen=True, slots=True)

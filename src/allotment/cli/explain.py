@@ -14,7 +14,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.cli.classes import only_classes, show_classes
-from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.inputs import Inputs, read_inputs, template_of
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
@@ -22,6 +21,7 @@ from allotment.cli.screen import Screen, open_screen
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
+from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.manifest import plain
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import release
@@ -25,6 +24,7 @@ from allotment.fleet import (
     servers,
     slices_of,
 )
+from allotment.model.formats import to_json, to_yaml
 
 
 def run_list(arguments: Namespace) -> int:

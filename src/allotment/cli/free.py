@@ -11,11 +11,11 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.inputs import read_cluster
 from allotment.cli.manifest import fields
 from allotment.cli.naming import ranges
 from allotment.cli.screen import Screen, open_screen
+from allotment.model.formats import to_json, to_yaml
 from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, NodeReport, free
 
 _ANY_NODE = "<any>"

@@ -88,7 +88,7 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
     if description is not None:
         output = getattr(parsed, "output", None)
         if output in ("json", "yaml"):
-            from allotment.cli.formats import to_json, to_yaml
+            from allotment.model.formats import to_json, to_yaml
 
             sys.stdout.write(to_json(description.data) + "\n" if output == "json" else to_yaml([description.data]))
         else:

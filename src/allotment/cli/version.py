@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment import __version__
-from allotment.cli.formats import to_json, to_yaml
 from allotment.cli.screen import open_screen
 from allotment.model.features import RELEASES
+from allotment.model.formats import to_json, to_yaml
 
 
 def run(arguments: Namespace) -> int:
