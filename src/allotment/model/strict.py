@@ -291,12 +291,6 @@ class _Walk:
     def number(self, shape: Shape, value: Any) -> Any:
         return value if type(value) in (int, float) else self.wrong_type(shape, value)
 
-    def duration(self, _: Shape, value: Any) -> Any:
-        if type(value) is str:
-            return value
-        self.wrong_value(self.cannot_read(_JSON_NAMES.get(type(value), "number"), "string"))
-        return None
-
     # What a JSON schema's keywords may hold beside a schema. Go's decoders of these types read on by themselves, so
     # that unknown fields below them are dropped and never told of.
 
@@ -346,7 +340,6 @@ _SCALARS: Final[dict[str, Callable[[_Walk, Shape, Any], Any]]] = {
     "JSON": _Walk.anything,
     "any": _Walk.anything,
     "float64": _Walk.number,
-    "Duration": _Walk.duration,
     "JSONSchemaPropsOrArray": _Walk.schema_or_list,
     "JSONSchemaPropsOrBool": _Walk.schema_or_bool,
     "JSONSchemaPropsOrStringArray": _Walk.schema_or_strings,

@@ -1,0 +1,464 @@
+"""Kubernetes' protobuf bodies as JSON trees: kubectl and helm send them whatever the server says it likes.
+
+A body is four magic bytes and an envelope that names the kind; the field table knows every message's numbers, so one
+decoder serves all kinds. What comes out is what Go would print as JSON for the same object, so the rest of the server
+never learns which encoding was used: gogo writes empty strings for what nobody set, and those are dropped where Go's
+JSON would drop them. Encoding is not needed; clients that send protobuf are content with JSON answers.
+"""
+
+from __future__ import annotations
+
+import binascii
+import functools
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from allotment.model.fields import Field, Shape, shape_of
+from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.quoting import quote
+
+Tree = dict[str, Any]
+
+MAGIC: Final = b"k8s\x00"
+_DEEPEST: Final = 150  # messages in messages; schemas of schemas are the only ones without an end of their own
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
+_WIRES: Final = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT, "uint8": _VARINT, "float64": _FIXED64}
+
+
+class ProtobufError(ValueError):
+    """Raised for a body that is no object in protobuf; the text is what the API server would say.
+
+    ``api_version`` and ``kind`` are what the envelope named, as far as it was read.
+    """
+
+    def __init__(self, message: str, api_version: str = "", kind: str = "") -> None:
+        super().__init__(message)
+        self.api_version = api_version
+        self.kind = kind
+
+
+def decode(body: bytes, api_version: str = "", kind: str = "") -> Tree:
+    """The object in a body. ``api_version`` and ``kind`` are meant where the envelope names none.
+
+    >>> decode(b"k8s\\x00\\n\\x0f\\n\\x02v1\\x12\\tNamespace\\x12\\x05\\n\\x03\\n\\x01a")
+    {'kind': 'Namespace', 'apiVersion': 'v1', 'metadata': {'name': 'a'}}
+    """
+    if not body:
+        raise ProtobufError("empty data")
+    if not body.startswith(MAGIC):
+        prefix = " ".join(map(str, MAGIC))
+        raise ProtobufError(f"provided data does not appear to be a protobuf message, expected prefix [{prefix}]")
+    if len(body) == len(MAGIC):
+        raise ProtobufError("empty body")
+    named, raw = _envelope(body)
+    api_version, kind = named.get("apiVersion") or api_version, named.get("kind") or kind
+    if not kind:
+        raise ProtobufError("Object 'Kind' is missing in 'unstructured object has no kind'", api_version)
+    shape = shape_of(api_version, kind) or shape_of("meta.k8s.io/v1", kind)
+    if shape is None:
+        message = f"no kind {quote(kind)} is registered for version {quote(api_version)} in scheme"
+        raise ProtobufError(message, api_version, kind)
+    tree: Tree = {"kind": kind, "apiVersion": api_version}
+    try:
+        _fill(tree, _message(shape), body, *raw, 0)
+    except ProtobufError as error:
+        raise ProtobufError(str(error), api_version, kind) from None
+    return tree
+
+
+def _envelope(body: bytes) -> tuple[Tree, tuple[int, int]]:
+    """The type that the envelope names, and where in the body the object is."""
+    named: Tree = {}
+    raw = (0, 0)
+    at, end = len(MAGIC), len(body)
+    while at < end:
+        number, wire, start = _tag(body, at, end, "Unknown")
+        at = _skip(body, start, end, wire)
+        if wire == _DELIMITED and number in (1, 2):
+            inner = _delimited(body, start, end)
+            if number == 2:
+                raw = inner
+            else:
+                _fill(named, _TYPE_META, body, *inner, 0)
+    return named, raw
+
+
+# --- what a message holds ------------------------------------------------------------------------------------------
+
+
+class _Message(NamedTuple):
+    """A message by field numbers. ``name`` is for texts."""
+
+    name: str
+    slots: dict[int, _Slot]
+
+
+class _Slot(NamedTuple):
+    """One numbered field: its name in JSON (none: its fields are the parent's own), and how its value is read.
+
+    ``keep``: JSON shows it though empty. ``repeated``: every occurrence is an item of a list. ``shape`` is that of the
+    value, or of an item, or of a map.
+    """
+
+    name: str
+    shape: Shape
+    wire: int
+    keep: bool = False
+    repeated: bool = False
+    wrapped: bool = False
+    inline: _Message | None = None
+
+
+@functools.cache
+def _message(shape: Shape) -> _Message:
+    message = _Message(shape.bare_name, {})
+    for name, field in shape.fields.items():
+        slots = message.slots
+        for number, struct_name in zip(field.within, field.embedded.split("."), strict=False):
+            if number not in slots:
+                slots[number] = _Slot("", shape, _DELIMITED, inline=_Message(struct_name, {}))
+            inner = slots[number].inline
+            assert inner is not None
+            slots = inner.slots
+        if field.number:
+            slots[field.number] = _slot(name, field)
+    return message
+
+
+def _slot(name: str, field: Field) -> _Slot:
+    shape = field.shape
+    keep = field.always or field.pointer
+    if field.message and shape.form == "slice":
+        return _Slot(name, shape, _DELIMITED, keep, wrapped=True)
+    if shape.form == "slice":
+        assert shape.element is not None
+        return _Slot(name, shape.element, _wire(shape.element), keep, repeated=True)
+    return _Slot(name, shape, _wire(shape), keep, wrapped=field.message)
+
+
+def _wire(shape: Shape) -> int:
+    return _WIRES.get(shape.form, _DELIMITED)
+
+
+_STRING: Final = Shape("string", "string")
+_INT32: Final = Shape("int32", "int32")
+_INT64: Final = Shape("int64", "int64")
+_BYTES: Final = Shape("bytes", "[]uint8")
+
+
+def _plain(name: str, **slots: tuple[int, Shape]) -> _Message:
+    """A message that is no struct of the table: the envelope's, and those behind types that decode themselves."""
+    found = {number: _Slot(field, shape, _wire(shape), keep=True) for field, (number, shape) in slots.items()}
+    return _Message(name, found)
+
+
+_TYPE_META: Final = _plain("TypeMeta", apiVersion=(1, _STRING), kind=(2, _STRING))
+_QUANTITY: Final = _plain("Quantity", string=(1, _STRING))
+_TIMESTAMP: Final = _plain("Timestamp", seconds=(1, _INT64), nanos=(2, _INT32))
+_INT_OR_STRING: Final = _plain("IntOrString", type=(1, _INT64), intVal=(2, _INT32), strVal=(3, _STRING))
+_RAW: Final = _plain("RawExtension", raw=(1, _STRING))
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _fill(tree: Tree, message: _Message, data: bytes, at: int, end: int, depth: int) -> None:
+    """Read the fields of a message into a tree that may have some already, as later ones add to earlier ones."""
+    if depth > _DEEPEST:
+        raise ProtobufError("proto: exceeded max recursion depth")
+    slots = message.slots
+    while at < end:
+        number, wire, at = _tag(data, at, end, message.name)
+        slot = slots.get(number)
+        if slot is None:
+            at = _skip(data, at, end, wire)
+        elif wire != slot.wire:
+            if not (wire == _DELIMITED and slot.repeated and slot.wire == _VARINT):
+                raise ProtobufError(f"proto: wrong wireType = {wire} for field {slot.name[:1].upper()}{slot.name[1:]}")
+            start, at = _delimited(data, at, end)
+            tree.setdefault(slot.name, []).extend(_packed(slot.shape, data, start, at))
+        elif wire == _VARINT:
+            bits, at = _varint(data, at, end)
+            _put(tree, slot, _number(slot.shape.form, bits))
+        elif wire == _FIXED64:
+            start, at = at, at + 8
+            if at > end:
+                raise ProtobufError("unexpected EOF")
+            _put(tree, slot, struct.unpack_from("<d", data, start)[0])
+        else:
+            start, at = _delimited(data, at, end)
+            _put_delimited(tree, slot, data, start, at, depth)
+
+
+def _put_delimited(tree: Tree, slot: _Slot, data: bytes, start: int, end: int, depth: int) -> None:
+    form = slot.shape.form
+    if slot.inline is not None:
+        _fill(tree, slot.inline, data, start, end, depth + 1)
+    elif slot.repeated:
+        tree.setdefault(slot.name, []).append(_value(slot.shape, data, start, end, depth, {}))
+    elif form == "struct":
+        known = tree.get(slot.name)
+        read = _value(slot.shape, data, start, end, depth, {} if known is None else known)
+        if read or slot.keep:
+            tree[slot.name] = read
+    elif form == "map":
+        key, value = _entry(slot, data, start, end, depth)
+        tree.setdefault(slot.name, {})[key] = value
+    elif slot.wrapped:
+        tree.setdefault(slot.name, []).extend(_wrapped(data, start, end))
+    else:
+        _put(tree, slot, _value(slot.shape, data, start, end, depth, {}))
+
+
+def _put(tree: Tree, slot: _Slot, value: Any) -> None:
+    if slot.repeated:
+        tree.setdefault(slot.name, []).append(value)
+    elif value is None or not (value or slot.keep):
+        tree.pop(slot.name, None)
+    else:
+        tree[slot.name] = value
+
+
+def _entry(slot: _Slot, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
+    """An entry of a map: key and value, each with its zero when it is not there."""
+    element = slot.shape.element
+    assert element is not None
+    key = ""
+    value: Any = [] if slot.wrapped else _zero(element)
+    while at < end:
+        number, wire, start = _tag(data, at, end, "Entry")
+        at = _skip(data, start, end, wire)
+        if number == 1 and wire == _DELIMITED:
+            key = _text(data, *_delimited(data, start, end))
+        elif number == 2 and wire == _DELIMITED:
+            inner = _delimited(data, start, end)
+            value = _wrapped(data, *inner) if slot.wrapped else _value(element, data, *inner, depth, {})
+        elif number == 2 and wire == _VARINT:
+            value = _number(element.form, _varint(data, start, end)[0])
+    return key, value
+
+
+def _wrapped(data: bytes, at: int, end: int) -> list[str]:
+    """A list that is a message of its own: strings under number 1."""
+    found: list[str] = []
+    while at < end:
+        number, wire, start = _tag(data, at, end, "Items")
+        at = _skip(data, start, end, wire)
+        if number == 1 and wire == _DELIMITED:
+            found.append(_text(data, *_delimited(data, start, end)))
+    return found
+
+
+def _packed(shape: Shape, data: bytes, at: int, end: int) -> list[Any]:
+    found = []
+    while at < end:
+        bits, at = _varint(data, at, end)
+        found.append(_number(shape.form, bits))
+    return found
+
+
+def _zero(shape: Shape) -> Any:
+    return {"struct": {}, "map": {}, "slice": [], "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}.get(
+        shape.form, ""
+    )
+
+
+def _number(form: str, bits: int) -> bool | int:
+    if form == "bool":
+        return bits != 0
+    if form == "int32":
+        bits &= 0xFFFFFFFF
+        return bits - (1 << 32) if bits >> 31 else bits
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+def _value(shape: Shape, data: bytes, start: int, end: int, depth: int, into: Tree) -> Any:
+    """A value that is delimited by its length; ``None`` where there is none that JSON could show."""
+    form = shape.form
+    if form == "string":
+        return _text(data, start, end)
+    if form == "struct":
+        _fill(into, _message(shape), data, start, end, depth + 1)
+        return into
+    if form == "bytes":
+        return binascii.b2a_base64(data[start:end], newline=False).decode("ascii")
+    special = _SPECIAL.get(form)
+    if special is None:
+        raise ProtobufError(f"proto: cannot read {shape.name}")
+    return special(shape, data, start, end, depth)
+
+
+def _text(data: bytes, start: int, end: int) -> str:
+    # Go's strings hold any bytes, its JSON only valid ones.
+    return data[start:end].decode("utf-8", "replace")
+
+
+# --- types that decode themselves ------------------------------------------------------------------------------------
+
+
+def _quantity(_: Shape, data: bytes, start: int, end: int, depth: int) -> str:
+    read: Tree = {}
+    _fill(read, _QUANTITY, data, start, end, depth + 1)
+    try:
+        return str(Quantity.parse(read.get("string") or "0"))
+    except QuantityError as error:
+        raise ProtobufError(str(error)) from None
+
+
+def _time(_: Shape, data: bytes, start: int, end: int, depth: int) -> str | None:
+    read = _moment(data, start, end, depth)
+    return None if read is None else read.strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
+
+
+def _micro_time(_: Shape, data: bytes, start: int, end: int, depth: int) -> str | None:
+    read = _moment(data, start, end, depth)
+    return None if read is None else read.strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
+
+
+def _moment(data: bytes, start: int, end: int, depth: int) -> datetime | None:
+    if start == end:
+        return None
+    read: Tree = {}
+    _fill(read, _TIMESTAMP, data, start, end, depth + 1)
+    try:
+        return _EPOCH + timedelta(seconds=read.get("seconds", 0), microseconds=read.get("nanos", 0) // 1000)
+    except OverflowError:
+        raise ProtobufError("Time.MarshalJSON: year outside of range [0,9999]") from None
+
+
+def _int_or_string(_: Shape, data: bytes, start: int, end: int, depth: int) -> int | str:
+    read: Tree = {}
+    _fill(read, _INT_OR_STRING, data, start, end, depth + 1)
+    sort = read.get("type", 0)
+    if sort not in (0, 1):
+        raise ProtobufError("impossible IntOrString.Type")
+    value: int | str = read.get("strVal", "") if sort else read.get("intVal", 0)
+    return value
+
+
+def _raw(_: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+    """JSON carried as bytes."""
+    read: Tree = {}
+    _fill(read, _RAW, data, start, end, depth + 1)
+    text = read.get("raw")
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtobufError(f"json: error calling MarshalJSON for type runtime.RawExtension: {error}") from None
+
+
+def _schema_or_list(shape: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+    read = _either(shape, data, start, end, depth)
+    return read["many"] if read.get("many") else read.get("schema")
+
+
+def _schema_or_bool(shape: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+    read = _either(shape, data, start, end, depth, schema=2, allows=1)
+    return read["schema"] if "schema" in read else read.get("allows", False)
+
+
+def _schema_or_strings(shape: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+    read = _either(shape, data, start, end, depth, items=_STRING)
+    return read["many"] if read.get("many") else read.get("schema")
+
+
+def _either(
+    shape: Shape, data: bytes, start: int, end: int, depth: int,
+    *, schema: int = 1, allows: int = 0, items: Shape | None = None,
+) -> Tree:  # fmt: skip
+    element = shape.element
+    assert element is not None
+    slots = {schema: _Slot("schema", element, _DELIMITED, keep=True)}
+    if allows:
+        slots[allows] = _Slot("allows", Shape("bool", "bool"), _VARINT, keep=True)
+    else:
+        slots[2] = _Slot("many", items or element, _DELIMITED, repeated=True)
+    read: Tree = {}
+    _fill(read, _Message(shape.bare_name, slots), data, start, end, depth + 1)
+    return read
+
+
+_SPECIAL: Final[dict[str, Callable[[Shape, bytes, int, int, int], Any]]] = {
+    "Quantity": _quantity,
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "IntOrString": _int_or_string,
+    "RawExtension": _raw,
+    "FieldsV1": _raw,
+    "JSON": _raw,
+    "JSONSchemaPropsOrArray": _schema_or_list,
+    "JSONSchemaPropsOrBool": _schema_or_bool,
+    "JSONSchemaPropsOrStringArray": _schema_or_strings,
+}
+
+
+# --- the wire --------------------------------------------------------------------------------------------------------
+
+
+def _tag(data: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
+    key, at = _varint(data, at, end)
+    number, wire = (key & 0xFFFFFFFFFF) >> 3, key & 7
+    if wire == _GROUP_END:
+        raise ProtobufError(f"proto: {message}: wiretype end group for non-group")
+    if not 0 < number < 1 << 31:
+        raise ProtobufError(f"proto: {message}: illegal tag {number} (wire type {wire})")
+    return number, wire, at
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+        if shift >= 64:
+            raise ProtobufError("proto: integer overflow")
+    raise ProtobufError("unexpected EOF")
+
+
+def _delimited(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Start and end of the value that a length stands before."""
+    length, start = _varint(data, at, end)
+    if length >> 63:
+        raise ProtobufError("proto: negative length found during unmarshaling")
+    if length > end - start:
+        raise ProtobufError("unexpected EOF")
+    return start, start + length
+
+
+def _skip(data: bytes, at: int, end: int, wire: int) -> int:
+    """Where a value ends."""
+    open_groups = 0
+    while True:
+        if wire == _VARINT:
+            _, at = _varint(data, at, end)
+        elif wire == _FIXED64:
+            at += 8
+        elif wire == _DELIMITED:
+            _, at = _delimited(data, at, end)
+        elif wire == _GROUP:
+            open_groups += 1
+        elif wire == _GROUP_END:
+            if not open_groups:
+                raise ProtobufError("proto: unexpected end of group")
+            open_groups -= 1
+        elif wire == _FIXED32:
+            at += 4
+        else:
+            raise ProtobufError(f"proto: illegal wireType {wire}")
+        if at > end:
+            raise ProtobufError("unexpected EOF")
+        if not open_groups:
+            return at
+        key, at = _varint(data, at, end)
+        wire = key & 7
