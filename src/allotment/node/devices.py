@@ -1,0 +1,70 @@
+"""The devices that a container was given, as programs inside it would see them.
+
+From the allocation of a pod's claims and the slices that publish the devices: names, UUIDs, memory. Which of a pod's
+claims, and which requests of them, a container gets is what its ``resources.claims`` say (KEP-4381).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from allotment.model.core import Container, Pod
+from allotment.model.resource import Device, ResourceClaim
+
+
+class Seen(NamedTuple):
+    """A device inside a container. ``memory`` in bytes, 0 when nothing is published; ``parent`` of a partition."""
+
+    driver: str
+    pool: str
+    name: str
+    product: str
+    uuid: str
+    memory: int
+    profile: str
+    parent: str
+
+
+#: Published devices by driver, pool and name.
+Published = Mapping[tuple[str, str, str], Device]
+
+
+def claim_names(pod: Pod) -> dict[str, str]:
+    """The claim objects of a pod by the names that it gives them; those that are not generated yet are left out."""
+    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    named = {claim.name: claim.resource_claim_name or generated.get(claim.name) for claim in pod.spec.resource_claims}
+    return {entry: name for entry, name in named.items() if name}
+
+
+def devices_of(container: Container, claims: Mapping[str, ResourceClaim], published: Published) -> tuple[Seen, ...]:
+    """What a container sees. ``claims``: the pod's, by the pod's names for them."""
+    found: dict[tuple[str, str, str], Seen] = {}
+    for used in container.resources.claims:
+        claim = claims.get(used.name)
+        allocation = claim.status.allocation if claim else None
+        for result in allocation.devices.results if allocation else ():
+            # A result of a firstAvailable request is named request/subrequest.
+            if used.request in ("", result.request, result.request.partition("/")[0]):
+                key = (result.driver, result.pool, result.device)
+                found[key] = _seen(key, published.get(key))
+    return tuple(found.values())
+
+
+def _seen(key: tuple[str, str, str], device: Device | None) -> Seen:
+    texts = dict(_texts(device)) if device else {}
+    memory = next((c.value.value() for n, c in device.capacity.items() if n.endswith("memory")), 0) if device else 0
+    return Seen(
+        *key,
+        product=texts.get("productName") or texts.get("product") or key[2],
+        uuid=texts.get("uuid", ""),
+        memory=memory,
+        profile=texts.get("profile", ""),
+        parent=texts.get("parentUUID", ""),
+    )
+
+
+def _texts(device: Device) -> Iterator[tuple[str, str]]:
+    for name, attribute in device.attributes.items():
+        if attribute.string is not None:
+            yield name.rpartition("/")[2], attribute.string

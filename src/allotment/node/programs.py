@@ -1,0 +1,205 @@
+"""The programs that a simulated container has, and what they print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from allotment.cluster.clock import Clock
+from allotment.node.devices import Seen
+from allotment.node.shell import Shell, Streams
+
+MEBIBYTE: Final = 2**20
+_FOREVER: Final = 1e9
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Inside(NamedTuple):
+    """What programs see of the container that they run in."""
+
+    hostname: str
+    devices: tuple[Seen, ...]
+    clock: Clock
+
+
+async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int | None:
+    """Run a program by its name, with or without a path; None when the container has none of that name."""
+    name = words[0].rpartition("/")[2]
+    if name in ("sh", "bash", "ash", "dash"):
+        return await _shell(words[1:], environment, streams, inside)
+    if name == "sleep":
+        return await _sleep(words[1:], streams, inside)
+    if name in ("cat", "grep", "head", "tail", "wc", "tee"):
+        return await _filter(name, words[1:], streams)
+    if name in ("timeout", "exec", "nice", "nohup", "time", "sudo") and len(words) > 1:
+        rest = words[2:] if name == "timeout" else words[1:]
+        return await execute(rest, environment, streams, inside) if rest else 0
+    if name in ("true", "false"):
+        return int(name == "false")
+    printed = _PRINTED.get(name)
+    if printed is None:
+        return None
+    text, code = printed(words[1:], environment, inside)
+    if text:
+        await (streams.err if code else streams.out)(text.encode())
+    return code
+
+
+async def _shell(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int:
+    async def within(words: list[str], variables: Mapping[str, str], given: Streams) -> int | None:
+        return await execute(words, variables, given, inside)
+
+    shell = Shell(environment, within)
+    text = next((arguments[i + 1] for i, a in enumerate(arguments[:-1]) if a[:1] == "-" and "c" in a), None)
+    if text is not None:
+        return await shell.run(text, streams)
+    # Lines come from the terminal or a pipe, one after another.
+    code, rest = 0, b""
+    while data := await streams.read():
+        *lines, rest = (rest + data).replace(b"\r", b"\n").split(b"\n")
+        for line in lines:
+            words = line.decode(errors="replace").strip()
+            if words.split(" ")[0] == "exit":
+                return int(words[5:]) if words[5:].isdigit() else code
+            code = await shell.run(words, streams)
+    return await shell.run(rest.decode(errors="replace"), streams) if rest.strip() else code
+
+
+async def _sleep(arguments: Sequence[str], streams: Streams, inside: Inside) -> int:
+    seconds = 0.0
+    for argument in arguments:
+        number, unit = (argument[:-1], argument[-1]) if argument[-1:] in _UNITS else (argument, "s")
+        try:
+            seconds += _FOREVER if argument == "infinity" else float(number) * _UNITS[unit]
+        except ValueError:
+            await streams.err(f"sleep: invalid time interval '{argument}'\n".encode())
+            return 1
+    if not arguments:
+        await streams.err(b"sleep: missing operand\n")
+        return 1
+    await inside.clock.sleep(min(seconds, _FOREVER))
+    return 0
+
+
+async def _filter(name: str, arguments: Sequence[str], streams: Streams) -> int:
+    files = [a for a in arguments if not a.startswith("-")][int(name == "grep") :]
+    if files and name != "tee":
+        await streams.err(f"{name}: {files[0]}: No such file or directory\n".encode())
+        return 1
+    if name in ("cat", "tee"):
+        while data := await streams.read():
+            await streams.out(data)
+        return 0
+    given = b""
+    while data := await streams.read():
+        given += data
+    lines = given.decode(errors="replace").splitlines(keepends=True)
+    if name == "wc":
+        await streams.out(f"{len(lines)}\n".encode())
+        return 0
+    if name == "grep":
+        wanted = next((a for a in arguments if not a.startswith("-")), "")
+        lines = [line for line in lines if wanted in line]
+    else:
+        count = next((int(a.lstrip("-n")) for a in arguments if a.lstrip("-n").isdigit()), 10)
+        lines = lines[:count] if name == "head" else lines[-count:]
+    await streams.out("".join(lines).encode())
+    return int(name == "grep" and not lines)
+
+
+Printed = tuple[str, int]
+_Print = Callable[[Sequence[str], Mapping[str, str], Inside], Printed]
+
+
+def _echo(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    bare = list(arguments)
+    ending = "\n"
+    while bare and bare[0] in ("-n", "-e"):
+        ending = "" if bare.pop(0) == "-n" else ending
+    return " ".join(bare) + ending, 0
+
+
+def _env(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return "".join(f"{name}={value}\n" for name, value in environment.items()), 0
+
+
+def _exported(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return "".join(f'declare -x {name}="{value}"\n' for name, value in sorted(environment.items())), 0
+
+
+def _hostname(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return f"{inside.hostname}\n", 0
+
+
+def _date(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return f"{inside.clock.moment():%a %b %e %H:%M:%S UTC %Y}\n", 0
+
+
+def _ls(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    where = next((a for a in arguments if not a.startswith("-")), "/")
+    if where.rstrip("/") == "/dev":
+        nvidia = [d for d in inside.devices if "nvidia" in d.driver]
+        amd = ["kfd", "dri"] if any("amd" in d.driver for d in inside.devices) else []
+        names = [*amd, *(f"nvidia{i}" for i in range(len(nvidia))), *(["nvidiactl"] if nvidia else [])]
+        return "".join(f"{name}\n" for name in sorted([*names, "null", "zero", "urandom"])), 0
+    if where == "/":
+        return "bin\ndev\netc\nhome\nproc\nroot\nsys\ntmp\nusr\nvar\n", 0
+    return f"ls: cannot access '{where}': No such file or directory\n", 2
+
+
+def _whoami(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return "root\n", 0
+
+
+def _id(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return "uid=0(root) gid=0(root) groups=0(root)\n", 0
+
+
+def _pwd(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return "/\n", 0
+
+
+def _seq(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    numbers = [int(a) for a in arguments if a.lstrip("-").isdigit()]
+    if not 0 < len(numbers) < 3:
+        return "seq: wanted one or two whole numbers\n", 1
+    first, last = (1, numbers[0]) if len(numbers) == 1 else numbers
+    return "".join(f"{number}\n" for number in range(first, min(last, first + 9999) + 1)), 0
+
+
+def _uname(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    return f"Linux {inside.hostname} simulated x86_64 GNU/Linux\n" if "-a" in arguments else "Linux\n", 0
+
+
+def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    """``-L`` lists; ``--query-gpu=… --format=csv`` and the bare form show the same devices."""
+    devices = [device for device in inside.devices if "nvidia" in device.driver]
+    if not devices:
+        return "No devices were found\n", 6
+    whole = [device for device in devices if not device.profile]
+    parts = [device for device in devices if device.profile]
+    if "-L" in arguments or "--list-gpus" in arguments:
+        lines = [f"GPU {i}: {d.product} (UUID: {d.uuid})" for i, d in enumerate(whole)]
+        parents = list(dict.fromkeys(part.parent for part in parts))
+        for parent in parents:
+            mine = [part for part in parts if part.parent == parent]
+            lines.append(f"GPU {len(whole) + parents.index(parent)}: {mine[0].product} (UUID: {parent})")
+            lines += [f"  MIG {p.profile:<10} Device {i:>2}: (UUID: {p.uuid})" for i, p in enumerate(mine)]
+        return "".join(f"{line}\n" for line in lines), 0
+    rows = "".join(f"{i}, {d.product}, {d.uuid}, {d.memory // MEBIBYTE} MiB\n" for i, d in enumerate(devices))
+    return f"index, name, uuid, memory.total [MiB]\n{rows}", 0
+
+
+def _rocm_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+    devices = [device for device in inside.devices if "amd" in device.driver]
+    if not devices:
+        return "No AMD GPUs specified or found\n", 1
+    lines = [f"GPU[{i}]\t\t: {d.product}\t{d.memory // MEBIBYTE} MiB" for i, d in enumerate(devices)]
+    return "".join(f"{line}\n" for line in lines), 0
+
+
+_PRINTED: Final[Mapping[str, _Print]] = {
+    "echo": _echo, "printf": _echo, "env": _env, "printenv": _env, "export": _exported, "hostname": _hostname,
+    "date": _date, "ls": _ls, "whoami": _whoami, "id": _id, "pwd": _pwd, "seq": _seq, "uname": _uname,
+    "nvidia-smi": _nvidia_smi, "rocm-smi": _rocm_smi, "amd-smi": _rocm_smi,
+}  # fmt: skip

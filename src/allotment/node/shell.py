@@ -1,0 +1,207 @@
+"""Runs shell text inside a simulated container.
+
+Nothing leaves the process: every command is one of :mod:`.programs`. Background commands run as tasks of their own;
+``wait`` waits for them. A shell that is cancelled takes them with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from allotment.node.script import Chain, Choice, Command, Each, Loop, Node, Pipe, Unreadable, Word, parse
+
+#: What ``sh`` exits with when it does not know a command, and when it cannot read its text.
+NOT_FOUND: Final = 127
+MISUSED: Final = 2
+
+Write = Callable[[bytes], Awaitable[None]]
+
+
+class Streams(NamedTuple):
+    """Where a command reads and writes. ``read()`` gives ``b""`` at the end of the input."""
+
+    read: Callable[[], Awaitable[bytes]]
+    out: Write
+    err: Write
+
+
+class Exit(Exception):
+    """Raised by ``exit``."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+#: A command: words, environment, streams -> exit code; None for a name that it does not know.
+Execute = Callable[[list[str], Mapping[str, str], Streams], Awaitable[int | None]]
+
+
+async def nothing() -> bytes:
+    """An input that is empty."""
+    return b""
+
+
+class Shell:
+    """One shell: its variables, its background commands and its last exit code."""
+
+    def __init__(self, environment: Mapping[str, str], execute: Execute) -> None:
+        self.variables = dict(environment)
+        self._execute = execute
+        self._background: list[asyncio.Task[int]] = []
+        self._last = 0
+
+    async def run(self, text: str, streams: Streams) -> int:
+        """Run a script; its exit code."""
+        try:
+            return await self._node(parse(text), streams)
+        except Unreadable as error:
+            await streams.err(f"sh: {error}\n".encode())
+            return MISUSED
+        except Exit as leaving:
+            return leaving.code
+        finally:
+            for task in self._background:
+                task.cancel()
+
+    async def _node(self, node: Node, streams: Streams) -> int:
+        # A loop of commands that take no time must leave the others theirs.
+        await asyncio.sleep(0)
+        match node:
+            case Command():
+                self._last = await self._command(node, streams)
+            case Chain():
+                await self._chain(node, streams)
+            case Pipe():
+                await self._pipe(node, streams)
+            case Loop():
+                while (await self._node(node.condition, streams) == 0) == node.wanted:
+                    await self._node(node.body, streams)
+            case Each():
+                for value in [value for word in node.words for value in await self._expanded(word, streams)]:
+                    self.variables[node.name] = value
+                    await self._node(node.body, streams)
+            case Choice():
+                await self._choice(node, streams)
+        return self._last
+
+    async def _chain(self, chain: Chain, streams: Streams) -> None:
+        for joint, part, background in chain.parts:
+            if (joint == "&&" and self._last != 0) or (joint == "||" and self._last == 0):
+                continue
+            if background:
+                self._background.append(asyncio.create_task(self._apart(part, streams)))
+                self._last = 0
+            else:
+                await self._node(part, streams)
+
+    async def _apart(self, part: Node, streams: Streams) -> int:
+        shell = Shell(self.variables, self._execute)
+        try:
+            return await shell._node(part, streams)
+        except Exit as leaving:
+            return leaving.code
+        finally:
+            for task in shell._background:
+                task.cancel()
+
+    async def _pipe(self, pipe: Pipe, streams: Streams) -> None:
+        given = streams.read
+        for place, part in enumerate(pipe.parts):
+            if place == len(pipe.parts) - 1:
+                await self._node(part, streams._replace(read=given))
+                return
+            written = bytearray()
+
+            async def keep(data: bytes, into: bytearray = written) -> None:
+                into.extend(data)
+
+            await self._node(part, streams._replace(read=given, out=keep))
+            given = _once(bytes(written))
+
+    async def _choice(self, choice: Choice, streams: Streams) -> None:
+        for condition, body in choice.branches:
+            if await self._node(condition, streams) == 0:
+                await self._node(body, streams)
+                return
+        self._last = 0
+        if choice.otherwise is not None:
+            await self._node(choice.otherwise, streams)
+
+    async def _command(self, command: Command, streams: Streams) -> int:
+        words = [value for word in command.words for value in await self._expanded(word, streams)]
+        given: dict[str, str] = {}
+        while words and _is_assignment(words[0]):
+            name, _, value = words.pop(0).partition("=")
+            given[name] = value
+        if not words:
+            self.variables.update(given)
+            return 0
+        name, arguments = words[0], words[1:]
+        if name == "exit":
+            raise Exit(int(arguments[0]) & 255 if arguments and arguments[0].isdigit() else self._last)
+        if name == "wait":
+            await asyncio.gather(*self._background)
+            return 0
+        if name == "export" and arguments:
+            self.variables.update(dict(word.split("=", 1) for word in arguments if "=" in word))
+            return 0
+        if name in _BUILT_IN:
+            return _BUILT_IN[name]
+        code = await self._execute(words, {**self.variables, **given}, streams)
+        if code is None:
+            await streams.err(f"sh: 1: {name}: not found\n".encode())
+            return NOT_FOUND
+        return code
+
+    async def _expanded(self, word: Word, streams: Streams) -> list[str]:
+        """The values of a word: what is not quoted is split at blanks."""
+        values = [""]
+        empty = True
+        for piece in word:
+            text = piece.text if piece.kind == "text" else await self._value(piece.kind, piece.text, streams)
+            empty = empty and not text and not piece.quoted
+            if piece.quoted or piece.kind == "text":
+                values[-1] += text
+            else:
+                first, *rest = text.split() or [""]
+                values[-1] += first
+                values.extend(rest)
+        return [] if empty else values
+
+    async def _value(self, kind: str, text: str, streams: Streams) -> str:
+        if kind == "variable":
+            if text == "?":
+                return str(self._last)
+            name, _, default = text.partition(":-")
+            return self.variables.get(name) or default
+        written = bytearray()
+
+        async def keep(data: bytes) -> None:
+            written.extend(data)
+
+        await self._apart(parse(text), streams._replace(out=keep))
+        return written.decode(errors="replace").rstrip("\n")
+
+
+#: Words of the shell itself that have nothing to do here, and their exit codes.
+_BUILT_IN: Final[Mapping[str, int]] = {
+    ":": 0, "true": 0, "false": 1, "trap": 0, "set": 0, "cd": 0, "unset": 0, "ulimit": 0, "umask": 0, "local": 0,
+}  # fmt: skip
+
+
+def _is_assignment(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.replace("_", "a").isalnum() and not name[0].isdigit()
+
+
+def _once(data: bytes) -> Callable[[], Awaitable[bytes]]:
+    rest = [data]
+
+    async def read() -> bytes:
+        given, rest[0] = rest[0], b""
+        return given
+
+    return read
