@@ -234,6 +234,8 @@ class Cache(Generic[T]):
             except StatusError as error:
                 if error.code == 410 or error.reason in ("Expired", "Gone"):
                     self._revision = ""
+                elif error.code == 404:
+                    self._not_served()
                 else:
                     log.warning("%s: %s", self.resource.plural, error)
             except Unreachable as error:
@@ -257,6 +259,14 @@ class Cache(Generic[T]):
             old = self._items.get(key)
             if old is None or old.revision < item.revision:
                 self._put(old, item)
+        self.synced.set()
+
+    def _not_served(self) -> None:
+        """The cluster has no such resource, so there is nothing of it; it may come (a gate, a definition of a kind)."""
+        log.debug("%s are not served", self.resource.plural)
+        self._revision = ""
+        for item in tuple(self._items.values()):
+            self._put(item, None)
         self.synced.set()
 
     async def _watch(self) -> None:

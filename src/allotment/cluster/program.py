@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import ExitStack
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.cache import Caches
+from allotment.cluster.cache import Cache, Caches, Changed, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
+from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events, Recorder
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,18 @@ class Context(NamedTuple):
 
 
 Program = Callable[[Context], Awaitable[None]]
+
+
+async def follow(queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache[Any], Changed[Any]]]) -> None:
+    """What most programs are: callbacks that note keys, and queues that work on them, once all caches are there."""
+    watches = tuple(watches)
+    await all_synced(*(cache for cache, _ in watches))
+    with ExitStack() as stack:
+        for cache, callback in watches:
+            stack.callback(cache.on_change(callback))
+        async with asyncio.TaskGroup() as group:
+            for queue in queues:
+                group.create_task(queue.run(), name=queue.name)
 
 
 async def run(programs: Mapping[str, Program], context: Context) -> None:

@@ -15,7 +15,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Node, Pod
-from tests.unit.cluster.memory import MemoryClient
+from tests.unit.cluster.memory import MemoryClient, refusal
 
 FAST = Clock(speed=200)
 
@@ -197,6 +197,18 @@ def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
         with pytest.raises(TypeError, match="pods are read as Pod and as Node"):
             caches.of(PODS, Node)
         task.cancel()
+
+    asyncio.run(story())
+
+
+def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.refuse = [refusal(404, "NotFound"), refusal(404, "NotFound")]
+        client.put(PODS, pod("a"))
+        async with following(client) as cache:
+            assert len(cache) == 0
+            await until(lambda: len(cache) == 1)
 
     asyncio.run(story())
 
