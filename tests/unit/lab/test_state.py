@@ -1,0 +1,107 @@
+"""The register of labs and where their data is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from allotment.lab.state import BadName, Register, Running, Status, default_data, replace_file
+
+HOLDER = """
+import pathlib, sys
+from allotment.lab.state import Register
+with Register(pathlib.Path(sys.argv[1])).hold("two"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def a_status(name: str = "two", pid: int = 17) -> Status:
+    return Status(
+        name=name, pid=pid, url="https://127.0.0.1:6443", context=f"allotment-{name}", kubeconfig="/k",
+        started="2026-01-01T00:00:00Z", version="1", fleet=("dgx-a100-40gb:2",),
+    )  # fmt: skip
+
+
+def test_a_lab_is_seen_while_it_runs_and_not_after(tmp_path: Path) -> None:
+    register = Register(tmp_path / "register")
+    assert not register.runs("two")
+    with register.hold("two"):
+        assert register.runs("two")
+        assert register.status("two") is None
+        assert register.running() == ()
+        register.write(a_status())
+        assert register.status("two") == a_status()
+        assert register.running() == (a_status(),)
+    assert not register.runs("two")
+    assert register.status("two") is None
+
+
+def test_labs_of_other_names_run_side_by_side(tmp_path: Path) -> None:
+    register = Register(tmp_path)
+    with register.hold("two"), register.hold("default"):
+        register.write(a_status("two"))
+        register.write(a_status("default"))
+        assert [status.name for status in register.running()] == ["default", "two"]
+
+
+def test_a_second_lab_of_one_name_is_told_who_has_it(tmp_path: Path) -> None:
+    register = Register(tmp_path)
+    with register.hold("two"):
+        register.write(a_status(pid=4711))
+        with pytest.raises(Running, match=r"lab 'two' is running already \(process 4711, https"), register.hold("two"):
+            pytest.fail("held twice")
+        assert register.status("two") == a_status(pid=4711)
+
+
+def test_a_killed_lab_is_not_running_whatever_it_left(tmp_path: Path) -> None:
+    register = Register(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        register.write(a_status(pid=other.pid))
+        assert register.runs("two")
+        other.kill()
+        other.wait()
+    assert not register.runs("two")
+    assert register.running() == ()
+    with register.hold("two"):
+        assert register.status("two") is None
+
+
+@pytest.mark.parametrize("name", ["", "Two", "a/b", "-a", "a-", "..", "a" * 41, "a b"])
+def test_names_that_cannot_be_a_labs(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadName, match="small letters"):
+        default_data(name)
+    with pytest.raises(BadName):
+        Register(tmp_path).runs(name)
+
+
+def test_folders_follow_the_xdg_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert default_data("default").database == tmp_path / ".local/share/allotment/labs/default/lab.db"
+    assert Register().folder == tmp_path / "state/allotment"
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError("no space")
+
+    path = tmp_path / "file"
+    path.write_text("old")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="no space"):
+            replace_file(path, b"new")
+    assert path.read_text() == "old"
+    replace_file(path, b"new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
