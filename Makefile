@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint vectors bench clean
+.PHONY: help demo test lint clients vectors storm bench clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -14,7 +14,7 @@ help:  ## what can be made here
 demo: $(READY)  ## install, then explain the articles' manifests on mixed A100, T4 and MI300X nodes
 	@$(BIN)/allot demo
 
-test: lint  ## install, lint, check types and floors, run every test
+test: lint clients  ## install, lint, check types and floors, run every test
 	$(BIN)/python -m pytest -q
 
 lint: $(READY)  ## ruff, mypy (strict), import-linter
@@ -23,7 +23,10 @@ lint: $(READY)  ## ruff, mypy (strict), import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-vectors: $(READY)  ## SET=allocator|cel|validation FILES="a.jsonl.gz …": score recordings of the real Kubernetes
+clients: $(READY)
+	@$(BIN)/python -m tests.clients.tools || echo "kubectl and helm cannot be had: tests with them will be skipped" >&2
+
+vectors: $(READY)  ## SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …": score recordings of the real Kubernetes
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
 
 bench: $(VENV)/.bench-ready  ## pods/s, p50, p99 beside the upstream allocator (which needs Go), CEL, memory; bench/out/

@@ -1,0 +1,1 @@
+"""Unmodified clients against a running lab: kubectl, helm, the Python clients, a Go informer."""
