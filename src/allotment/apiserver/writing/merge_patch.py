@@ -39,8 +39,6 @@ def _merged(tree: Tree, patch: Tree) -> Tree:
             value = _merged(present, wanted)
             if value is present:
                 continue
-        elif type(present) is dict:
-            value = wanted  # a list or scalar in place of a map: taken as it is
         else:
             value = without_nulls(wanted)
             if value == present and type(value) is type(present):

@@ -2,8 +2,9 @@
 
 The field says how it merges: ``patchStrategy: merge`` with a merge key (lists of maps) or without (sets of scalars),
 ``retainKeys``, or nothing, which replaces. The patch may steer with ``$patch`` (``delete``, ``replace``),
-``$retainKeys``, ``$deleteFromPrimitiveList/NAME`` and ``$setElementOrder/NAME``. Order after a merge: what the patch names stands as the
-patch orders it, the rest as it stood, interleaved as in the live list (Kubernetes' preserve-order design).
+``$retainKeys``, ``$deleteFromPrimitiveList/NAME`` and ``$setElementOrder/NAME``. Order after a merge: what the patch
+names stands as the patch orders it, the rest as it stood, interleaved as in the live list (Kubernetes' preserve-order
+design).
 
 Nothing given is changed. Where two of the errors below apply, the real server tells one at random, for it walks a Go
 map; here it is the first as written.
