@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: After a refusal the client may still be sending; to close at once would reset the connection and lose the answer.
-_LINGER = 1.0
 #: Bodies up to this size go out in one piece with the head.
 _JOIN = 64 * 1024
 
@@ -93,6 +91,7 @@ class Connection(asyncio.Protocol):
         self._eof = True
         if self._socket is not None:
             self._socket.feed_eof()
+            self._hang_up_later()  # what has not noticed until then is cancelled
         elif self._closing or self._streaming:
             self._transport.close()
         elif not self._busy and not self._pending:
@@ -350,7 +349,10 @@ class Connection(asyncio.Protocol):
         if self._transport.can_write_eof():
             with contextlib.suppress(OSError):
                 self._transport.write_eof()
-        asyncio.get_running_loop().call_later(_LINGER, self._transport.close)
+        self._hang_up_later()
+
+    def _hang_up_later(self) -> None:
+        asyncio.get_running_loop().call_later(self._limits.linger_seconds, self._transport.close)
 
     def _finish_early(self) -> None:
         """End what is under way so that the client can tell that it ended in order."""
@@ -375,7 +377,7 @@ class Connection(asyncio.Protocol):
         return not self._busy and not self._pending and self._socket is None and self._stage == "between"
 
     def check(self, now: float) -> None:
-        """Once a second: has the client kept us waiting for too long?"""
+        """From time to time: has the client kept us waiting for too long?"""
         limits = self._limits
         size = self._transport.get_write_buffer_size()
         if size == 0 or size < self._unsent[0] or self._unsent[0] == 0:

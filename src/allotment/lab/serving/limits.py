@@ -23,6 +23,10 @@ class Limits(NamedTuple):
     #: A reader that takes nothing for so long has gone.
     stalled_seconds: float = 30
     handshake_seconds: float = 10
+    #: After a refusal the client may still be sending; to close at once would reset the connection and lose the answer.
+    linger_seconds: float = 1
+    #: How often all of these are looked at.
+    check_seconds: float = 1
 
 
 DEFAULT = Limits()

@@ -50,8 +50,8 @@ class Reader:
     """Reads one connection. ``stage`` says what is being received, for whoever minds the deadlines."""
 
     __slots__ = (
-        "_began", "_body", "_budget", "_deliver", "_head_bytes", "_headers", "_limits", "_parser", "_peer", "_refusal",
-        "_size", "_url", "continue_due", "stage",
+        "_began", "_body", "_budget", "_deliver", "_head_bytes", "_headers", "_limits", "_method", "_parser", "_peer",
+        "_refusal", "_size", "_url", "continue_due", "stage",
     )  # fmt: skip
 
     def __init__(self, deliver: Callable[[Asked], None], peer: Peer | None, limits: Limits, budget: BodyBudget) -> None:
@@ -67,6 +67,7 @@ class Reader:
 
     def _reset(self) -> None:
         self._url = b""
+        self._method = b""
         self._headers: dict[str, str] = {}
         self._body: bytes | list[bytes] = b""
         self._size = 0
@@ -79,8 +80,11 @@ class Reader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
-            raise Upgrading(data[upgrade.args[0] :]) from None
+            if self.stage == "between":
+                raise Upgrading(rest) from None
+            self.feed(self._without_upgrade() + rest)
         except httptools.HttpParserError as error:
             raise Refused(self._refusal or bad_request(f"malformed HTTP request: {error}")) from None
         # A line without end calls nobody. The chunk in which it began is not counted: other requests may share it.
@@ -124,6 +128,7 @@ class Reader:
         """The head is there: judge it before its body is received."""
         headers = self._headers
         version = self._parser.get_http_version()
+        self._method = self._parser.get_method()
         if version != "1.1" and version != "1.0":
             self._refuse(refusal(505, "", f"HTTP version {version} is not supported: use HTTP/1.1"))
         if version == "1.1" and "host" not in headers:
@@ -151,17 +156,35 @@ class Reader:
     def on_message_complete(self) -> None:
         """A whole request. From here on its body is the connection's to give back to the budget."""
         parser = self._parser
+        if "upgrade" in self._headers and self._is_cut():
+            return
         url = self._url
         if not url.startswith(b"/"):
             url = _path_of(url)
         path, _, query = url.decode("latin-1").partition("?")
         body = self._body if isinstance(self._body, bytes) else b"".join(self._body)
-        request = Request(_METHODS.get(method := parser.get_method()) or method.decode("latin-1"), path, query,
+        request = Request(_METHODS.get(self._method) or self._method.decode("latin-1"), path, query,
                           self._headers, body, self._peer)  # fmt: skip
         self.stage = "between"
         self.continue_due = False
         self._size = 0
         self._deliver(Asked(request, parser.should_keep_alive(), parser.get_http_version() != "1.0"))
+
+    def _is_cut(self) -> bool:
+        """Whether the parser took the body for another protocol's first bytes (curl's h2c has such)."""
+        headers = self._headers
+        return self._size == 0 and (
+            "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
+        )
+
+    def _without_upgrade(self) -> bytes:
+        """The head once more, for a parser that shall read its body."""
+        lines = [b"%b %b HTTP/1.1\r\n" % (self._method, self._url)]
+        del self._headers["upgrade"]
+        self._headers.pop("connection", None)
+        self._headers.pop("expect", None)
+        lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in self._headers.items()]
+        return b"".join((*lines, b"\r\n"))
 
     def _count(self, size: int) -> None:
         self._head_bytes += size

@@ -39,7 +39,7 @@ class Server:
         )  # fmt: skip
         self._listeners.append(listener)
         if self._watch is None:
-            self._watch = loop.call_later(1, self._check)
+            self._watch = loop.call_later(self.limits.check_seconds, self._check)
         return int(listener.sockets[0].getsockname()[1])
 
     @property
@@ -69,7 +69,7 @@ class Server:
         now = self.now()
         for connection in tuple(self._connections):
             connection.check(now)
-        self._watch = asyncio.get_running_loop().call_later(1, self._check)
+        self._watch = asyncio.get_running_loop().call_later(self.limits.check_seconds, self._check)
 
     async def stop(self, grace_seconds: float = 5) -> None:
         """Take no more clients; end streams at once, let answers under way be finished, then cut off."""

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+
+from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.lab.serving import Limits
+from tests.unit.lab.serving.loopback import HTML, Run, echo, served
+
+GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS client at the plain port
+        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nBad Name: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_a_bad_request(run: Run, data: bytes) -> None:
+    async def story() -> None:
+        async with served() as world:
+            client = await world.client()
+            client.send(GET + data + GET)
+            assert (await client.answer())[2] == b"GET /ok  0"
+            code, headers, body = await client.answer()
+            assert (code, headers["connection"]) == (400, "close")
+            status = json.loads(body)
+            assert (status["kind"], status["reason"], status["code"]) == ("Status", "BadRequest", 400)
+            assert await client.rest() == b""
+
+    run(story())
+
+
+@pytest.mark.parametrize("line", [b"GET /", b"GET / HTTP/2.0"])
+def test_another_version_of_http_is_named(run: Run, line: bytes) -> None:
+    async def story() -> None:
+        async with served() as world:
+            client = await world.client()
+            client.send(line + b"\r\nHost: x\r\n\r\n")
+            code, _, body = await client.answer()
+            assert code == 505
+            assert b"use HTTP/1.1" in body
+
+    run(story())
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(run: Run) -> None:
+    async def story() -> None:
+        async with served() as world:
+            client = await world.client()
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3145729\r\n\r\n")
+            code, _, body = await client.answer()
+            assert code == 413
+            assert json.loads(body) == {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": "Request entity too large: limit is 3145728",
+                "reason": "RequestEntityTooLarge",
+                "code": 413,
+            }
+
+    run(story())
+
+
+def test_a_client_in_the_midst_of_too_large_a_body_can_read_why(run: Run) -> None:
+    async def story() -> None:
+        async with served() as world:
+            client = await world.client()
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(64):
+                client.send(b"10000\r\n" + bytes(65536) + b"\r\n")
+                await asyncio.sleep(0)
+            assert (await client.answer())[0] == 413
+            assert world.server.bodies.left == Limits().all_body_bytes
+            other = await world.client()
+            other.send(GET)
+            assert (await other.answer())[0] == 200
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /" + b"a" * 2000,
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 2000,
+        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 400,
+    ],
+)
+def test_a_head_without_end_is_refused(run: Run, data: bytes) -> None:
+    async def story() -> None:
+        async with served(limits=Limits(head_bytes=1000)) as world:
+            client = await world.client()
+            for start in range(0, len(data), 100):
+                client.send(data[start : start + 100])
+                await asyncio.sleep(0.001)
+            code, _, body = await client.answer()
+            assert code == 431
+            assert b"limit is 1000" in body
+
+    run(story())
+
+
+def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
+    async def story() -> None:
+        async with served(limits=Limits(all_body_bytes=1000)) as world:
+            first = await world.client()
+            first.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(800))
+            await world.until(lambda: world.server.bodies.left == 200)
+            second = await world.client()
+            second.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n" + bytes(300))
+            code, headers, _ = await second.answer()
+            assert (code, headers["retry-after"]) == (429, "1")
+            first.send(bytes(100))
+            assert (await first.answer())[2] == b"POST /  900"
+            third = await world.client()
+            third.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(500))
+            await world.until(lambda: world.server.bodies.left == 500)
+            third.close()
+            await world.until(lambda: world.server.bodies.left == 1000)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("data", "stage"), [(b"GET / HT", "head"), (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab", "body")]
+)
+def test_who_dawdles_is_told_and_let_go(run: Run, data: bytes, stage: str) -> None:
+    async def story() -> None:
+        async with served(limits=Limits(head_seconds=0.3, body_seconds=0.3)) as world:
+            client = await world.client()
+            client.send(data)
+            code, _, body = await client.answer()
+            assert (code, json.loads(body)["message"]) == (408, f"the request's {stage} did not arrive in time")
+            assert await client.rest() == b""
+
+    run(story())
+
+
+def test_a_drip_of_bytes_is_no_excuse(run: Run) -> None:
+    async def story() -> None:
+        async with served(limits=Limits(head_seconds=0.5)) as world:
+            client = await world.client()
+
+            async def drip() -> None:
+                client.send(b"GET / HTTP/1.1\r\n")
+                while True:
+                    client.send(b"A: b\r\n")
+                    await asyncio.sleep(0.05)
+
+            dripping = asyncio.create_task(drip())
+            code, _ = await client.head()
+            assert code == 408
+            dripping.cancel()
+
+    run(story())
+
+
+def test_who_says_nothing_is_let_go(run: Run) -> None:
+    async def story() -> None:
+        async with served(limits=Limits(idle_seconds=0.3)) as world:
+            client = await world.client()
+            assert await client.rest() == b""
+            used = await world.client()
+            used.send(GET)
+            assert (await used.answer())[0] == 200
+            assert await used.rest() == b""
+            assert world.server.connections == 0
+
+    run(story())
+
+
+def test_a_half_closed_client_gets_what_it_asked_for(run: Run) -> None:
+    async def slow(request: Request) -> Answer:
+        await asyncio.sleep(0.05)
+        return await echo(request)
+
+    async def story() -> None:
+        async with served(slow) as world:
+            client = await world.client()
+            client.send(GET + GET)
+            client.writer.write_eof()
+            assert (await client.answer())[2] == b"GET /ok  0"
+            assert (await client.answer())[2] == b"GET /ok  0"
+            assert await client.rest() == b""
+
+    run(story())
+
+
+def test_a_client_that_ends_in_the_midst_of_a_request_is_forgotten(run: Run) -> None:
+    async def story() -> None:
+        async with served() as world:
+            client = await world.client()
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab")
+            client.writer.write_eof()
+            assert await client.rest() == b""
+            await world.until(lambda: world.server.connections == 0)
+            assert world.server.bodies.left == Limits().all_body_bytes
+
+    run(story())
+
+
+def test_a_client_that_resets_disturbs_nobody(run: Run) -> None:
+    async def slow(request: Request) -> Answer:
+        await asyncio.sleep(0.1)
+        return await echo(request)
+
+    async def story() -> None:
+        async with served(slow) as world:
+            other = await world.client()
+            other.send(GET)
+            for _ in range(5):
+                plain = socket.create_connection(("127.0.0.1", world.port))
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                plain.sendall(GET + b"POST / HTTP/1.1\r\nHost")
+                await asyncio.sleep(0.01)
+                plain.close()
+            assert (await other.answer())[0] == 200
+            await world.until(lambda: world.server.connections == 1)
+
+    run(story())
+
+
+def test_a_stream_never_read_is_cut_off_and_held_to_little(run: Run) -> None:
+    pulled = 0
+    closed = asyncio.Event()
+
+    async def flood() -> AsyncIterator[bytes]:
+        nonlocal pulled
+        try:
+            while True:
+                pulled += 1
+                yield bytes(64 * 1024)
+        finally:
+            closed.set()
+
+    async def stream(request: Request) -> Answer:
+        return Streaming(200, HTML, flood()) if request.path == "/watch" else Response(200, HTML, b"ok")
+
+    async def story() -> None:
+        async with served(stream, limits=Limits(stalled_seconds=0.5)) as world:
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(("127.0.0.1", world.port))
+            sock.sendall(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n")
+            other = await world.client()
+            other.send(GET)
+            assert (await other.answer())[2] == b"ok"
+            async with asyncio.timeout(10):
+                await closed.wait()
+            assert pulled < 200  # what the kernel's buffers took, not a flood
+            await world.until(lambda: world.server.connections == 1)
+            sock.close()
+
+    run(story())
+
+
+def test_answers_never_read_stop_the_reading_of_requests(run: Run) -> None:
+    asked = 0
+
+    async def large(request: Request) -> Answer:
+        nonlocal asked
+        asked += 1
+        return Response(200, HTML, bytes(500_000))
+
+    async def story() -> None:
+        async with served(large, limits=Limits(stalled_seconds=0.5)) as world:
+            client = await world.client()
+            cast("asyncio.Transport", client.writer.transport).pause_reading()
+            client.send(GET * 20_000)
+            await world.until(lambda: world.server.connections == 0)
+            assert asked < 100
+
+    run(story())
+
+
+def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run) -> None:
+    release = asyncio.Event()
+
+    async def wait(request: Request) -> Answer:
+        await release.wait()
+        return Response(200, HTML, b"done")
+
+    async def story() -> None:
+        async with served(wait, limits=Limits(connections=2)) as world:
+            idle, busy = await world.client(), await world.client()
+            busy.send(GET)
+            await world.until(lambda: world.server.connections == 2)
+            third = await world.client()
+            third.send(GET)
+            assert await idle.rest() == b""
+            await asyncio.sleep(0.05)
+            fourth = await world.client()
+            code, headers, _ = await fourth.answer()
+            assert (code, headers["connection"]) == (429, "close")
+            release.set()
+            assert (await busy.answer())[2] == b"done"
+            assert (await third.answer())[2] == b"done"
+
+    run(story())
