@@ -1,4 +1,4 @@
-"""A cluster in memory with the verbs of ``Client`` and no rules: for tests of what stands on a client."""
+"""A cluster in memory: the verbs of ``Client``, finalizers and generations, and no other rules of a real one."""
 
 from __future__ import annotations
 
@@ -127,23 +127,52 @@ class MemoryClient:
             != known["metadata"]["resourceVersion"]
         ):
             raise refusal(409, "Conflict", "the object has been modified")
-        return self.put(resource, copy.deepcopy(tree))
+        return self._replace(resource, known, tree, subresource)
+
+    def _replace(self, resource: Resource, known: Tree, tree: Tree, subresource: str) -> Tree:
+        """Status and the rest are written apart; what nothing holds any more and shall go is gone."""
+        new = {**known, "status": tree.get("status", {})} if subresource else {**known, **copy.deepcopy(tree)}
+        if not subresource and "status" in known:
+            new["status"] = known["status"]
+        if not subresource and "spec" in known and new["spec"] != known["spec"]:
+            generation = known["metadata"].get("generation", 1) + 1
+            new["metadata"] = {**new["metadata"], "generation": generation}
+        if {**new, "metadata": {**new["metadata"], "resourceVersion": known["metadata"]["resourceVersion"]}} == known:
+            return known
+        new = self.put(resource, new)
+        if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
+            self.remove(resource, new["metadata"].get("namespace", ""), new["metadata"]["name"])
+        return new
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
         subresource: str = "", force: bool = False, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
+        self._refused()
         known = await self.get(resource, name, namespace)
-        return self.put(resource, _merged(known, patch))
+        uid = patch.get("metadata", {}).get("uid", "")
+        if uid and uid != known["metadata"]["uid"]:
+            raise refusal(409, "Conflict", "Precondition failed: UID in precondition")
+        return self._replace(resource, known, _merged(known, patch), subresource)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
         grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
         known = await self.get(resource, name, namespace)
-        if uid and known["metadata"]["uid"] != uid:
+        metadata = known["metadata"]
+        if uid and metadata["uid"] != uid:
             raise refusal(409, "Conflict", "Precondition failed: UID in precondition")
-        return self.remove(resource, namespace, name)
+        finalizers = list(metadata.get("finalizers") or ())
+        added = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation or "")
+        if added and added not in finalizers:
+            finalizers.append(added)
+        if not finalizers:
+            return self.remove(resource, namespace, name)
+        if "deletionTimestamp" in metadata:
+            return known
+        metadata = {**metadata, "finalizers": finalizers, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        return self.put(resource, {**known, "metadata": metadata})
 
 
 def _merged(target: Any, patch: Any) -> Any:

@@ -1,0 +1,108 @@
+"""A small cluster with some programs running, and what tests say about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.program import Context, Program, run
+from allotment.cluster.recorder import Events
+from allotment.cluster.resources import EVENTS
+from tests.unit.cluster.memory import MemoryClient
+
+NAMESPACE = "ns"
+
+
+class World:
+    """The cluster of a test."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self.client = client
+
+    def put(self, resource: Resource, tree: Tree) -> Tree:
+        """An object as somebody else writes it, status and all."""
+        metadata = dict(tree["metadata"])
+        if resource.namespaced:
+            metadata.setdefault("namespace", NAMESPACE)
+        return self.client.put(resource, {**tree, "metadata": metadata})
+
+    def change(self, resource: Resource, name: str, **fields: Any) -> Tree:
+        """Replace top-level fields of an object; ``metadata`` is merged."""
+        known = self.get(resource, name)
+        metadata = {**known["metadata"], **fields.pop("metadata", {})}
+        if "spec" in fields and fields["spec"] != known.get("spec"):
+            metadata["generation"] = metadata.get("generation", 1) + 1
+        return self.client.put(resource, {**known, **fields, "metadata": metadata})
+
+    def get(self, resource: Resource, name: str) -> Tree:
+        return self.client.objects[resource, NAMESPACE if resource.namespaced else "", name]
+
+    def all(self, resource: Resource) -> list[Tree]:
+        return [tree for (kind, _, _), tree in sorted(self.client.objects.items(), key=str) if kind == resource]
+
+    def names(self, resource: Resource) -> list[str]:
+        return [tree["metadata"]["name"] for tree in self.all(resource)]
+
+    def remove(self, resource: Resource, name: str) -> Tree:
+        return self.client.remove(resource, NAMESPACE if resource.namespaced else "", name)
+
+    def events(self, reason: str) -> list[str]:
+        return [event["message"] for event in self.all(EVENTS) if event["reason"] == reason]
+
+    async def until(self, true: Callable[[], object], seconds: float = 5.0) -> None:
+        """Wait until something holds; says what stands there instead when it never does."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            lines = [f"{key[0].plural}/{key[2]}: {tree.get('status')}" for key, tree in self.client.objects.items()]
+            raise AssertionError("did not come true; there is\n" + "\n".join(lines)) from None
+
+    async def settled(self, seconds: float = 0.05) -> None:
+        """Wait until nothing is written any more."""
+        written = -1
+        while written != len(self.client.history):
+            written = len(self.client.history)
+            await asyncio.sleep(seconds)
+
+
+@asynccontextmanager
+async def world(*programs: Program, speed: float = 1.0) -> AsyncIterator[World]:
+    """A cluster in which programs run."""
+    client = MemoryClient()
+    clock = Clock(speed)
+    random = Random(1)
+
+    def client_for(name: str, manager: str = "") -> Client:
+        return client
+
+    caches = Caches(client, clock=clock, random=random)
+    context = Context(client_for, caches, clock, Events(client, clock=clock), random)
+    task = asyncio.create_task(run({program.__name__: program for program in programs}, context))
+    try:
+        yield World(client)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def pod(name: str, *, node: str = "", phase: str = "", ready: bool = False, **more: Any) -> Tree:
+    """A pod; ``more`` are fields of its metadata, ``spec`` and ``status``."""
+    spec = {"containers": [{"name": "c", "image": "i"}], **more.pop("spec", {})}
+    status = dict(more.pop("status", {}))
+    if node:
+        spec["nodeName"] = node
+    if phase:
+        status["phase"] = phase
+    if ready:
+        status["phase"] = "Running"
+        condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        status["conditions"] = [*status.get("conditions", ()), condition]
+    return {"metadata": {"name": name, "namespace": NAMESPACE, **more}, "spec": spec, "status": status}
