@@ -6,12 +6,15 @@ which ones a kind follows. Kinds that users define themselves come and go at run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from allotment.apiserver.kinds import pods
 from allotment.apiserver.kinds.events import from_new, to_new
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
+from allotment.apiserver.kinds.quotas import charge
 from allotment.model.features import Features
+from allotment.model.validation.errors import FieldError
 
 Tree = dict[str, Any]
 
@@ -213,6 +216,53 @@ def _gang_scheduling() -> tuple[Kind, ...]:
     )
 
 
+_RULES: Final[Mapping[str, Rules]] = {"pods": pods.RULES}
+#: Kinds that a PUT may create, and those that an update must name the revision of.
+_CREATED_BY_UPDATE: Final = frozenset(
+    {"endpoints", "events", "limitranges", "services", "leases.coordination.k8s.io", "events.events.k8s.io",
+     "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
+     "rolebindings.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"}
+)  # fmt: skip
+_CONDITIONAL: Final = frozenset(
+    {"leases.coordination.k8s.io", "poddisruptionbudgets.policy", "customresourcedefinitions.apiextensions.k8s.io",
+     "volumeattachments.storage.k8s.io", "csinodes.storage.k8s.io", "runtimeclasses.node.k8s.io",
+     "csidrivers.storage.k8s.io", "csistoragecapacities.storage.k8s.io"}
+)  # fmt: skip
+
+
+def _counted(kind: Kind) -> Kind:
+    """Every new object of a namespace counts for its quotas, once nothing else is wrong with it."""
+    if not kind.namespaced or "create" not in kind.verbs or kind.verbs == _CREATE_ONLY:
+        return kind
+    judge, create, bucket = kind.rules.validate_create, kind.rules.create, kind.store_bucket
+
+    def validate(tree: Tree, write: Write) -> Errors:
+        errors = list(judge(tree, write))
+        if not errors:
+            charge(bucket, tree, write)
+        return errors
+
+    def made(tree: Tree, write: Write) -> tuple[Tree, Sequence[FieldError]]:
+        assert create is not None
+        tree, errors = create(tree, write)
+        if not errors:
+            charge(bucket, tree, write)
+        return tree, errors
+
+    rules = kind.rules._replace(validate_create=validate) if create is None else kind.rules._replace(create=made)
+    return kind._replace(rules=rules)
+
+
+def _ruled(kind: Kind) -> Kind:
+    bucket = kind.bucket
+    return kind._replace(
+        rules=_RULES.get(bucket, kind.rules),
+        create_on_update=bucket in _CREATED_BY_UPDATE,
+        unconditional_update=bucket not in _CONDITIONAL,
+        orphans=bucket in ("jobs.batch", "replicationcontrollers"),
+    )
+
+
 def built_in_kinds(features: Features) -> tuple[Kind, ...]:
     """The kinds of a fresh cluster, in the order in which Kubernetes lists their groups."""
     events = _grouped(
@@ -220,4 +270,5 @@ def built_in_kinds(features: Features) -> tuple[Kind, ...]:
         to_version=to_new, from_version=from_new,
     )  # fmt: skip
     gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
-    return (*_core(), events, *_workloads(), *_reviews(), *_cluster(), *gang)
+    mine = (*_core(), events, *_workloads(), *_reviews(), *_cluster(), *gang)
+    return tuple(_counted(_ruled(kind)) for kind in mine)

@@ -14,19 +14,20 @@ MIRROR = "kubernetes.io/config.mirror"
 
 def pod_claims(pod: Pod) -> Errors:
     """``spec.resourceClaims`` and the containers' references to it."""
-    yield from _claims(pod.spec.resource_claims, pod.metadata)
+    yield from resource_claims(pod.spec.resource_claims, pod.metadata)
     known = {claim.name for claim in pod.spec.resource_claims if claim.name}
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
         for index, container in enumerate(containers):
-            yield from _uses(container.resources.claims, known, f"spec.{name}[{index}].resources.claims")
+            yield from container_claims(container.resources.claims, known, f"spec.{name}[{index}].resources.claims")
     if pod.spec.resources is not None and pod.spec.resources.claims:
         yield forbidden("spec.resources.claims", "claims may not be set for Resources at pod-level")
 
 
-def _claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta) -> Errors:
+def resource_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta, spec: str = "spec") -> Errors:
+    """The claims of a pod, or of a template's pods; ``spec`` is the path to its PodSpec."""
     seen: set[str] = set()
     for index, claim in enumerate(claims):
-        path = f"spec.resourceClaims[{index}]"
+        path = f"{spec}.resourceClaims[{index}]"
         if MIRROR in meta.annotations:
             yield forbidden("", "static pods do not support resource claims")
             continue
@@ -50,7 +51,7 @@ def _claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta) -> Errors:
             yield from names.subdomain(by_template, f"{path}.resourceClaimTemplateName")
 
 
-def _uses(uses: tuple[ContainerResourceClaim, ...], known: AbstractSet[str], path: str) -> Errors:
+def container_claims(uses: tuple[ContainerResourceClaim, ...], known: AbstractSet[str], path: str) -> Errors:
     """A container names each claim, or each request of a claim, once; a whole claim includes its requests.
 
     Whether the claim has such a request nobody checks.

@@ -1,0 +1,206 @@
+"""Small checks that many kinds share: numbers, ports, choices, quantities, label selectors, references to names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from allotment.model.quantity import Quantity
+from allotment.model.validation import names
+from allotment.model.validation.errors import Errors, forbidden, invalid, not_supported, required
+
+Tree = dict[str, Any]
+
+_PORT_NAME: Final = re.compile("[-a-z0-9]+").fullmatch
+_LETTER: Final = re.compile("[a-z]").search
+_CONFIG_KEY: Final = re.compile("[-._a-zA-Z0-9]+").fullmatch
+_ENV_NAME: Final = re.compile("[ -<>-~]+").fullmatch
+_SERVICE_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?").fullmatch
+_PERCENT: Final = re.compile("[0-9]+%").fullmatch
+STANDARD: Final = frozenset(
+    {"cpu", "memory", "ephemeral-storage", "storage", "pods", "services", "replicationcontrollers", "resourcequotas",
+     "secrets", "configmaps", "persistentvolumeclaims", "requests.cpu", "requests.memory", "requests.storage",
+     "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage", "services.nodeports",
+     "services.loadbalancers"}
+)  # fmt: skip
+_FOR_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+#: Counted, so no fractions.
+_WHOLE: Final = frozenset(
+    {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
+     "persistentvolumeclaims", "services.nodeports", "services.loadbalancers"}
+)  # fmt: skip
+_NANO: Final = 10**9
+
+
+def choice(value: Any, path: str, choices: Sequence[str]) -> Errors:
+    """A value from a closed set, which must be there."""
+    if value not in choices:
+        yield not_supported(path, value, choices) if value else required(path)
+
+
+def non_negative(value: Any, path: str) -> Errors:
+    """A number that may be zero; unset is fine."""
+    if value is not None and value < 0:
+        yield invalid(path, value, "must be greater than or equal to 0")
+
+
+def port(value: Any, path: str) -> Errors:
+    """A port number."""
+    if not 1 <= value <= 65535:
+        yield invalid(path, value, "must be between 1 and 65535, inclusive")
+
+
+def port_name_problems(text: str) -> list[str]:
+    """What keeps a text from naming a port (RFC 6335)."""
+    problems = ["must be no more than 15 characters"] if len(text) > 15 else []
+    if not _PORT_NAME(text):
+        problems.append("must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)")
+    if not _LETTER(text):
+        problems.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        problems.append("must not contain consecutive hyphens")
+    if text and (text[0] == "-" or text[-1] == "-"):
+        problems.append("must not begin or end with a hyphen")
+    return problems
+
+
+def port_or_name(value: Any, path: str) -> Errors:
+    """A port by number or name."""
+    if isinstance(value, int):
+        yield from port(value, path)
+    else:
+        for problem in port_name_problems(str(value)):
+            yield invalid(path, value, problem)
+
+
+def env_name_problems(text: str) -> list[str]:
+    """What keeps a text from naming an environment variable: printable ASCII without an equals sign (KEP-4369)."""
+    if _ENV_NAME(text):
+        return []
+    problem = (
+        "a valid environment variable name must consist only of printable ASCII characters other than '=' (e.g. "
+        "'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is '[ -<>-~]+')"
+    )
+    return [problem]
+
+
+def config_key_problems(text: str) -> list[str]:
+    """What keeps a text from being a key of a ConfigMap or Secret."""
+    problems = ["must be no more than 253 characters"] if len(text) > 253 else []
+    if not _CONFIG_KEY(text):
+        problems.append(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+            "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+        )
+    if text == ".":
+        problems.append("must not be '.'")
+    if text == "..":
+        problems.append("must not be '..'")
+    elif text.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
+def service_name_problems(text: str) -> list[str]:
+    """What keeps a text from naming a Service: a DNS label that starts with a letter (RFC 1035)."""
+    problems = ["must be no more than 63 characters"] if len(text) > 63 else []
+    if not _SERVICE_NAME(text):
+        problems.append(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+            "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+            "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        )
+    return problems
+
+
+# --- quantities ------------------------------------------------------------------------------------------------------
+
+
+def extended(name: str) -> bool:
+    """Whether a resource is counted in whole pieces and never shared: a device, say."""
+    return names.extended_resource(name)
+
+
+def overcommittable(name: str) -> bool:
+    """Whether a limit may exceed the request: Kubernetes' own resources apart from huge pages."""
+    return names.native_resource(name) and not name.startswith("hugepages-")
+
+
+def amount(name: str, text: Any, path: str) -> Errors:
+    """The amount of a resource: not negative, whole for what is counted."""
+    value = Quantity.parse(str(text))
+    if value.nano < 0:
+        yield invalid(path, str(value), "must be greater than or equal to 0")
+    if value.nano % _NANO and (name in _WHOLE or extended(name)):
+        yield invalid(path, value, "must be an integer")
+
+
+@lru_cache(maxsize=4096)
+def container_resource_problems(name: str) -> tuple[str, ...]:
+    """What keeps a text from naming a resource of a container."""
+    problems = names.label_key_problems(name)
+    if problems:
+        return tuple(problems)
+    if "/" not in name:
+        found = []
+        if name not in STANDARD and not name.startswith("hugepages-"):
+            found.append("must be a standard resource type or fully qualified")
+        if name not in _FOR_CONTAINERS and not name.startswith("hugepages-"):
+            found.append("must be a standard resource for containers")
+        return tuple(found)
+    if not names.native_resource(name) and not names.extended_resource(name):
+        return ("doesn't follow extended resource name standard",)
+    return ()
+
+
+# --- label selectors -------------------------------------------------------------------------------------------------
+
+
+def label_selector(selector: Tree | None, path: str) -> Errors:
+    """A LabelSelector: operators, their values, label keys and values."""
+    if not selector:
+        return
+    labels: Mapping[str, str] = selector.get("matchLabels") or {}
+    for key in sorted(labels):
+        yield from names.label_key(key, f"{path}.matchLabels")
+        yield from names.label_value(labels[key], f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or ()):
+        at = f"{path}.matchExpressions[{index}]"
+        operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+        if operator in ("In", "NotIn"):
+            if not values:
+                yield required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                yield forbidden(f"{at}.values", detail)
+        else:
+            yield invalid(f"{at}.operator", operator, "not a valid selector operator")
+        yield from names.label_key(requirement.get("key") or "", f"{at}.key")
+        for position, value in enumerate(values):
+            yield from names.label_value(value, f"{at}.values[{position}]")
+
+
+def matches(selector: Tree | None, labels: Mapping[str, str]) -> bool:
+    """Whether a valid selector matches labels; an absent one matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_meets(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+
+
+def _meets(requirement: Tree, labels: Mapping[str, str]) -> bool:
+    key, operator = requirement.get("key") or "", requirement.get("operator")
+    if operator == "In":
+        return key in labels and labels[key] in (requirement.get("values") or ())
+    if operator == "NotIn":
+        return key not in labels or labels[key] not in (requirement.get("values") or ())
+    return (key in labels) == (operator == "Exists")
+
+
+def is_percent(text: str) -> bool:
+    """Whether a text is a percentage such as ``25%``."""
+    return _PERCENT(text) is not None

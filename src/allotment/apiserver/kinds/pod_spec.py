@@ -1,0 +1,220 @@
+"""Validation of a PodSpec, of pods and of templates alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.containers import (
+    Surroundings,
+    containers,
+    ephemeral_containers,
+    init_containers,
+    requirements,
+)
+from allotment.apiserver.kinds.volumes import volumes
+from allotment.model.core import PodResourceClaim
+from allotment.model.meta import ObjectMeta
+from allotment.model.selection import NodeSelector
+from allotment.model.validation import names
+from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_supported, required
+from allotment.model.validation.node_selectors import node_selector
+from allotment.model.validation.pods import resource_claims
+
+Tree = dict[str, Any]
+
+_RESTART: Final = ("Always", "OnFailure", "Never")
+_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
+    """All that may be wrong with a PodSpec; ``annotations`` are the pod's."""
+    if spec.get("terminationGracePeriodSeconds") is None:
+        yield required(f"{path}.terminationGracePeriodSeconds")
+    mountable: set[str] = set()
+    if spec.get("volumes"):
+        yield from volumes(spec["volumes"], f"{path}.volumes", mountable)
+    claims: Sequence[Tree] = spec.get("resourceClaims") or ()
+    if claims:
+        yield from resource_claims(
+            msgspec.convert(claims, tuple[PodResourceClaim, ...]), ObjectMeta(annotations=dict(annotations)), path
+        )
+    restart = spec.get("restartPolicy") or ""
+    around = Surroundings(mountable, {claim["name"] for claim in claims if claim.get("name")}, restart)
+    regular: Sequence[Tree] = spec.get("containers") or ()
+    first: Sequence[Tree] = spec.get("initContainers") or ()
+    yield from containers(regular, around, f"{path}.containers")
+    if first:
+        yield from init_containers(first, regular, around, f"{path}.initContainers")
+    if debugging := spec.get("ephemeralContainers"):
+        yield from ephemeral_containers(debugging, (*regular, *first), around, f"{path}.ephemeralContainers")
+    if resources := spec.get("resources"):
+        yield from _pod_resources(resources, f"{path}.resources")
+    if restart not in _RESTART:
+        yield from checks.choice(restart, f"{path}.restartPolicy", _RESTART)
+    if spec.get("dnsPolicy") not in _DNS:
+        yield from checks.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS)
+    for key, value in sorted((spec.get("nodeSelector") or {}).items()):
+        yield from names.label_key(key, f"{path}.nodeSelector")
+        yield from names.label_value(value, f"{path}.nodeSelector")
+    if affinity := spec.get("affinity"):
+        yield from _affinity(affinity, f"{path}.affinity")
+    for index, gate in enumerate(spec.get("readinessGates") or ()):
+        yield from names.label_key(gate.get("conditionType") or "", f"{path}.readinessGates[{index}].conditionType")
+    if gates := spec.get("schedulingGates"):
+        yield from _gates(gates, f"{path}.schedulingGates")
+    if spread := spec.get("topologySpreadConstraints"):
+        yield from _spread(spread, f"{path}.topologySpreadConstraints")
+    yield from _names(spec, path)
+    if tolerated := spec.get("tolerations"):
+        yield from tolerations(tolerated, f"{path}.tolerations")
+    policy = spec.get("preemptionPolicy")
+    if policy is not None:
+        yield from checks.choice(policy, f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
+    group = spec.get("schedulingGroup")
+    if group is not None and not group.get("podGroupName"):
+        yield required(f"{path}.schedulingGroup.podGroupName", "must specify one of: `podGroupName`")
+
+
+def _names(spec: Tree, path: str) -> Errors:
+    for name in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
+        if value := spec.get(name):
+            yield from names.subdomain(value, f"{path}.{name}")
+        if name == "nodeName":
+            deadline = spec.get("activeDeadlineSeconds")
+            if deadline is not None and not 1 <= deadline <= 2**31 - 1:
+                yield invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
+            for part in ("hostname", "subdomain"):
+                if value := spec.get(part):
+                    yield from names.label(value, f"{path}.{part}")
+
+
+def _pod_resources(resources: Tree, path: str) -> Errors:
+    if resources.get("claims"):
+        yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
+    yield from requirements({key: value for key, value in resources.items() if key != "claims"}, frozenset(), path)
+
+
+def _gates(gates: Sequence[Tree], path: str) -> Errors:
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        name = gate.get("name") or ""
+        yield from names.label_key(name, f"{path}[{index}]")
+        if name in seen:
+            yield duplicate(f"{path}[{index}]", name)
+        seen.add(name)
+
+
+def tolerations(items: Sequence[Tree], path: str) -> Errors:
+    """Tolerations of node taints."""
+    for index, item in enumerate(items):
+        at = f"{path}[{index}]"
+        key, operator = item.get("key") or "", item.get("operator") or ""
+        value, effect = item.get("value") or "", item.get("effect") or ""
+        if key:
+            yield from names.label_key(key, f"{at}.key")
+        elif operator != "Exists":
+            yield invalid(
+                f"{at}.operator", operator,
+                'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+            )  # fmt: skip
+        if item.get("tolerationSeconds") is not None and effect != "NoExecute":
+            yield invalid(f"{at}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+        if operator in ("", "Equal"):
+            problems = names.label_value_problems(value)
+            if problems:
+                yield invalid(f"{at}.operator", value, ";".join(problems))
+        elif operator == "Exists":
+            if value:
+                yield invalid(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
+        else:
+            yield not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
+        if effect:
+            yield from checks.choice(effect, f"{at}.effect", _EFFECTS)
+
+
+# --- affinity and spreading ------------------------------------------------------------------------------------------
+
+
+def _affinity(affinity: Tree, path: str) -> Errors:
+    if nodes := affinity.get("nodeAffinity"):
+        yield from _node_affinity(nodes, f"{path}.nodeAffinity")
+    for name in ("podAffinity", "podAntiAffinity"):
+        if pods := affinity.get(name):
+            for index, term in enumerate(pods.get(_REQUIRED) or ()):
+                yield from _pod_term(term, f"{path}.{name}.{_REQUIRED}[{index}]")
+            for index, weighted in enumerate(pods.get(_PREFERRED) or ()):
+                at = f"{path}.{name}.{_PREFERRED}[{index}]"
+                yield from _weight(weighted, at)
+                yield from _pod_term(weighted.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
+
+
+def _node_affinity(affinity: Tree, path: str) -> Errors:
+    wanted = affinity.get(_REQUIRED)
+    if wanted is not None:
+        yield from node_selector(msgspec.convert(wanted, NodeSelector), f"{path}.{_REQUIRED}")
+    for index, term in enumerate(affinity.get(_PREFERRED) or ()):
+        at = f"{path}.{_PREFERRED}[{index}]"
+        yield from _weight(term, at)
+        preference = msgspec.convert({"nodeSelectorTerms": [term.get("preference") or {}]}, NodeSelector)
+        for error in node_selector(preference, at):
+            yield error._replace(path=error.path.replace(f"{at}.nodeSelectorTerms[0]", f"{at}.preference"))
+
+
+def _weight(term: Tree, path: str) -> Errors:
+    weight = term.get("weight") or 0
+    if not 1 <= weight <= 100:
+        yield invalid(f"{path}.weight", weight, "must be in the range 1-100")
+
+
+def _pod_term(term: Tree, path: str) -> Errors:
+    yield from checks.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
+    yield from checks.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    for name in term.get("namespaces") or ():
+        yield from names.label(name, f"{path}.namespace")
+    key = term.get("topologyKey") or ""
+    if not key:
+        yield required(f"{path}.topologyKey", "can not be empty")
+    yield from names.label_key(key, f"{path}.topologyKey")
+
+
+def _spread(constraints: Sequence[Tree], path: str) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for index, constraint in enumerate(constraints):
+        at = f"{path}[{index}]"
+        skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
+        action = constraint.get("whenUnsatisfiable") or ""
+        if skew <= 0:
+            yield invalid(f"{at}.maxSkew", skew, "must be greater than zero")
+        if not key:
+            yield required(f"{at}.topologyKey", "can not be empty")
+        else:
+            yield from names.label_key(key, f"{at}.topologyKey")
+        if action not in ("DoNotSchedule", "ScheduleAnyway"):
+            yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
+        if (key, action) in seen:
+            yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+        seen.add((key, action))
+        least = constraint.get("minDomains")
+        if least is not None and least <= 0:
+            yield invalid(f"{at}.minDomains", least, "must be greater than zero")
+        yield from checks.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
+
+
+def template(spec: Tree, meta: Tree, path: str) -> Errors:
+    """A PodTemplateSpec: labels, annotations and the pod's spec."""
+    for key, value in sorted((meta.get("labels") or {}).items()):
+        yield from names.label_key(key, f"{path}.metadata.labels")
+        yield from names.label_value(value, f"{path}.metadata.labels")
+    for key in sorted(meta.get("annotations") or {}):
+        for problem in names.label_key_problems(key.lower()):
+            yield invalid(f"{path}.metadata.annotations", key, problem)
+    yield from pod_spec(spec, meta.get("annotations") or {}, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        yield forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")

@@ -1,0 +1,202 @@
+"""Pods: how one comes in, and which of its parts each subresource may change.
+
+Bounds are judged last, after validation: a pod that is wrong is told so, not that it is too big.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from allotment.apiserver.kinds import pod_admission
+from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.limit_ranges import keep_pod_within
+from allotment.apiserver.kinds.pod_changes import ephemeral_update, resize_update, spec_update
+from allotment.apiserver.kinds.pod_spec import pod_spec
+from allotment.apiserver.kinds.qos import qos_class
+from allotment.model.core import Pod
+from allotment.model.trees import to_value
+from allotment.model.validation import names
+from allotment.model.validation.errors import Errors as ErrorIterator
+from allotment.model.validation.errors import forbidden, immutable, invalid
+from allotment.model.validation.pods import pod_claim_statuses
+
+Tree = dict[str, Any]
+
+GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
+#: What a write to a subresource of pods leaves of the client's metadata: whatever is not listed.
+_KEPT_BY_STATUS: Final = ("deletionTimestamp", "ownerReferences", "deletionGracePeriodSeconds", "generation")
+_KEPT_BY_PARTS: Final = (*_KEPT_BY_STATUS, "labels", "annotations", "finalizers")
+_SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
+
+
+def _admit(pod: Tree, write: Write) -> Tree:
+    pod = pod_admission.admit(pod, write)
+    status: Tree = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": write.now,
+                "reason": "SchedulingGated", "message": GATED,
+            }
+        ]  # fmt: skip
+    pod["status"] = status
+    return pod
+
+
+def _validate(pod: Tree) -> ErrorIterator:
+    spec: Tree = pod["spec"]
+    yield from pod_spec(spec, pod["metadata"].get("annotations") or {}, "spec")
+    if not spec.get("serviceAccountName"):
+        for index, volume in enumerate(spec.get("volumes") or ()):
+            for position, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+                if source.get("serviceAccountToken") is not None:
+                    yield forbidden(
+                        f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken",
+                        "must not be specified when serviceAccountName is not set",
+                    )
+    for part in ("containers", "initContainers"):
+        for index, item in enumerate(spec.get(part) or ()):
+            image = item.get("image") or ""
+            if image != image.strip():
+                yield invalid(f"spec.{part}[{index}].image", image, "must not have leading or trailing whitespace")
+
+
+def _validate_create(pod: Tree, write: Write) -> Errors:
+    errors = list(_validate(pod))
+    spec = pod["spec"]
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    if not errors:
+        keep_pod_within(pod, write)
+    return errors
+
+
+# --- updates ---------------------------------------------------------------------------------------------------------
+
+
+def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
+    prepare = _PREPARED.get(write.subresource)
+    if prepare is not None:
+        return prepare(new, old)
+    new["status"] = old["status"]
+    return new
+
+
+def _with_metadata(new: Tree, old: Tree, kept: tuple[str, ...]) -> Tree:
+    before = old["metadata"]
+    return {
+        **{name: value for name, value in new["metadata"].items() if name not in kept},
+        **{name: before[name] for name in kept if name in before},
+    }
+
+
+def _status_part(new: Tree, old: Tree) -> Tree:
+    status: Tree = dict(new.get("status") or {})
+    if not status.get("qosClass") and old["status"].get("qosClass"):
+        status["qosClass"] = old["status"]["qosClass"]
+    return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_STATUS), "status": status}
+
+
+def _ephemeral_part(new: Tree, old: Tree) -> Tree:
+    spec = {**old["spec"], "ephemeralContainers": (new.get("spec") or {}).get("ephemeralContainers") or []}
+    if not spec["ephemeralContainers"]:
+        del spec["ephemeralContainers"]
+    return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_PARTS), "spec": spec}
+
+
+def _resize_part(new: Tree, old: Tree) -> Tree:
+    wanted, spec = new.get("spec") or {}, dict(old["spec"])
+    for part in ("containers", "initContainers"):
+        after, before = wanted.get(part) or [], spec.get(part) or []
+        if len(after) != len(before):
+            return {**new, "status": old["status"]}
+        if [item.get("name") for item in after] == [item.get("name") for item in before]:
+            after = [_resized(item, other) for item, other in zip(before, after, strict=True)]
+        if after:
+            spec[part] = after
+    if "resources" in wanted:
+        spec["resources"] = wanted["resources"]
+    return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_PARTS), "spec": spec}
+
+
+def _resized(container: Tree, wanted: Tree) -> Tree:
+    return container | {name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}
+
+
+_PREPARED: Final[dict[str, Callable[[Tree, Tree], Tree]]] = {
+    "status": _status_part, "ephemeralcontainers": _ephemeral_part, "resize": _resize_part,
+}  # fmt: skip
+
+
+def _admit_update(new: Tree, old: Tree, write: Write) -> Tree:
+    if write.subresource:
+        return new
+    spec = new["spec"]
+    # An old manifest that is applied again does not take away what admission added.
+    for name in ("priority", "preemptionPolicy"):
+        if spec.get(name) is None and old["spec"].get(name) is not None:
+            spec[name] = old["spec"][name]
+    pod_admission.tolerate_lost_nodes(spec)
+    return new
+
+
+def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource == "status":
+        return _status_update(new, old)
+    if write.subresource == "ephemeralcontainers":
+        return [*_validate(new), *ephemeral_update(new["spec"], old["spec"])]
+    if write.subresource == "resize":
+        return [*_validate(new), *resize_update(new, old)]
+    if new["spec"] == old["spec"]:
+        return ()
+    return [*_validate(new), *spec_update(new["spec"], old["spec"])]
+
+
+def _status_update(new: Tree, old: Tree) -> ErrorIterator:
+    status, before = new["status"], old["status"]
+    for index, condition in enumerate(status.get("conditions") or ()):
+        if condition.get("type") not in _SYSTEM_CONDITIONS:
+            yield from names.label_key(condition.get("type") or "", f"status.conditions[{index}].Type")
+    nominated = status.get("nominatedNodeName")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        yield from names.subdomain(nominated, "status.nominatedNodeName")
+        if old["spec"].get("nodeName"):
+            yield forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")
+    if status.get("qosClass") != before.get("qosClass"):
+        yield immutable("status.qosClass", status.get("qosClass") or "")
+    policy = new["spec"].get("restartPolicy")
+    yield from _stays_terminated(status, before, "containerStatuses", policy)
+    if status.get("resourceClaimStatuses") or status.get("extendedResourceClaimStatus"):
+        yield from pod_claim_statuses(to_value(_claims_only(new), Pod))
+
+
+def _claims_only(pod: Tree) -> Tree:
+    spec, status = pod["spec"], pod["status"]
+    return {
+        "spec": {name: spec[name] for name in ("resourceClaims", "containers", "initContainers") if name in spec},
+        "status": {
+            name: status[name] for name in ("resourceClaimStatuses", "extendedResourceClaimStatus") if name in status
+        },
+    }
+
+
+def _stays_terminated(status: Tree, before: Tree, part: str, policy: str | None) -> ErrorIterator:
+    if policy == "Always":
+        return
+    after = {item.get("name"): item for item in status.get(part) or ()}
+    for index, item in enumerate(before.get(part) or ()):
+        ended = (item.get("state") or {}).get("terminated")
+        if ended is None or (ended.get("exitCode") and policy == "OnFailure"):
+            continue
+        now = after.get(item.get("name"))
+        if now is not None and (now.get("state") or {}).get("terminated") is None:
+            yield forbidden(f"status.{part}[{index}].state", "may not be transitioned to non-terminated state")
+
+
+RULES: Final = Rules(
+    admit=_admit, validate_create=_validate_create, prepare_update=_prepare_update, admit_update=_admit_update,
+    validate_update=_validate_update, has_generation=True,
+)  # fmt: skip

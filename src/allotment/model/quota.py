@@ -1,0 +1,195 @@
+"""What objects count for in a ResourceQuota: the names they are counted under, how much, and which quotas look at them.
+
+Devices are counted three ways (KEP-5004, KEP-4381): claims by number (``count/resourceclaims.resource.k8s.io``), their
+devices by class (``<class>.deviceclass.resource.k8s.io/devices``, at worst what a request may get), and, through the
+extended resource that a class stands for, together with pods that ask for that resource by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from allotment.model.quantity import Quantity
+from allotment.model.validation.names import extended_resource
+
+Tree = dict[str, Any]
+Usage = dict[str, Quantity]
+
+CLAIMS: Final = "resourceclaims.resource.k8s.io"
+BY_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+IMPLICIT: Final = "requests.deviceclass.resource.kubernetes.io/"
+_MOST_DEVICES: Final = 32
+_ONE: Final = Quantity.of_int(1)
+_COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+#: Kinds that quotas also count by their bare name.
+_BARE: Final = frozenset(
+    {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services"}
+)
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda class_name: "") -> Usage:
+    """What an object counts for. ``bucket``: ``plural.group``; ``extended_name``: a class's extended resource, or "".
+
+    >>> sorted(usage("secrets", {}))
+    ['count/secrets', 'secrets']
+    """
+    counted = {f"count/{bucket}": _ONE}
+    if bucket in _BARE:
+        counted[bucket] = _ONE
+    spec = tree.get("spec") or {}
+    if bucket == "pods":
+        if (tree.get("status") or {}).get("phase") not in _ENDED:
+            counted |= _pod(spec)
+    elif bucket == CLAIMS:
+        counted |= _claim(spec, extended_name)
+    elif bucket == "services":
+        counted |= _service(spec)
+    elif bucket == "persistentvolumeclaims":
+        counted |= _volume_claim(spec)
+    return counted
+
+
+def _pod(spec: Tree) -> Usage:
+    requests, limits = amounts(spec, "requests"), amounts(spec, "limits")
+    counted: Usage = {"pods": _ONE}
+    for name, amount in requests.items():
+        if name in _COMPUTE or name.startswith("hugepages-"):
+            counted[name] = counted[f"requests.{name}"] = amount
+        elif extended_resource(name) or name.startswith("deviceclass.resource.kubernetes.io/"):
+            counted[f"requests.{name}"] = amount
+    for name in _COMPUTE:
+        if name in limits:
+            counted[f"limits.{name}"] = limits[name]
+    return counted
+
+
+def amounts(spec: Tree, part: str) -> Usage:
+    """``requests`` or ``limits`` of a whole pod: its containers together, or the hungriest moment of its start."""
+    running: Usage = {}
+    for container in spec.get("containers") or ():
+        _add(running, _part(container, part))
+    peak: Usage = {}
+    sidecars: Usage = {}
+    for container in spec.get("initContainers") or ():
+        own = _part(container, part)
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, own)
+            own = {}
+        for name in {*own, *sidecars}:
+            now = sidecars.get(name, Quantity.ZERO).add(own.get(name, Quantity.ZERO))
+            peak[name] = max(peak.get(name, Quantity.ZERO), now)
+    _add(running, sidecars)
+    total = {name: max(running.get(name, Quantity.ZERO), peak.get(name, Quantity.ZERO)) for name in {*running, *peak}}
+    total |= _part(spec, part)
+    overhead = {name: Quantity.parse(str(text)) for name, text in (spec.get("overhead") or {}).items()}
+    _add(total, overhead if part == "requests" else {name: o for name, o in overhead.items() if name in total})
+    return total
+
+
+def _part(holder: Tree, part: str) -> Usage:
+    found = (holder.get("resources") or {}).get(part) or {}
+    return {name: Quantity.parse(str(text)) for name, text in found.items()}
+
+
+def _add(total: Usage, more: Mapping[str, Quantity]) -> None:
+    for name, amount in more.items():
+        total[name] = total[name].add(amount) if name in total else amount
+
+
+def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
+    devices: Usage = {}
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        worst: Usage = {}
+        for asked in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            name, count = asked.get("deviceClassName"), _devices(asked)
+            if name:
+                worst[name] = max(worst.get(name, Quantity.ZERO), Quantity.of_int(count))
+        _add(devices, worst)
+    counted: Usage = {}
+    for name, amount in devices.items():
+        _add(counted, {f"{name}{BY_CLASS}": amount, f"{IMPLICIT}{name}": amount})
+        if extended := extended_name(name):
+            _add(counted, {f"requests.{extended}": amount})
+    return counted
+
+
+def _devices(asked: Tree) -> int:
+    mode = asked.get("allocationMode") or "ExactCount"
+    if mode == "All":
+        return _MOST_DEVICES
+    return int(asked.get("count") or 1) if mode == "ExactCount" else 0
+
+
+def _service(spec: Tree) -> Usage:
+    ports = len(spec.get("ports") or ())
+    if spec.get("type") == "NodePort":
+        return {"services.nodeports": Quantity.of_int(ports)}
+    if spec.get("type") == "LoadBalancer":
+        with_port = ports if spec.get("allocateLoadBalancerNodePorts") is not False else 0
+        return {"services.loadbalancers": _ONE, "services.nodeports": Quantity.of_int(with_port)}
+    return {}
+
+
+def _volume_claim(spec: Tree) -> Usage:
+    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if asked is None:
+        return {}
+    amount, storage_class = Quantity.parse(str(asked)), spec.get("storageClassName")
+    counted: Usage = {"requests.storage": amount}
+    if storage_class:
+        prefix = f"{storage_class}.storageclass.storage.k8s.io"
+        counted |= {f"{prefix}/requests.storage": amount, f"{prefix}/persistentvolumeclaims": _ONE}
+    return counted
+
+
+# --- which objects a quota looks at ----------------------------------------------------------------------------------
+
+
+def looks_at(quota_spec: Tree, bucket: str, tree: Tree) -> bool:
+    """Whether a quota's scopes take in an object; scopes are about pods only."""
+    scopes = [{"scopeName": name, "operator": "Exists"} for name in quota_spec.get("scopes") or ()]
+    scopes += (quota_spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    if not scopes:
+        return True
+    return bucket == "pods" and all(_in_scope(scope, tree) for scope in scopes)
+
+
+def _in_scope(scope: Tree, pod: Tree) -> bool:
+    spec, name = pod.get("spec") or {}, scope.get("scopeName")
+    if name == "PriorityClass":
+        own: str = spec.get("priorityClassName") or ""
+        values: list[str] = scope.get("values") or []
+        operator = scope.get("operator")
+        if operator in ("In", "NotIn"):
+            return (own in values) is (operator == "In")
+        exists: bool = operator == "Exists"
+        return bool(own) is exists
+    terminating = spec.get("activeDeadlineSeconds") is not None
+    best_effort = (pod.get("status") or {}).get("qosClass", "BestEffort") == "BestEffort"
+    return {
+        "Terminating": terminating, "NotTerminating": not terminating,
+        "BestEffort": best_effort, "NotBestEffort": not best_effort,
+        "CrossNamespacePodAffinity": _asks_other_namespaces(spec),
+    }.get(str(name), False)  # fmt: skip
+
+
+def _asks_other_namespaces(spec: Tree) -> bool:
+    affinity = spec.get("affinity") or {}
+    for part in ("podAffinity", "podAntiAffinity"):
+        side = affinity.get(part) or {}
+        terms = [*(side.get("requiredDuringSchedulingIgnoredDuringExecution") or ())]
+        weighted = side.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [term.get("podAffinityTerm") or {} for term in weighted]
+        if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
+            return True
+    return False
+
+
+def total(usages: Iterable[Mapping[str, Quantity]]) -> Usage:
+    """All of them together."""
+    counted: Usage = {}
+    for one in usages:
+        _add(counted, one)
+    return counted
