@@ -1,0 +1,216 @@
+"""The lab's own certificates: an authority, the server's, the administrator's, and a token for who prefers one.
+
+They live in the data folder, keys readable by their owner alone, and are made anew when they are near their end, when
+the server gets a name that they do not cover, or when a file is missing or damaged. A new authority makes all others
+new. Elliptic curves, because a key takes a millisecond to make and a handshake as little.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+ADMIN = "allotment-admin"
+#: The group that may do everything, whatever the roles say.
+MASTERS = "system:masters"
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_AUTHORITY_LIFE = timedelta(days=3650)
+_LIFE = timedelta(days=365)
+_RENEW_BEFORE = timedelta(days=30)
+#: For clocks that go a little behind ours.
+_SLACK = timedelta(hours=1)
+
+
+class Identity(NamedTuple):
+    """A certificate and its key, as PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+class Certificates(NamedTuple):
+    """What a lab's server and its administrator need. ``token`` stands for the administrator, too."""
+
+    authority: Path
+    server: Identity
+    admin: Identity
+    token: str
+
+
+class _Signer(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def ensure(folder: Path, now: datetime, names: Iterable[str] = ()) -> Certificates:
+    """The certificates in a folder, made or renewed as needed; ``names``: further hosts and addresses of the server."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority_files = _files(folder, "ca")
+    signer = _read(authority_files, now)
+    if signer is None:
+        signer = _authority(now)
+        _write(authority_files, signer)
+    server = _files(folder, "server")
+    hosts = tuple(dict.fromkeys((*_LOCAL, *names)))
+    if not _serves(server, signer, hosts, now):
+        _write(server, _signed(signer, "allotment", (), now, hosts))
+    admin = issue(folder, ADMIN, (MASTERS,), now)
+    return Certificates(authority_files.certificate, server, admin, _token(folder / "token"))
+
+
+def issue(folder: Path, name: str, groups: Sequence[str], now: datetime) -> Identity:
+    """A client's certificate from the folder's authority, made or renewed as needed."""
+    signer = _read(_files(folder, "ca"), now)
+    if signer is None:
+        raise FileNotFoundError(f"no usable certificate authority in {folder}")
+    files = _files(folder, f"client-{name}")
+    found = _read(files, now)
+    if (
+        found is None
+        or not _signed_by(found.certificate, signer)
+        or found.certificate.subject != _subject(name, groups)
+    ):
+        _write(files, _signed(signer, name, groups, now))
+    return files
+
+
+def _files(folder: Path, stem: str) -> Identity:
+    return Identity(folder / f"{stem}.crt", folder / f"{stem}.key")
+
+
+def _read(files: Identity, now: datetime) -> _Signer | None:
+    """What stands in the files, if it is whole and good for some time yet."""
+    with suppress(OSError, ValueError, TypeError):
+        certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+        key = serialization.load_pem_private_key(files.key.read_bytes(), None)
+        if isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == certificate.public_key():
+            if certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE:
+                return _Signer(certificate, key)
+    return None
+
+
+def _signed_by(certificate: x509.Certificate, signer: _Signer) -> bool:
+    try:
+        certificate.verify_directly_issued_by(signer.certificate)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _serves(files: Identity, signer: _Signer, hosts: Sequence[str], now: datetime) -> bool:
+    found = _read(files, now)
+    if found is None or not _signed_by(found.certificate, signer):
+        return False
+    covered = found.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(_alternatives(hosts)) <= set(covered)
+
+
+def _authority(now: datetime) -> _Signer:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # Two labs' authorities stand in one trust store under names of their own.
+    subject = _subject(f"allotment-ca-{secrets.token_hex(4)}", ())
+    builder = (
+        _builder(subject, subject, key, now, _AUTHORITY_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+    )
+    return _Signer(builder.sign(key, hashes.SHA256()), key)
+
+
+def _signed(signer: _Signer, name: str, groups: Sequence[str], now: datetime, hosts: Sequence[str] = ()) -> _Signer:
+    """A certificate for a server (which has hosts) or a client."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    ours = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = (
+        _builder(_subject(name, groups), signer.certificate.subject, key, now, _LIFE)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ours), critical=False)
+    )
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(hosts)), critical=False)
+    return _Signer(builder.sign(signer.key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SLACK)
+        .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True, key_cert_sign=signs_certificates, crl_sign=signs_certificates,
+        content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
+        encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _subject(name: str, groups: Sequence[str]) -> x509.Name:
+    """As Kubernetes reads it: the common name is the user, each organization a group."""
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _alternatives(hosts: Iterable[str]) -> list[x509.GeneralName]:
+    return [_alternative(host) for host in hosts]
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _token(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        if token := path.read_text("ascii").strip():
+            return token
+    token = secrets.token_urlsafe(32)
+    _replace(path, token.encode())
+    return token
+
+
+def _write(files: Identity, made: _Signer) -> None:
+    form = serialization.PrivateFormat.PKCS8
+    pem = serialization.Encoding.PEM
+    _replace(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
+    _replace(files.certificate, made.certificate.public_bytes(pem))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write whole or not at all, for the owner alone."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.lab import certificates
+from allotment.lab.serving import server_context
+from allotment.lab.serving.tls import peer_of
+from tests.unit.lab.serving.loopback import HTML, Run, World, served
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> certificates.Certificates:
+    return certificates.ensure(tmp_path_factory.mktemp("pki"), datetime.now(UTC))
+
+
+async def who(request: Request) -> Answer:
+    return Response(200, HTML, repr(request.peer).encode())
+
+
+def context(made: certificates.Certificates) -> ssl.SSLContext:
+    return server_context(*made.server, made.authority)
+
+
+def client_context(made: certificates.Certificates, identity: certificates.Identity | None) -> ssl.SSLContext:
+    tls = ssl.create_default_context(cafile=str(made.authority))
+    tls.verify_flags |= ssl.VERIFY_X509_STRICT
+    if identity is not None:
+        tls.load_cert_chain(*identity)
+    return tls
+
+
+async def ask(world: World, tls: ssl.SSLContext, name: str) -> bytes:
+    client = await world.client(ssl=tls, server_hostname=name)
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return (await client.answer())[2]
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
+def test_a_client_certificate_says_who_asks(run: Run, made: certificates.Certificates, name: str) -> None:
+    async def story() -> None:
+        async with served(who, tls=context(made)) as world:
+            answer = await ask(world, client_context(made, made.admin), name)
+            assert answer == b"Peer(name='allotment-admin', groups=('system:masters',))"
+
+    run(story())
+
+
+def test_a_client_without_certificate_is_let_in_as_nobody(run: Run, made: certificates.Certificates) -> None:
+    async def story() -> None:
+        async with served(who, tls=context(made)) as world:
+            assert await ask(world, client_context(made, None), "localhost") == b"None"
+
+    run(story())
+
+
+def test_a_certificate_of_another_authority_is_not_let_in(
+    run: Run, made: certificates.Certificates, tmp_path: Path
+) -> None:
+    stranger = certificates.ensure(tmp_path, datetime.now(UTC)).admin
+
+    async def story() -> None:
+        async with served(who, tls=context(made)) as world:
+            with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+                await ask(world, client_context(made, stranger), "localhost")
+            assert await ask(world, client_context(made, None), "localhost") == b"None"
+
+    run(story())
+
+
+def test_who_speaks_no_tls_or_breaks_off_the_handshake_disturbs_nobody(
+    run: Run, made: certificates.Certificates
+) -> None:
+    async def story() -> None:
+        async with served(who, tls=context(made)) as world:
+            for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01", b""):
+                client = await world.client()
+                client.send(data)
+                if not data.startswith(b"GET"):
+                    client.close()
+                else:
+                    assert b"200" not in await client.rest()
+            assert await ask(world, client_context(made, None), "localhost") == b"None"
+
+    run(story())
+
+
+def test_a_large_body_and_answer_pass_through_tls(run: Run, made: certificates.Certificates) -> None:
+    async def mirror(request: Request) -> Answer:
+        return Response(200, HTML, request.body * 4)
+
+    async def story() -> None:
+        async with served(mirror, tls=context(made)) as world:
+            client = await world.client(ssl=client_context(made, made.admin), server_hostname="localhost")
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n" + b"ab" * 1_500_000)
+            assert (await client.answer())[2] == b"ab" * 6_000_000
+
+    run(story())
+
+
+def test_a_certificate_without_a_name_is_nobody() -> None:
+    assert peer_of(None) is None
+    assert peer_of({"subject": ((("organizationName", "system:masters"),),)}) is None

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from allotment.lab import certificates
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def certificate(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def test_everything_is_made_once_and_kept(tmp_path: Path) -> None:
+    made = certificates.ensure(tmp_path / "pki", NOW)
+    first = files(tmp_path / "pki")
+    assert sorted(first) == ["ca.crt", "ca.key", "client-allotment-admin.crt", "client-allotment-admin.key",
+                             "server.crt", "server.key", "token"]  # fmt: skip
+    assert certificates.ensure(tmp_path / "pki", NOW + timedelta(days=300)) == made
+    assert files(tmp_path / "pki") == first
+
+
+def test_what_is_secret_is_its_owners(tmp_path: Path) -> None:
+    certificates.ensure(tmp_path / "pki", NOW)
+    assert stat.S_IMODE((tmp_path / "pki").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()} == {0o600}
+
+
+def test_the_administrator_is_a_master(tmp_path: Path) -> None:
+    made = certificates.ensure(tmp_path, NOW)
+    assert certificate(made.admin.certificate).subject.rfc4514_string() == "CN=allotment-admin,O=system:masters"
+    assert len(made.token) >= 40
+
+
+def test_near_their_end_certificates_are_renewed_and_the_authority_stays(tmp_path: Path) -> None:
+    certificates.ensure(tmp_path, NOW)
+    before = files(tmp_path)
+    certificates.ensure(tmp_path, NOW + timedelta(days=340))
+    after = files(tmp_path)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"server.crt", "server.key", "client-allotment-admin.crt", "client-allotment-admin.key"}
+
+
+def test_a_new_authority_makes_all_others_new(tmp_path: Path) -> None:
+    made = certificates.ensure(tmp_path, NOW)
+    before = files(tmp_path)
+    made.authority.write_bytes(b"damaged")
+    certificates.ensure(tmp_path, NOW)
+    after = files(tmp_path)
+    assert {name for name in before if before[name] == after[name]} == {"token"}
+    for identity in (made.server, made.admin):
+        certificate(identity.certificate).verify_directly_issued_by(certificate(made.authority))
+
+
+@pytest.mark.parametrize("name", ["server.key", "server.crt"])
+def test_what_is_missing_or_belongs_to_another_is_made_anew(tmp_path: Path, name: str) -> None:
+    made = certificates.ensure(tmp_path / "one", NOW)
+    other = certificates.ensure(tmp_path / "two", NOW)
+    (tmp_path / "one" / name).write_bytes((tmp_path / "two" / name).read_bytes())
+    assert certificates.ensure(tmp_path / "one", NOW) == made
+    certificate(made.server.certificate).verify_directly_issued_by(certificate(made.authority))
+    made.server.key.unlink()
+    certificates.ensure(tmp_path / "one", NOW)
+    assert made.server.key.exists()
+    assert other.token != made.token
+
+
+def test_a_further_name_of_the_server_is_covered(tmp_path: Path) -> None:
+    made = certificates.ensure(tmp_path, NOW)
+    first = made.server.certificate.read_bytes()
+    certificates.ensure(tmp_path, NOW, ["lab.example.com", "10.0.0.7"])
+    names = certificate(made.server.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(name.value) for name in names] == ["localhost", "127.0.0.1", "::1", "lab.example.com", "10.0.0.7"]
+    second = made.server.certificate.read_bytes()
+    assert second != first
+    certificates.ensure(tmp_path, NOW, ["10.0.0.7"])
+    assert made.server.certificate.read_bytes() == second
+
+
+def test_a_client_of_another_name_gets_its_own(tmp_path: Path) -> None:
+    certificates.ensure(tmp_path, NOW)
+    kubelet = certificates.issue(tmp_path, "system:node:n1", ["system:nodes"], NOW)
+    assert certificate(kubelet.certificate).subject.rfc4514_string() == "CN=system:node:n1,O=system:nodes"
+    with pytest.raises(FileNotFoundError, match="no usable certificate authority"):
+        certificates.issue(tmp_path / "elsewhere", "x", [], NOW)
