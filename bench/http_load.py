@@ -38,6 +38,8 @@ class Figures(NamedTuple):
     codes: dict[int, int]
     p50: float
     p99: float
+    #: When each request was sent, by its number from 1 on; in seconds, of the clock that ``perf_counter`` reads.
+    moments: tuple[float, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -58,6 +60,7 @@ class _Shared:
         self.most = most
         self.sent = 0
         self.times: list[float] = []
+        self.moments: list[float] = []
         self.codes: dict[int, int] = {}
         head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": host, **load.headers}.items())
         self._load = load
@@ -97,6 +100,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
             return
         self._began = time.perf_counter()
+        self._shared.moments.append(self._began)
         self._transport.write(data)
 
     def data_received(self, data: bytes) -> None:
@@ -131,7 +135,7 @@ async def measure(
     took = time.perf_counter() - began
     times = sorted(shared.times) or [0.0]
     p50, p99 = (times[min(len(times) - 1, int(len(times) * share))] * 1000 for share in (0.5, 0.99))
-    return Figures(len(shared.times), took, shared.codes, p50, p99)
+    return Figures(len(shared.times), took, shared.codes, p50, p99, tuple(shared.moments))
 
 
 def context(authority: str = "", certificate: str = "", key: str = "") -> ssl.SSLContext:
