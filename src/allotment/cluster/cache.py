@@ -116,9 +116,12 @@ class Index(Generic[T]):
     def __contains__(self, key: object) -> bool:
         return key in self._by_key
 
-    def keys(self) -> Collection[Hashable]:
+    def __iter__(self) -> Iterator[Any]:
         """The keys under which there is something."""
-        return self._by_key.keys()
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
 
     def change(self, old: Item[T] | None, new: Item[T] | None) -> None:
         """Follow a change; the cache calls this."""

@@ -161,7 +161,7 @@ def test_an_index_follows_its_objects() -> None:
             client.put(PODS, pod("b", "n2"))
             await until(lambda: not index["n1"])
             assert [item.name for item in index["n2"]] == ["b"]
-            assert list(index.keys()) == ["n2"]
+            assert list(index) == ["n2"]
 
     asyncio.run(story())
 

@@ -1,0 +1,145 @@
+"""Pods leave tainted devices in time, and rules tell how many."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from allotment.cluster.client import Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
+from allotment.control.device_taints import device_taints
+from tests.unit.control.world import World, pod, world
+
+DRIVER = "gpu.example.com"
+MARKED = "Marking for deletion"
+
+
+def rule(effect: str = "NoExecute", **selector: str) -> Tree:
+    taint = {"key": "example.com/unhealthy", "effect": effect, "timeAdded": Clock().now()}
+    return {
+        "metadata": {"name": "bad", "generation": 1},
+        "spec": {"deviceSelector": selector or {"driver": DRIVER}, "taint": taint},
+    }
+
+
+def slice_of(*taints: Tree) -> Tree:
+    devices = [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1"}]
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": {"name": "s"}, "spec": {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": devices}}
+
+
+def running(here: World, name: str, device: str = "gpu-0", *tolerations: Tree) -> None:
+    """A pod on a node with a claim on a device."""
+    made = here.put(PODS, pod(name, node="n1"))
+    result: Tree = {"request": "r", "driver": DRIVER, "pool": "n1", "device": device}
+    if tolerations:
+        result["tolerations"] = list(tolerations)
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}],
+    }
+    here.put(CLAIMS, {"metadata": {"name": f"{name}-claim"}, "status": status})
+
+
+def tolerated(seconds: int | None = None, **more: Any) -> Tree:
+    toleration = {"key": "example.com/unhealthy", "operator": "Exists", "effect": "NoExecute", **more}
+    return toleration if seconds is None else {**toleration, "tolerationSeconds": seconds}
+
+
+def told(here: World) -> tuple[str, str, str]:
+    conditions = here.get(TAINT_RULES, "bad").get("status", {}).get("conditions")
+    [condition] = conditions or [{}]
+    return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
+
+
+def test_a_rule_evicts_from_the_devices_it_selects_and_says_so() -> None:
+    async def story() -> None:
+        async with world(device_taints, speed=100) as here:
+            running(here, "a", "gpu-0")
+            running(here, "b", "gpu-1")
+            here.put(TAINT_RULES, rule(driver=DRIVER, device="gpu-0"))
+            await here.until(lambda: here.names(PODS) == ["b"])
+            last = next(e.object for _, r, e in here.client.history if r == PODS and e.type == "DELETED")
+            [condition] = last["status"]["conditions"]
+            assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "DeletionByDeviceTaintManager")
+            assert condition["message"] == "Device Taint manager: deleting due to NoExecute taint"
+            await here.until(lambda: here.events("DeviceTaintManagerEviction") == [MARKED])
+            await here.until(lambda: told(here)[1] == "Completed")
+            assert told(here)[2] == "1 pod evicted since starting the controller."
+
+    asyncio.run(story())
+
+
+def test_a_taint_in_a_slice_evicts() -> None:
+    async def story() -> None:
+        async with world(device_taints) as here:
+            here.put(SLICES, slice_of())
+            running(here, "a")
+            await here.settled()
+            here.put(SLICES, slice_of({"key": "k", "effect": "NoSchedule"}))
+            await here.settled()
+            assert here.names(PODS) == ["a"]
+            here.put(SLICES, slice_of({"key": "k", "effect": "NoExecute"}))
+            await here.until(lambda: not here.names(PODS))
+
+    asyncio.run(story())
+
+
+def test_a_toleration_keeps_a_pod_for_good_or_for_its_seconds() -> None:
+    async def story() -> None:
+        async with world(device_taints, speed=100) as here:
+            running(here, "stays", "gpu-0", tolerated())
+            running(here, "later", "gpu-0", tolerated(seconds=150))
+            running(here, "goes", "gpu-0", tolerated(effect=""))
+            here.put(TAINT_RULES, rule())
+            await here.until(lambda: here.names(PODS) == ["later", "stays"])
+            await here.until(lambda: told(here)[1] == "PodsPendingEviction")
+            assert told(here)[0] == "True"
+            assert told(here)[2].split(" in ")[1].startswith("1 namespace.")
+            await here.until(lambda: here.names(PODS) == ["stays"])
+
+    asyncio.run(story())
+
+
+def test_a_taint_that_goes_in_time_cancels() -> None:
+    async def story() -> None:
+        async with world(device_taints) as here:
+            running(here, "a", "gpu-0", tolerated(seconds=1000))
+            here.put(TAINT_RULES, rule())
+            await here.settled()
+            here.remove(TAINT_RULES, "bad")
+            await here.until(lambda: here.events("DeviceTaintManagerEviction") == ["Cancelling deletion"])
+            assert here.names(PODS) == ["a"]
+
+    asyncio.run(story())
+
+
+def test_effect_none_only_reports() -> None:
+    async def story() -> None:
+        async with world(device_taints) as here:
+            here.put(SLICES, slice_of())
+            running(here, "a")
+            await here.settled()
+            here.put(TAINT_RULES, rule("None"))
+            await here.until(lambda: told(here)[1] == "NoEffect")
+            assert told(here)[2] == (
+                "2 published devices selected. 1 allocated device selected. "
+                "1 pod would be evicted in 1 namespace if the effect was NoExecute. "
+                "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+            )
+            assert here.names(PODS) == ["a"]
+
+    asyncio.run(story())
+
+
+def test_other_effects_evict_nobody() -> None:
+    async def story() -> None:
+        async with world(device_taints) as here:
+            running(here, "a")
+            here.put(TAINT_RULES, rule("NoSchedule"))
+            await here.until(lambda: told(here)[1] == "OtherEffect")
+            assert told(here)[2] == "Eviction only happens for the NoExecute effect."
+            assert here.names(PODS) == ["a"]
+
+    asyncio.run(story())
