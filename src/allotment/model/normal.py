@@ -1,0 +1,216 @@
+"""Objects as Kubernetes prints them: fields in the order of its Go types, with the empties it always prints.
+
+What is unset is left out, unless the type says otherwise (``status: {}``, ``containers: null``); nulls go, quantities
+are canonical, maps have their keys in order. A tree that is so already comes back as the very same object, and so does
+every part of it: whoever compares two states can skip what is identical.
+
+Plans are compiled once per type. Trees are not changed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from allotment.model.fields import Field, Shape
+from allotment.model.quantity import Quantity, QuantityError
+
+Tree = dict[str, Any]
+Normal = Callable[[Any], Any]
+
+#: What is printed of an unset scalar that is always printed; lists, maps and times are null then.
+_ZEROS: Final[dict[str, Any]] = {
+    "string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0, "Quantity": "0", "IntOrString": 0,
+}  # fmt: skip
+
+
+def normal(tree: Tree, shape: Shape | None) -> Tree:
+    """An object in its normal form. Of kinds without a Go type (custom resources) only the metadata has one."""
+    if shape is None:
+        return tree
+    if not shape.package:
+        return _custom(tree, shape)
+    result: Tree = _normal_of(shape).struct(tree)
+    return result
+
+
+def _custom(tree: Tree, shape: Shape) -> Tree:
+    field = shape.fields.get("metadata")
+    if field is None or not field.shape.package or "metadata" not in tree:
+        return tree
+    metadata = _normal_of(field.shape).struct(tree["metadata"] or {})
+    return tree if metadata is tree["metadata"] else {**tree, "metadata": metadata}
+
+
+class _Part(NamedTuple):
+    """How one field becomes normal: its place, how, whether an empty value stays, whether a null does."""
+
+    place: int
+    how: Normal | None
+    keep: bool
+    null: bool
+    always: bool
+
+
+class _Plan:
+    """How values of one struct become normal."""
+
+    __slots__ = ("always", "parts")
+
+    def __init__(self) -> None:
+        self.parts: dict[str, _Part] = {}
+        self.always: list[tuple[int, str, Callable[[], Any]]] = []
+
+    def struct(self, tree: Any) -> Any:
+        parts = self.parts
+        kept: list[tuple[int, str, Any]] = []
+        last = -1
+        missing = len(self.always)
+        same = ordered = True
+        for name, value in tree.items():
+            part = parts.get(name)
+            if part is None:
+                same = False
+                continue
+            place, how, keep, null, always = part
+            if value is None:
+                if not null:
+                    same = False
+                    continue
+            else:
+                if how is not None:
+                    made = how(value)
+                    if made is not value:
+                        value = made
+                        same = False
+                if not keep and not value:
+                    same = False
+                    continue
+            if place < last:
+                ordered = same = False
+            last = place
+            if always:
+                missing -= 1
+            kept.append((place, name, value))
+        if missing:
+            there = {name for _, name, _ in kept}
+            kept += [(place, name, zero()) for place, name, zero in self.always if name not in there]
+            ordered = same = False
+        if same:
+            return tree
+        if not ordered:
+            kept.sort(key=_place)
+        return {name: value for _, name, value in kept}
+
+
+def _place(entry: tuple[int, str, Any]) -> int:
+    return entry[0]
+
+
+def _nothing() -> None:
+    return None
+
+
+_PLANS: dict[int, tuple[Shape, _Plan]] = {}
+
+
+def _normal_of(shape: Shape) -> _Plan:
+    known = _PLANS.get(id(shape))
+    if known is not None and known[0] is shape:
+        return known[1]
+    plan = _Plan()
+    _PLANS[id(shape)] = (shape, plan)  # before its fields: types may hold themselves
+    for place, (name, field) in enumerate(shape.fields.items()):
+        zero = _zero(field)
+        null = field.always and zero is _nothing
+        plan.parts[name] = _Part(place, _how(name, field), field.always or field.pointer, null, field.always)
+        if field.always:
+            plan.always.append((place, name, zero))
+    return plan
+
+
+def _zero(field: Field) -> Callable[[], Any]:
+    form = field.shape.form
+    if form == "struct" and not field.pointer:
+        return functools.partial(_normal_of(field.shape).struct, {})
+    zero = _ZEROS.get(form)
+    return _nothing if zero is None or field.pointer else lambda: zero
+
+
+def _how(name: str, field: Field) -> Normal | None:
+    if name == "managedFields":
+        return None  # printed as whoever keeps them made them
+    how = _of_shape(field.shape)
+    if how is not None and field.always and field.shape.form in ("slice", "map"):
+        return functools.partial(_or_null, how)
+    if how is None and field.always and field.shape.form == "slice":
+        return _list_or_null
+    return how
+
+
+def _or_null(how: Normal, value: Any) -> Any:
+    return how(value) if value else None
+
+
+def _list_or_null(value: Any) -> Any:
+    return value or None
+
+
+def _of_shape(shape: Shape) -> Normal | None:
+    """How a value of a type becomes normal; None where it is so already."""
+    form = shape.form
+    if form == "struct":
+        return _normal_of(shape).struct
+    if form == "slice":
+        assert shape.element is not None
+        how = _of_shape(shape.element)
+        return None if how is None else functools.partial(_list, how)
+    if form == "map":
+        assert shape.element is not None
+        how = _of_shape(shape.element)
+        return _sorted_map if how is None else functools.partial(_map, how)
+    return {"Quantity": canonical_quantity, "bytes": _without_breaks}.get(form)
+
+
+def _list(how: Normal, values: list[Any]) -> list[Any]:
+    for index, value in enumerate(values):
+        made = how(value)
+        if made is not value:
+            return values[:index] + [made] + [how(value) for value in values[index + 1 :]]
+    return values
+
+
+def _map(how: Normal, values: Tree) -> Tree:
+    made = {key: how(values[key]) for key in sorted(values)}
+    if list(made) == list(values) and all(made[key] is values[key] for key in made):
+        return values
+    return made
+
+
+def _sorted_map(values: Tree) -> Tree:
+    if len(values) < 2:
+        return values
+    keys = list(values)
+    in_order = sorted(keys)
+    return values if in_order == keys else {key: values[key] for key in in_order}
+
+
+@functools.lru_cache(4096)
+def _canonical(text: str) -> str:
+    try:
+        return str(Quantity.parse(text))
+    except QuantityError:
+        return text  # decoding has refused it
+
+
+def canonical_quantity(value: Any) -> Any:
+    """A quantity as it is printed: ``1000m`` is ``1``."""
+    text = _canonical(value if type(value) is str else str(value))
+    return value if text == value else text
+
+
+def _without_breaks(value: Any) -> Any:
+    if type(value) is str and ("\n" in value or "\r" in value):
+        return value.replace("\n", "").replace("\r", "")
+    return value

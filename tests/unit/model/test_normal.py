@@ -1,0 +1,118 @@
+"""The normal form: what Kubernetes prints, in which order, of what is set and of what is not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.model.fields import Shape, shape_of
+from allotment.model.normal import normal
+
+Tree = dict[str, Any]
+
+FILES = (
+    "22-patch", "23-server-side-apply", "20-crud-configmap", "25-tables", "26-pods", "28-protobuf-requests",
+    "00-fixtures",
+)  # fmt: skip
+
+
+def shape(api_version: str, kind: str) -> Shape:
+    found = shape_of(api_version, kind)
+    assert found is not None
+    return found
+
+
+def objects(path: Path) -> Iterator[Tree]:
+    """Every object that the real server printed."""
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            body = json.loads(line)["response"].get("body")
+            if not isinstance(body, dict) or "kind" not in body or body["kind"] == "Status":
+                continue
+            kind = body["kind"].removesuffix("List")
+            items = body.get("items") if kind != body["kind"] else [body]
+            for item in items or []:
+                tree = {"kind": kind, "apiVersion": body["apiVersion"], **item}
+                if shape_of(tree["apiVersion"], tree["kind"]):
+                    yield tree
+
+
+def shuffled(tree: Any, dice: random.Random) -> Any:
+    if isinstance(tree, dict):
+        names = list(tree)
+        dice.shuffle(names)
+        return {name: shuffled(tree[name], dice) for name in names}
+    return [shuffled(item, dice) for item in tree] if isinstance(tree, list) else tree
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_the_real_server_prints_is_normal(shared: Callable[[str], Path], name: str) -> None:
+    dice = random.Random(1)
+    count = 0
+    for tree in objects(shared(f"vectors/apiserver/{name}.jsonl.gz")):
+        entries = tree["metadata"].pop("managedFields", None)
+        known = shape(tree["apiVersion"], tree["kind"])
+        assert normal(tree, known) is tree
+        assert json.dumps(normal(shuffled(tree, dice), known)) == json.dumps(tree)
+        count += entries is not None
+    assert count
+
+
+def test_unset_fields_of_a_pod() -> None:
+    tree: Tree = {
+        "status": None,
+        "metadata": {},
+        "spec": {"nodeName": "", "hostNetwork": False, "containers": [{"name": "c"}]},
+    }
+    assert normal(tree, shape("v1", "Pod")) == {
+        "metadata": {},
+        "spec": {"containers": [{"name": "c", "resources": {}}]},
+        "status": {},
+    }
+
+
+def test_pointers_keep_empty_values() -> None:
+    tree = {"metadata": {}, "spec": {"replicas": 0, "paused": False, "selector": None, "template": {}}, "status": {}}
+    spec = normal(tree, shape("apps/v1", "Deployment"))["spec"]
+    assert spec == {
+        "replicas": 0,
+        "selector": None,
+        "template": {"metadata": {}, "spec": {"containers": None}},
+        "strategy": {},
+    }
+
+
+def test_conditions_print_times_that_are_not_set() -> None:
+    tree = {"metadata": {}, "spec": {"containers": []}, "status": {"conditions": [{"status": "True", "type": "Ready"}]}}
+    result = normal(tree, shape("v1", "Pod"))
+    assert result["spec"] == {"containers": None}
+    assert list(result["status"]["conditions"][0].items()) == [
+        ("type", "Ready"),
+        ("status", "True"),
+        ("lastProbeTime", None),
+        ("lastTransitionTime", None),
+    ]
+
+
+def test_values_are_canonical() -> None:
+    tree: Tree = {"metadata": {}, "data": {"b": "Yg\n==", "a": "YQ=="}, "stringData": {}}
+    assert list(normal(tree, shape("v1", "Secret"))["data"].items()) == [("a", "YQ=="), ("b", "Yg==")]
+    limits = {"memory": "1024Mi", "cpu": 2}
+    pod = {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}, "status": {}}
+    container = normal(pod, shape("v1", "Pod"))["spec"]["containers"][0]
+    assert list(container["resources"]["limits"].items()) == [("cpu", "2"), ("memory", "1Gi")]
+
+
+def test_parts_that_are_normal_stay_the_same_objects() -> None:
+    container = {"name": "c", "resources": {}}
+    tree = {"metadata": {"name": "p"}, "spec": {"nodeName": "", "containers": [container]}, "status": {}}
+    result = normal(tree, shape("v1", "Pod"))
+    assert result["spec"]["containers"][0] is container
+    assert result["metadata"] is tree["metadata"]
+    assert normal(result, shape("v1", "Pod")) is result
