@@ -137,6 +137,8 @@ class Kind(NamedTuple):
     orphans: bool = False
     #: The shape by version, of kinds that are not in the packaged table.
     shapes: Mapping[str, Shape] = {}
+    #: The OpenAPI schema by version, of kinds that users defined.
+    schemas: Mapping[str, Tree] = {}
     #: The bucket of another kind that holds the same objects (events exist in two groups); "" for its own.
     stored_as: str = ""
 

@@ -1,0 +1,72 @@
+"""Which groups, versions and resources a set of kinds makes up: what every document about the API starts from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from allotment.apiserver.kinds.kind import Kind
+
+_VERSION: Final = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
+_STAGES: Final = {None: 2, "beta": 1, "alpha": 0}
+_CHANGE: Final = ("get", "patch", "update")
+
+
+class Subresource(NamedTuple):
+    """What is behind a subresource: its kind, in which API (empty: the resource's own), and what it answers to."""
+
+    name: str
+    kind: str
+    group: str
+    version: str
+    verbs: tuple[str, ...]
+
+
+#: Subresources that are something else than a part of the object.
+_CALLS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
+    "binding": ("", "", "Binding", ("create",)),
+    "eviction": ("policy", "v1", "Eviction", ("create",)),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
+    "scale": ("autoscaling", "v1", "Scale", _CHANGE),
+    "attach": ("", "", "PodAttachOptions", ("create", "get")),
+    "exec": ("", "", "PodExecOptions", ("create", "get")),
+    "portforward": ("", "", "PodPortForwardOptions", ("create", "get")),
+    "log": ("", "", "", ("get",)),
+    "finalize": ("", "", "", ("update",)),
+}
+
+
+def subresources(kind: Kind) -> list[Subresource]:
+    """A kind's subresources by name."""
+    found = []
+    for name in sorted(kind.subresources):
+        group, version, other, verbs = _CALLS.get(name, ("", "", "", _CHANGE))
+        found.append(Subresource(name, other or kind.kind, group, version, verbs))
+    return found
+
+
+def group_version(group: str, version: str) -> str:
+    """As ``apiVersion`` says it."""
+    return f"{group}/{version}" if group else version
+
+
+def by_group(kinds: Sequence[Kind]) -> dict[str, dict[str, list[Kind]]]:
+    """Kinds by group, in the order in which they come, and version, best first; by plural within a version."""
+    found: dict[str, dict[str, list[Kind]]] = {}
+    for kind in sorted(kinds, key=lambda kind: kind.plural):
+        for version in kind.versions:
+            found.setdefault(kind.group, {}).setdefault(version, []).append(kind)
+    order = {kind.group: place for place, kind in reversed(list(enumerate(kinds)))}
+    return {
+        group: {version: found[group][version] for version in sorted(found[group], key=_rank, reverse=True)}
+        for group in sorted(found, key=lambda group: order[group])
+    }
+
+
+def _rank(version: str) -> tuple[int, int, int, str]:
+    """v2 before v1 before v1beta2 before v1alpha1 before what is no version of Kubernetes' form."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (-1, 0, 0, version)
+    return (_STAGES[match[2]], int(match[1]), int(match[3] or 0), version)
