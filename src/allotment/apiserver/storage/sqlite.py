@@ -59,6 +59,8 @@ class SqliteStore:
         self._flight_waiters: list[asyncio.Future[None]] = []
         self._scheduled = False
         self._ended = ""
+        #: Called once, when a disk error has ended the store.
+        self.on_failure: Callable[[OSError], None] = _ignored
         self._revision = FIRST
         self._history = History(window, FIRST)
         if disk is not None:
@@ -262,6 +264,7 @@ class SqliteStore:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_exception(OSError(self._ended))
+            self.on_failure(error)
             return
         if self._scheduled:
             asyncio.get_running_loop().call_soon(self._hand_over)
@@ -318,6 +321,10 @@ def _replay(entries: dict[Key, Entry], row: Row) -> Change:
     previous = entries.get(key)
     entries[key] = entry
     return Change("ADDED" if previous is None else "MODIFIED", row.resource, entry, previous)
+
+
+def _ignored(error: OSError) -> None:
+    """Whoever writes next will get the error."""
 
 
 def _report(error: Exception) -> None:

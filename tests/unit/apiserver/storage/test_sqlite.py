@@ -360,6 +360,8 @@ def test_a_full_disk_ends_the_store(path: Path) -> None:
         await store.durable()
         told: list[Change] = []
         store.subscribe("configmaps", told.append)
+        failures: list[OSError] = []
+        store.on_failure = failures.append
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
         try:
@@ -373,6 +375,7 @@ def test_a_full_disk_ends_the_store(path: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert [type(answer) for answer in answers] == [OSError] * 4
         assert str(path) in str(answers[0])
+        assert len(failures) == 1
         for write in (lambda: put(store, "more"), lambda: store.delete("configmaps", "default", "kept")):
             with pytest.raises(OSError, match="cannot write to"):
                 write()

@@ -1,0 +1,97 @@
+"""When an object has come to what it is for, and what it says of why not.
+
+The defaults are what people mean by "wait for it": a pod is ready or has succeeded, a claim is allocated, a workload
+has its replicas. Anything else can be asked for by a condition's type or a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Tree = dict[str, Any]
+Test = Callable[[Tree], bool]
+
+
+def condition(tree: Tree, type_: str) -> Tree:
+    """A condition of the status; empty if it is not there."""
+    conditions = (tree.get("status") or {}).get("conditions") or ()
+    return next((entry for entry in conditions if str(entry.get("type")).lower() == type_.lower()), {})
+
+
+def has_condition(type_: str) -> Test:
+    """Whether a condition is True.
+
+    >>> has_condition("ready")({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    True
+    """
+    return lambda tree: condition(tree, type_).get("status") == "True"
+
+
+def _status(tree: Tree) -> Tree:
+    return tree.get("status") or {}
+
+
+def _pod(tree: Tree) -> bool:
+    return _status(tree).get("phase") == "Succeeded" or has_condition("Ready")(tree)
+
+
+def _claim(tree: Tree) -> bool:
+    return bool(_status(tree).get("allocation"))
+
+
+def _seen(tree: Tree) -> bool:
+    """Whether the controller has looked at the newest spec."""
+    return bool(_status(tree).get("observedGeneration", 0) >= (tree["metadata"].get("generation") or 0))
+
+
+def _replicas(counts: str) -> Test:
+    def enough(tree: Tree) -> bool:
+        wanted = (tree.get("spec") or {}).get("replicas", 1)
+        return _seen(tree) and bool(_status(tree).get(counts, 0) >= wanted)
+
+    return enough
+
+
+def _daemons(tree: Tree) -> bool:
+    status = _status(tree)
+    return _seen(tree) and bool(status.get("numberReady", 0) >= status.get("desiredNumberScheduled", 0))
+
+
+_DONE: Mapping[str, Test] = {
+    "Pod": _pod,
+    "ResourceClaim": _claim,
+    "Deployment": _replicas("availableReplicas"),
+    "ReplicaSet": _replicas("readyReplicas"),
+    "StatefulSet": _replicas("readyReplicas"),
+    "ReplicationController": _replicas("readyReplicas"),
+    "DaemonSet": _daemons,
+    "Job": has_condition("Complete"),
+    "CustomResourceDefinition": has_condition("Established"),
+}
+
+
+def test_of(until: str | Test | None, kind: str) -> Test:
+    """What to wait for: by the name of a condition, by a function, or (None) what the kind is for."""
+    if callable(until):
+        return until
+    if until is None:
+        return _DONE.get(kind, lambda tree: True)
+    if until.startswith("phase="):
+        return lambda tree: _status(tree).get("phase") == until.removeprefix("phase=")
+    if until.lower() == "allocated":
+        return _claim
+    return has_condition(until)
+
+
+def told(tree: Tree | None) -> str:
+    """What an object says of its state, the most telling first."""
+    if tree is None:
+        return "it does not exist"
+    for type_ in ("PodScheduled", "Failed", "Progressing", "ReplicaFailure", "Ready", "Available"):
+        found = condition(tree, type_)
+        bad = found.get("status") == ("True" if type_ in ("Failed", "ReplicaFailure") else "False")
+        if bad and found.get("message"):
+            return f"{found['type']}: {found['message']}"
+    phase = _status(tree).get("phase")
+    return f"phase {phase}" if phase else "nothing in its status says why"

@@ -1,0 +1,78 @@
+"""When an object has come to what it is for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allotment.lab import waiting
+
+Tree = dict[str, Any]
+
+
+def an_object(status: Tree | None = None, spec: Tree | None = None, generation: int = 1) -> Tree:
+    return {"metadata": {"name": "a", "generation": generation}, "spec": spec or {}, "status": status or {}}
+
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "tree", "done"),
+    [
+        ("Pod", an_object(READY | {"phase": "Running"}), True),
+        ("Pod", an_object({"phase": "Running"}), False),
+        ("Pod", an_object({"phase": "Succeeded"}), True),
+        ("Pod", an_object({"phase": "Failed"}), False),
+        ("ResourceClaim", an_object({"allocation": {"devices": {}}}), True),
+        ("ResourceClaim", an_object({}), False),
+        ("Deployment", an_object({"observedGeneration": 2, "availableReplicas": 3}, {"replicas": 3}, 2), True),
+        ("Deployment", an_object({"observedGeneration": 1, "availableReplicas": 3}, {"replicas": 3}, 2), False),
+        ("Deployment", an_object({"observedGeneration": 2}, {"replicas": 3}, 2), False),
+        ("Deployment", an_object({"observedGeneration": 2}, {"replicas": 0}, 2), True),
+        ("StatefulSet", an_object({"observedGeneration": 1, "readyReplicas": 1}), True),
+        ("DaemonSet", an_object({"observedGeneration": 1, "numberReady": 1, "desiredNumberScheduled": 2}), False),
+        ("DaemonSet", an_object({"observedGeneration": 1, "numberReady": 2, "desiredNumberScheduled": 2}), True),
+        ("Job", an_object({"conditions": [{"type": "Complete", "status": "True"}]}), True),
+        ("Job", an_object({"active": 1}), False),
+        ("ConfigMap", {"metadata": {"name": "a"}}, True),
+    ],
+)
+def test_what_each_kind_is_for(kind: str, tree: Tree, done: bool) -> None:
+    assert waiting.test_of(None, kind)(tree) is done
+
+
+def test_other_things_can_be_waited_for() -> None:
+    scheduled = an_object({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]})
+    assert waiting.test_of("podscheduled", "Pod")(scheduled)
+    assert not waiting.test_of("Ready", "Pod")(scheduled)
+    assert waiting.test_of("phase=Pending", "Pod")(scheduled)
+    assert not waiting.test_of("phase=Running", "Pod")(scheduled)
+    assert waiting.test_of(lambda tree: tree["metadata"]["name"] == "a", "Pod")(scheduled)
+    assert not waiting.test_of("allocated", "ResourceClaim")(an_object())
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        (None, "it does not exist"),
+        (
+            an_object(
+                {
+                    "phase": "Pending",
+                    "conditions": [{"type": "PodScheduled", "status": "False", "message": "no device is free"}],
+                }
+            ),
+            "PodScheduled: no device is free",
+        ),
+        (
+            an_object({"conditions": [{"type": "Failed", "status": "True", "message": "too many retries"}]}),
+            "Failed: too many retries",
+        ),
+        (an_object({"phase": "Pending"}), "phase Pending"),
+        (an_object(), "nothing in its status says why"),
+    ],
+)
+def test_an_object_says_why_not(tree: Tree | None, words: str) -> None:
+    assert waiting.told(tree) == words
