@@ -106,6 +106,14 @@ class Table(NamedTuple):
     cells: Callable[[Tree, str, Reader], list[Any]]
 
 
+class Scaled(NamedTuple):
+    """Where a kind with a scale subresource keeps its numbers, and its selector (a label selector, or its text)."""
+
+    spec: tuple[str, ...] = ("spec", "replicas")
+    status: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] = ("spec", "selector")
+
+
 class Kind(NamedTuple):
     """A resource with all its versions; ``versions[0]`` is what is stored."""
 
@@ -135,6 +143,8 @@ class Kind(NamedTuple):
     create_on_update: bool = False
     #: Whether deletion leaves dependents alone unless told otherwise (jobs do).
     orphans: bool = False
+    #: Of kinds with a scale subresource.
+    scale: Scaled = Scaled()
     #: The shape by version, of kinds that are not in the packaged table.
     shapes: Mapping[str, Shape] = {}
     #: The OpenAPI schema by version, of kinds that users defined.
