@@ -8,7 +8,6 @@ new. Elliptic curves, because a key takes a millisecond to make and a handshake 
 from __future__ import annotations
 
 import ipaddress
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -21,6 +20,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from allotment.lab.state import replace_file
 
 ADMIN = "allotment-admin"
 #: The group that may do everything, whatever the roles say.
@@ -192,25 +193,12 @@ def _token(path: Path) -> str:
         if token := path.read_text("ascii").strip():
             return token
     token = secrets.token_urlsafe(32)
-    _replace(path, token.encode())
+    replace_file(path, token.encode())
     return token
 
 
 def _write(files: Identity, made: _Signer) -> None:
     form = serialization.PrivateFormat.PKCS8
     pem = serialization.Encoding.PEM
-    _replace(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
-    _replace(files.certificate, made.certificate.public_bytes(pem))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write whole or not at all, for the owner alone."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    replace_file(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
+    replace_file(files.certificate, made.certificate.public_bytes(pem))

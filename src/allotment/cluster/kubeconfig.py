@@ -1,0 +1,265 @@
+"""Where a cluster is and who we are there, as kubectl's configuration or a pod's service account says it.
+
+Several files (``KUBECONFIG``) are one: of each name, the first file that has it counts, and relative paths are relative
+to the file that holds them. Credentials that change (token files, exec plugins) are named here and read in
+``credentials``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from allotment.model.loading import load_text
+
+Tree = dict[str, Any]
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class UnusableKubeconfig(Exception):
+    """There is no way to a cluster in what was found; the text says what was wanted, what was found, and where."""
+
+
+class Plugin(NamedTuple):
+    """A program that makes credentials (``users[].user.exec``)."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    api_version: str
+    install_hint: str = ""
+    with_cluster: bool = False
+
+
+class Target(NamedTuple):
+    """A cluster and a user. PEM where bytes."""
+
+    server: str
+    context: str = ""
+    namespace: str = "default"
+    authority: bytes = b""
+    insecure: bool = False
+    server_name: str = ""
+    proxy: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+    token: str = ""
+    token_file: Path | None = None
+    user: str = ""
+    password: str = ""
+    plugin: Plugin | None = None
+    #: Headers that ask to act as somebody else (``as``, ``as-groups``, ``as-uid``).
+    impersonation: tuple[tuple[str, str], ...] = ()
+
+
+def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[str, str] = os.environ) -> Target:
+    """The way to a cluster: by the files given, by ``KUBECONFIG``, by ``~/.kube/config``, or from the pod we are in."""
+    paths = paths or usual_paths(environment)
+    if not any(path.exists() for path in paths):
+        if not context and (inside := in_cluster(environment)) is not None:
+            return inside
+        looked = ", ".join(str(path) for path in paths)
+        raise UnusableKubeconfig(f"no kubeconfig: looked for {looked}; name one by --kubeconfig or KUBECONFIG")
+    return _Merged(paths).target(context)
+
+
+def contexts(paths: Sequence[Path] = (), environment: Mapping[str, str] = os.environ) -> tuple[list[str], str]:
+    """The names of all contexts, and the current one (may be empty)."""
+    merged = _Merged(paths or usual_paths(environment))
+    return list(merged.contexts), merged.current
+
+
+def usual_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """Where kubectl looks."""
+    listed = [Path(entry) for entry in environment.get("KUBECONFIG", "").split(os.pathsep) if entry]
+    return listed or [Path.home() / ".kube" / "config"]
+
+
+def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = _SERVICE_ACCOUNT) -> Target | None:
+    """The cluster whose pod we are in, as its service account; None outside of one."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
+    token_file = folder / "token"
+    if not (host and port and token_file.exists()):
+        return None
+    authority = folder / "ca.crt"
+    namespace = folder / "namespace"
+    return Target(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+        authority=authority.read_bytes() if authority.exists() else b"",
+        token_file=token_file,
+    )
+
+
+class _Entry(NamedTuple):
+    """One cluster, user or context: where it stands, and what it says."""
+
+    file: Path
+    name: str
+    place: str
+    tree: Tree
+
+    def text(self, key: str) -> str:
+        """A string value, empty where there is none."""
+        value = self.tree.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.wrong(key, f"wanted a string, found {type(value).__name__}")
+        return value
+
+    def pem(self, key: str) -> bytes:
+        """What ``<key>-data`` holds, else the content of the file ``<key>``."""
+        if data := self.text(f"{key}-data"):
+            try:
+                return base64.b64decode("".join(data.split()), validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise self.wrong(f"{key}-data", f"wanted base64: {error}") from None
+        if not (name := self.text(key)):
+            return b""
+        path = self.path(name)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise self.wrong(key, f"{path} cannot be read: {error.strerror}") from None
+
+    def path(self, name: str) -> Path:
+        """A file name, seen from the file that holds it."""
+        return self.file.parent / name
+
+    def wrong(self, key: str, what: str) -> UnusableKubeconfig:
+        """The error that points to a value."""
+        return UnusableKubeconfig(f"{self.file}: {self.place} {self.name!r}, {key}: {what}")
+
+
+class _Merged:
+    """Several files as one."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.clusters: dict[str, _Entry] = {}
+        self.users: dict[str, _Entry] = {}
+        self.contexts: dict[str, _Entry] = {}
+        self.current = ""
+        self.files: list[Path] = []
+        for path in paths:
+            if path.exists():
+                self._add(path, _read(path))
+
+    def _add(self, path: Path, tree: Tree) -> None:
+        self.files.append(path)
+        current = tree.get("current-context")
+        self.current = self.current or (current if isinstance(current, str) else "")
+        sections = (("clusters", "cluster", self.clusters), ("users", "user", self.users),
+                    ("contexts", "context", self.contexts))  # fmt: skip
+        for section, inner, entries in sections:
+            listed = tree.get(section) or []
+            if not isinstance(listed, list):
+                raise UnusableKubeconfig(f"{path}: {section}: wanted a list, found {type(listed).__name__}")
+            for item in listed:
+                value = item.get(inner) if isinstance(item, dict) else None
+                if not isinstance(item, dict) or not isinstance(value or {}, dict):
+                    raise UnusableKubeconfig(f"{path}: {section}: wanted entries with name and {inner}")
+                name = str(item.get("name", ""))
+                entries.setdefault(name, _Entry(path, name, inner, value or {}))
+
+    def target(self, context: str) -> Target:
+        """The cluster and user of a context, of the current one if none is named."""
+        where = ", ".join(str(path) for path in self.files)
+        name = context or self.current
+        if not name:
+            raise UnusableKubeconfig(f"{where}: no current-context; choose one of: {_listed(self.contexts)}")
+        place = self._of(self.contexts, name, where, "context")
+        cluster = self._of(self.clusters, place.text("cluster"), where, f"cluster of context {name!r},")
+        user_name = place.text("user")
+        user = self._of(self.users, user_name, where, f"user of context {name!r},") if user_name else None
+        if not (server := cluster.text("server")):
+            raise cluster.wrong("server", "wanted a URL, found nothing")
+        if "://" not in server:
+            server = f"http://{server}"
+        if not server.startswith(("http://", "https://")):
+            raise cluster.wrong("server", f"wanted an http or https URL, found {server!r}")
+        found = Target(
+            server=server.rstrip("/"),
+            context=name,
+            namespace=place.text("namespace") or "default",
+            authority=cluster.pem("certificate-authority"),
+            insecure=cluster.tree.get("insecure-skip-tls-verify") is True,
+            server_name=cluster.text("tls-server-name"),
+            proxy=cluster.text("proxy-url"),
+        )
+        return found if user is None else _with_user(found, user)
+
+    def _of(self, entries: dict[str, _Entry], name: str, where: str, what: str) -> _Entry:
+        if name not in entries:
+            raise UnusableKubeconfig(f"{where}: {what} {name!r} is not there; there are: {_listed(entries)}")
+        return entries[name]
+
+
+def _with_user(found: Target, user: _Entry) -> Target:
+    certificate, key = user.pem("client-certificate"), user.pem("client-key")
+    if bool(certificate) != bool(key):
+        raise user.wrong("client-certificate", "a certificate needs its client-key, and a key its certificate")
+    if user.tree.get("auth-provider"):
+        raise user.wrong("auth-provider", "kubectl has given these up: use exec")
+    token_file = user.text("tokenFile")
+    return found._replace(
+        certificate=certificate,
+        key=key,
+        token=user.text("token"),
+        token_file=user.path(token_file) if token_file else None,
+        user=user.text("username"),
+        password=user.text("password"),
+        plugin=_plugin(user),
+        impersonation=_impersonation(user),
+    )
+
+
+def _plugin(user: _Entry) -> Plugin | None:
+    tree = user.tree.get("exec")
+    if not tree:
+        return None
+    command = tree.get("command") if isinstance(tree, dict) else None
+    if not isinstance(command, str) or not command:
+        raise user.wrong("exec", "wanted a command")
+    if "/" in command and not Path(command).is_absolute():
+        command = str(user.path(command))
+    pairs = [(str(entry.get("name")), str(entry.get("value", ""))) for entry in tree.get("env") or ()]
+    arguments = tuple(str(argument) for argument in tree.get("args") or ())
+    version = str(tree.get("apiVersion") or "")
+    if not version.startswith("client.authentication.k8s.io/"):
+        raise user.wrong("exec", f"wanted apiVersion client.authentication.k8s.io/v1, found {version!r}")
+    return Plugin(command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
+                  tree.get("provideClusterInfo") is True)  # fmt: skip
+
+
+def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
+    headers = [("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid"))]
+    headers += [("Impersonate-Group", str(group)) for group in user.tree.get("as-groups") or ()]
+    for key, values in (user.tree.get("as-user-extra") or {}).items():
+        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+    return tuple(pair for pair in headers if pair[1])
+
+
+def _listed(entries: Iterable[str]) -> str:
+    return ", ".join(sorted(entries)) or "none"
+
+
+def _read(path: Path) -> Tree:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UnusableKubeconfig(f"{path} cannot be read: {error.strerror}") from None
+    loaded = load_text(content, str(path))
+    if loaded.problems:
+        raise UnusableKubeconfig(str(loaded.problems[0]))
+    if not loaded.documents:
+        return {}
+    tree = loaded.documents[0].tree
+    if tree.get("kind", "Config") != "Config":
+        raise UnusableKubeconfig(f"{path}: wanted a kubectl configuration (kind: Config), found {tree.get('kind')}")
+    return tree

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.cluster.client import Client, Event, Resource
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Plugin, Target
+from allotment.lab import certificates
+from allotment.lab.serving import Server, server_context
+
+PODS = Resource("", "v1", "pods", "Pod", True)
+NODES = Resource("", "v1", "nodes", "Node", False)
+JSON = (("Content-Type", "application/json"),)
+
+
+def answer(tree: Any, code: int = 200, *headers: tuple[str, str]) -> Response:
+    return Response(code, (*JSON, *headers), json.dumps(tree).encode())
+
+
+def refusal(code: int, reason: str, *headers: tuple[str, str]) -> Response:
+    return answer({"kind": "Status", "message": f"it is {reason}", "reason": reason, "code": code}, code, *headers)
+
+
+class Scripted:
+    """A server whose answers are given in advance; it remembers what it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Request] = []
+
+    async def __call__(self, request: Request) -> Answer:
+        self.asked.append(request)
+        return self.answers.pop(0)
+
+    def lines(self) -> list[str]:
+        """What was asked, in short."""
+        return [f"{r.method} {r.path}{'?' if r.query else ''}{r.query}" for r in self.asked]
+
+
+def talk(server: Scripted, story: Callable[[HttpClient], Awaitable[None]], **more: Any) -> None:
+    """Let a client talk to a server of plain HTTP."""
+
+    async def main() -> None:
+        serving = Server(server)
+        port = await serving.listen("127.0.0.1", 0)
+        async with HttpClient(Target(f"http://127.0.0.1:{port}", **more), "tests") as client:
+            await story(client)
+        await serving.stop(1)
+
+    asyncio.run(main())
+
+
+def test_it_is_a_client() -> None:
+    client: Client = HttpClient(Target("http://nowhere"))
+    assert callable(client.watch)
+
+
+def test_reads_and_writes_are_what_the_api_expects() -> None:
+    pod = {"metadata": {"name": "a", "namespace": "n"}}
+    server = Scripted(*[answer(pod)] * 7)
+
+    async def story(client: HttpClient) -> None:
+        assert await client.get(PODS, "a", "n", subresource="status") == pod
+        await client.create(PODS, pod, dry_run=True)
+        await client.create(PODS, {"target": {}}, "n", name="a", subresource="binding")
+        await client.update(PODS, pod, subresource="status")
+        await client.patch(PODS, "a", {"x": None}, "n")
+        await client.patch(PODS, "a", pod, "n", kind="apply", force=True)
+        await client.delete(PODS, "a", "n", uid="u", grace_seconds=0, propagation="Background", dry_run=True)
+
+    talk(server, story)
+    assert server.lines() == [
+        "GET /api/v1/namespaces/n/pods/a/status",
+        "POST /api/v1/namespaces/n/pods?fieldManager=tests&dryRun=All",
+        "POST /api/v1/namespaces/n/pods/a/binding?fieldManager=tests",
+        "PUT /api/v1/namespaces/n/pods/a/status?fieldManager=tests",
+        "PATCH /api/v1/namespaces/n/pods/a?fieldManager=tests",
+        "PATCH /api/v1/namespaces/n/pods/a?fieldManager=tests&force=true",
+        "DELETE /api/v1/namespaces/n/pods/a",
+    ]
+    types = [request.headers.get("content-type") for request in server.asked]
+    assert types[4:] == ["application/merge-patch+json", "application/apply-patch+yaml", "application/json"]
+    assert json.loads(server.asked[6].body) == {
+        "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u"}, "gracePeriodSeconds": 0,
+        "propagationPolicy": "Background", "dryRun": ["All"],
+    }  # fmt: skip
+
+
+def page(*names: str, token: str = "") -> Response:
+    metadata = {"resourceVersion": "7"} | ({"continue": token} if token else {})
+    items = [{"metadata": {"name": name}} for name in names]
+    return answer({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items})
+
+
+def test_a_list_is_read_through_to_its_last_page() -> None:
+    server = Scripted(page("a", "b", token="t=="), page("c"))
+
+    async def story(client: HttpClient) -> None:
+        listing = await client.list(PODS, labels="x in (a,b)", fields="spec.nodeName=n", limit=2)
+        assert [item["metadata"]["name"] for item in listing.items] == ["a", "b", "c"]
+        assert {(item["kind"], item["apiVersion"]) for item in listing.items} == {("Pod", "v1")}
+        assert listing.revision == "7"
+
+    talk(server, story)
+    query = "labelSelector=x%20in%20%28a%2Cb%29&fieldSelector=spec.nodeName%3Dn&limit=2"
+    assert [line.replace("+", "%20") for line in server.lines()] == [
+        f"GET /api/v1/pods?{query}", f"GET /api/v1/pods?{query}&continue=t%3D%3D",
+    ]  # fmt: skip
+
+
+def test_a_list_whose_token_expired_is_read_again_and_whole() -> None:
+    server = Scripted(page("a", token="t"), refusal(410, "Expired"), page("a", "b", "c"))
+
+    async def story(client: HttpClient) -> None:
+        assert len((await client.list(PODS)).items) == 3
+
+    talk(server, story)
+    assert server.lines()[2] == "GET /api/v1/pods"
+
+
+def stream(*pieces: bytes) -> Streaming:
+    async def send() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+            await asyncio.sleep(0.01)
+
+    return Streaming(200, JSON, send())
+
+
+def test_a_watch_gives_events_however_the_bytes_are_cut() -> None:
+    line = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "a\u2028"}}}, ensure_ascii=False).encode()
+    mark = b'{"type":"BOOKMARK","object":{}}\n{"type":"NEWS"}\n'
+    server = Scripted(stream(line[:10], line[10:] + b"\n" + mark[:5], mark[5:]))
+
+    async def story(client: HttpClient) -> None:
+        events = [event async for event in client.watch(PODS, "n", revision="5", labels="a=b")]
+        assert events == [Event("ADDED", {"metadata": {"name": "a\u2028"}}), Event("BOOKMARK", {})]
+
+    talk(server, story)
+    assert server.lines()[0].startswith(
+        "GET /api/v1/namespaces/n/pods?watch=true&resourceVersion=5&allowWatchBookmarks=true&timeoutSeconds="
+    )
+
+
+def test_an_error_in_a_watch_is_raised() -> None:
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
+    server = Scripted(stream(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"))
+
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(StatusError, match="too old") as raised:
+            [event async for event in client.watch(PODS, revision="1")]
+        assert (raised.value.code, raised.value.reason) == (410, "Expired")
+
+    talk(server, story)
+
+
+def test_a_log_comes_as_bytes() -> None:
+    server = Scripted(stream(b"line 0\n", b"line 1\n"))
+
+    async def story(client: HttpClient) -> None:
+        path = PODS.path("n", "a", "log")
+        assert b"".join([piece async for piece in client.stream(path, [("follow", "true")])]) == b"line 0\nline 1\n"
+
+    talk(server, story)
+    assert server.lines() == ["GET /api/v1/namespaces/n/pods/a/log?follow=true"]
+
+
+def test_a_refusal_is_the_servers_own_status() -> None:
+    server = Scripted(refusal(404, "NotFound"), Response(502, (("Content-Type", "text/html"),), b"<h1>Bad Gateway"))
+
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(StatusError, match="it is NotFound") as raised:
+            await client.get(NODES, "n1")
+        assert (raised.value.code, raised.value.reason) == (404, "NotFound")
+        with pytest.raises(StatusError, match=r"/api/v1/nodes/n1 answered 502: <h1>Bad Gateway") as raised:
+            await client.get(NODES, "n1")
+        assert raised.value.code == 502
+
+    talk(server, story)
+
+
+def test_who_is_asked_to_come_later_comes_later() -> None:
+    busy = refusal(429, "TooManyRequests", ("Retry-After", "0"))
+    server = Scripted(busy, busy, answer({"kind": "Node"}), *[busy] * 11, refusal(429, "TooManyRequests"))
+
+    async def story(client: HttpClient) -> None:
+        assert await client.get(NODES, "n1") == {"kind": "Node"}
+        with pytest.raises(StatusError, match="TooManyRequests"):
+            await client.create(NODES, {"kind": "Node"})
+        assert len(server.asked) == 3 + 11
+        with pytest.raises(StatusError, match="TooManyRequests"):  # no word of when: up to the caller
+            await client.get(NODES, "n1")
+
+    talk(server, story)
+
+
+@pytest.mark.parametrize("name", ["../secrets", "a/status", "..", "."])
+def test_a_name_leads_nowhere_else(name: str) -> None:
+    server = Scripted()
+
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(StatusError, match="may not contain '/'"):
+            await client.get(NODES, name)
+
+    talk(server, story)
+    assert server.asked == []
+
+
+def test_a_name_with_odd_characters_stays_one_name() -> None:
+    server = Scripted(refusal(404, "NotFound"))
+
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(StatusError):
+            await client.get(NODES, "system:a?b#c%")
+
+    talk(server, story)
+    assert server.lines() == ["GET /api/v1/nodes/system:a%3Fb%23c%25"]
+
+
+def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
+    async def story() -> None:
+        async with HttpClient(Target("http://127.0.0.1:1")) as client:
+            with pytest.raises(Unreachable, match=r"GET http://127\.0\.0\.1:1/api/v1/nodes/n1: "):
+                await client.get(NODES, "n1")
+            with pytest.raises(Unreachable):
+                [event async for event in client.watch(NODES, revision="1")]
+        server = Scripted(Response(200, JSON, b"<html>"))
+        serving = Server(server)
+        port = await serving.listen("127.0.0.1", 0)
+        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+            with pytest.raises(Unreachable, match="wanted a JSON object, got '<html>'"):
+                await client.get(NODES, "n1")
+        await serving.stop(1)
+
+    asyncio.run(story())
+
+
+def test_a_watch_that_breaks_off_is_unreachable() -> None:
+    async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{"type":"ADDED","object":{}}\n   ')
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async def story() -> None:
+        listener = await asyncio.start_server(break_off, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+            watch = client.watch(NODES, revision="1")
+            assert (await anext(watch)).type == "ADDED"
+            with pytest.raises(Unreachable):
+                await anext(watch)
+        listener.close()
+        await listener.wait_closed()
+
+    asyncio.run(story())
+
+
+def test_tokens_passwords_and_impersonation_are_sent(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"token": "t"}, "Bearer t"),
+        ({"token_file": tmp_path / "token", "token": "stale"}, "Bearer from-file"),
+        ({"user": "u", "password": "p"}, "Basic dTpw"),
+    ]
+    for more, expected in cases:
+        server = Scripted(answer({}))
+
+        async def story(client: HttpClient) -> None:
+            await client.get(NODES, "n1")
+
+        talk(server, story, impersonation=(("Impersonate-User", "jane"),), **more)
+        assert server.asked[0].headers["authorization"] == expected
+        assert server.asked[0].headers["impersonate-user"] == "jane"
+
+
+def plugin(folder: Path, script: str) -> Plugin:
+    path = folder / "login"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return Plugin(str(path), ("world",), (("GREETING", "hello"),), "client.authentication.k8s.io/v1", "install it")
+
+
+def test_a_plugin_makes_a_token_and_makes_another_when_it_is_refused(tmp_path: Path) -> None:
+    script = f"""echo run >> {tmp_path}/runs
+echo '{{"status": {{"token": "'$GREETING-$1-$(wc -l < {tmp_path}/runs | tr -d ' ')'"}}}}'"""
+    server = Scripted(answer({}), answer({}), refusal(401, "Unauthorized"), answer({}), *[refusal(401, "U")] * 2)
+
+    async def story(client: HttpClient) -> None:
+        for _ in range(3):
+            await client.get(NODES, "n1")
+        with pytest.raises(StatusError):
+            await client.get(NODES, "n1")
+
+    talk(server, story, plugin=plugin(tmp_path, script))
+    tokens = [request.headers["authorization"].removeprefix("Bearer hello-world-") for request in server.asked]
+    assert tokens == ["1", "1", "1", "2", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo no luck >&2; exit 3", "failed with exit code 3: no luck"),
+        ("echo nothing", "wrote no ExecCredential"),
+        ("echo '{}'", "its status has neither token nor clientCertificateData"),
+    ],
+)
+def test_a_plugin_that_fails_is_told(tmp_path: Path, script: str, told: str) -> None:
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(Unreachable, match=told):
+            await client.get(NODES, "n1")
+
+    talk(Scripted(), story, plugin=plugin(tmp_path, script))
+
+
+def test_a_plugin_that_is_not_there_says_how_to_get_it() -> None:
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(Unreachable, match=r"does not start: No such file or directory\ninstall it"):
+            await client.get(NODES, "n1")
+
+    talk(Scripted(), story, plugin=Plugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"))
+
+
+def test_tls_with_a_client_certificate_and_a_server_name(tmp_path: Path) -> None:
+    made = certificates.ensure(tmp_path, datetime.now(UTC), ["kubernetes"])
+    authority = made.authority.read_bytes()
+
+    async def who(request: Request) -> Answer:
+        return answer({"name": request.peer.name if request.peer else ""})
+
+    async def story() -> None:
+        serving = Server(who)
+        port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
+        target = Target(f"https://127.0.0.1:{port}", authority=authority)
+        mine = target._replace(certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes())
+        for given, name in [
+            (target, ""),
+            (mine, "allotment-admin"),
+            (mine._replace(server_name="kubernetes"), "allotment-admin"),
+            (target._replace(authority=b"", insecure=True), ""),
+        ]:
+            async with HttpClient(given) as client:
+                assert await client.read("/") == {"name": name}
+        for given, told in [
+            (target._replace(authority=b""), "certificate verify failed"),
+            (target._replace(server_name="other"), "certificate is not valid for 'other'"),
+            (target._replace(authority=b"x"), "its certificate authority is not PEM"),
+            (mine._replace(key=b"x"), "the client's certificate and key cannot be used"),
+        ]:
+            async with HttpClient(given) as client:
+                with pytest.raises(Unreachable, match=told):
+                    await client.read("/")
+        await serving.stop(1)
+
+    asyncio.run(story())

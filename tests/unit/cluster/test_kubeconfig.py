@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from allotment.cluster import kubeconfig
+from allotment.cluster.kubeconfig import UnusableKubeconfig
+
+FIRST = """
+apiVersion: v1
+kind: Config
+current-context: dev
+contexts:
+- {name: dev, context: {cluster: c1, user: u1, namespace: shop}}
+- {name: other, context: {cluster: c2, user: u2}}
+clusters:
+- {name: c1, cluster: {server: "https://one:6443/", certificate-authority: pki/ca.crt, tls-server-name: kubernetes,
+   proxy-url: "http://proxy:3128"}}
+users:
+- {name: u1, user: {client-certificate-data: Q0VSVA==, client-key: pki/admin.key}}
+"""
+SECOND = """
+current-context: other
+contexts: [{name: dev, context: {cluster: c2, user: u2}}]
+clusters: [{name: c2, cluster: {server: "two:8080", insecure-skip-tls-verify: true}}]
+users: [{name: u2, user: {tokenFile: token, as: jane, as-groups: [a, b], as-user-extra: {reason: [x]}}}]
+"""
+
+
+def written(folder: Path, text: str, name: str = "config") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Path]:
+    written(tmp_path, "AUTHORITY", "a/pki/ca.crt")
+    written(tmp_path, "KEY", "a/pki/admin.key")
+    return [written(tmp_path, FIRST, "a/config"), written(tmp_path, SECOND, "b/config")]
+
+
+def test_the_current_context_with_files_beside_the_configuration(two: list[Path]) -> None:
+    found = kubeconfig.target(two)
+    assert found == kubeconfig.Target(
+        server="https://one:6443", context="dev", namespace="shop", authority=b"AUTHORITY", server_name="kubernetes",
+        proxy="http://proxy:3128", certificate=b"CERT", key=b"KEY",
+    )  # fmt: skip
+
+
+def test_several_files_are_one_and_the_first_that_has_a_name_counts(two: list[Path]) -> None:
+    environment = {"KUBECONFIG": f"{two[0]}:/not/there:{two[1]}"}
+    assert kubeconfig.contexts(environment=environment) == (["dev", "other"], "dev")
+    found = kubeconfig.target(context="other", environment=environment)
+    assert (found.server, found.insecure, found.namespace) == ("http://two:8080", True, "default")
+    assert found.token_file == two[1].parent / "token"
+    assert found.impersonation == (("Impersonate-User", "jane"), ("Impersonate-Group", "a"),
+                                   ("Impersonate-Group", "b"), ("Impersonate-Extra-reason", "x"))  # fmt: skip
+    assert kubeconfig.target(two[1:], "dev").server == "http://two:8080"
+
+
+def test_a_plugin(tmp_path: Path) -> None:
+    text = """
+current-context: x
+contexts: [{name: x, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://c"}}]
+users:
+- name: u
+  user:
+    exec: {apiVersion: client.authentication.k8s.io/v1, command: ./bin/login, args: [--for, me],
+           env: [{name: A, value: b}], provideClusterInfo: true, installHint: get it}
+"""
+    path = written(tmp_path, text)
+    assert kubeconfig.target([path]).plugin == kubeconfig.Plugin(
+        str(tmp_path / "bin/login"), ("--for", "me"), (("A", "b"),), "client.authentication.k8s.io/v1", "get it", True
+    )
+
+
+MINIMAL = "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "config:2:1: not YAML"),
+        ("kind: Pod", "config: wanted a kubectl configuration (kind: Config), found Pod"),
+        ("clusters: 3", "config: clusters: wanted a list, found int"),
+        ("clusters: [3]", "config: clusters: wanted entries with name and cluster"),
+        (MINIMAL.replace("current-context: x\n", ""), "config: no current-context; choose one of: x"),
+        (MINIMAL.replace("current-context: x", "current-context: z"), "config: context 'z' is not there; there are: x"),
+        (MINIMAL, "config: cluster of context 'x', 'c' is not there; there are: none"),
+        (MINIMAL + CLUSTER, "config: user of context 'x', 'u' is not there; there are: none"),
+        (MINIMAL + CLUSTER.replace("server: 'https://c'", "a: b") + "users: [{name: u}]",
+         "config: cluster 'c', server: wanted a URL, found nothing"),
+        (MINIMAL + CLUSTER.replace("https:", "ftp:") + "users: [{name: u}]",
+         "config: cluster 'c', server: wanted an http or https URL, found 'ftp://c'"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {token: 3}}]",
+         "config: user 'u', token: wanted a string, found int"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-certificate: gone.crt}}]", "gone.crt cannot be read: "),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: '?'}}]", "client-key-data: wanted base64"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: AAAA}}]", "a key its certificate"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {auth-provider: {name: gcp}}}]", "use exec"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a}}}]", "found ''"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {args: [a]}}}]", "exec: wanted a command"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UnusableKubeconfig) as raised:
+        kubeconfig.target([path])
+    assert str(raised.value).startswith(str(tmp_path))
+    assert told in str(raised.value)
+
+
+def test_no_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(UnusableKubeconfig, match=r"looked for .*/none; name one by --kubeconfig or KUBECONFIG"):
+        kubeconfig.target([tmp_path / "none"])
+
+
+def test_in_a_pod_the_service_account_is_the_way(tmp_path: Path) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    assert kubeconfig.in_cluster(environment, tmp_path) is None
+    written(tmp_path, "secret", "token")
+    written(tmp_path, "PEM", "ca.crt")
+    written(tmp_path, "jobs\n", "namespace")
+    assert kubeconfig.in_cluster({}, tmp_path) is None
+    assert kubeconfig.in_cluster(environment, tmp_path) == kubeconfig.Target(
+        server="https://[fd00::1]:443", namespace="jobs", authority=b"PEM", token_file=tmp_path / "token"
+    )
+
+
+def test_data_may_be_broken_into_lines(tmp_path: Path) -> None:
+    data = base64.encodebytes(b"x" * 200).decode().replace("\n", "\n      ")
+    text = MINIMAL + "users: [{name: u}]\nclusters:\n- name: c\n  cluster:\n    server: https://c\n"
+    path = written(tmp_path, f"{text}    certificate-authority-data: |\n      {data}\n")
+    assert kubeconfig.target([path]).authority == b"x" * 200
