@@ -11,9 +11,10 @@ from typing import Any
 from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client, Resource, Tree
 from allotment.cluster.clock import Clock
-from allotment.cluster.program import Context, Program, run
+from allotment.cluster.program import Context, Program, follow, run
+from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events
-from allotment.cluster.resources import EVENTS
+from allotment.cluster.resources import EVENTS, PODS
 from tests.unit.cluster.memory import MemoryClient
 
 NAMESPACE = "ns"
@@ -91,6 +92,21 @@ async def world(*programs: Program, speed: float = 1.0) -> AsyncIterator[World]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+async def kubelet(context: Context) -> None:
+    """Every pod that does not say otherwise (label ``stuck``) runs and is ready."""
+    client = context.client_for("node")
+    pods = context.caches.trees(PODS)
+
+    async def start(key: tuple[str, str]) -> None:
+        item = pods.item(*key)
+        if item is not None and not item.status.get("phase") and "stuck" not in item.labels:
+            status = pod(item.name, ready=True, status=item.status)["status"]
+            await client.update(PODS, {**item.tree, "status": status}, subresource="status")
+
+    queue: WorkQueue[tuple[str, str]] = WorkQueue("kubelet", start, clock=context.clock, random=context.random)
+    await follow([queue], [(pods, lambda old, new: queue.add(new.key) if new else None)])
 
 
 def pod(name: str, *, node: str = "", phase: str = "", ready: bool = False, **more: Any) -> Tree:

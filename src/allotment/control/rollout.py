@@ -1,0 +1,113 @@
+"""The arithmetic of a rolling update: how many pods each ReplicaSet of a Deployment should have next.
+
+The rules are those of Kubernetes: never more than ``replicas + maxSurge`` pods, never fewer available than
+``replicas - maxUnavailable``; what does not work goes first; a Deployment that is scaled in the middle of an update
+keeps the proportions of its ReplicaSets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Sized(NamedTuple):
+    """A ReplicaSet as the arithmetic sees it; ``most`` is the size of the whole Deployment when it was last scaled."""
+
+    name: str
+    replicas: int
+    available: int
+    most: int
+
+
+class Bounds(NamedTuple):
+    """What a rolling update may do: pods beyond, and pods short of the number wanted."""
+
+    surge: int
+    unavailable: int
+
+
+def bounds(replicas: int, surge: int | str | None, unavailable: int | str | None) -> Bounds:
+    """Both bounds as numbers; percentages of surge are rounded up, the others down, and one of the two is never 0.
+
+    >>> bounds(10, "25%", "25%")
+    Bounds(surge=3, unavailable=2)
+    >>> bounds(1, 0, "25%")
+    Bounds(surge=0, unavailable=1)
+    """
+    extra = scaled("25%" if surge is None else surge, replicas, up=True)
+    short = scaled("25%" if unavailable is None else unavailable, replicas, up=False)
+    return Bounds(extra, min(short, replicas) if extra or short else 1)
+
+
+def scaled(value: int | str, total: int, *, up: bool) -> int:
+    """A number, or a percentage of a total.
+
+    >>> scaled("50%", 3, up=True), scaled("50%", 3, up=False), scaled(2, 3, up=True)
+    (2, 1, 2)
+    """
+    if isinstance(value, int):
+        return value
+    part = int(value.rstrip("%")) * total
+    return -(-part // 100) if up else part // 100
+
+
+def new_size(wanted: int, surge: int, new: int, total: int) -> int:
+    """How large the new ReplicaSet should be, given its size and that of all together."""
+    if new >= wanted:
+        return wanted
+    room = wanted + surge - total
+    return new + min(max(room, 0), wanted - new)
+
+
+def old_sizes(wanted: int, unavailable: int, new: Sized, old: Sequence[Sized]) -> dict[str, int]:
+    """How large the old ReplicaSets (oldest first) should be; those that stay as they are do not appear."""
+    total = new.replicas + sum(one.replicas for one in old)
+    least = wanted - unavailable
+    room = total - least - (new.replicas - new.available)
+    if room <= 0:
+        return {}
+    sizes = {one.name: one.replicas for one in old}
+    removed = 0
+    for one in old:
+        broken = min(room - removed, one.replicas - one.available)
+        if broken > 0:
+            sizes[one.name] -= broken
+            removed += broken
+    spare = new.available + sum(one.available for one in old) - least
+    for one in old:
+        step = min(sizes[one.name], spare)
+        if step > 0:
+            sizes[one.name] -= step
+            spare -= step
+    return {one.name: sizes[one.name] for one in old if sizes[one.name] != one.replicas}
+
+
+def proportional(wanted: int, surge: int, sets: Sequence[Sized]) -> dict[str, int]:
+    """Sizes after a Deployment was scaled in the middle of an update; ``sets`` newest first.
+
+    >>> proportional(20, 0, [Sized("new", 5, 5, 10), Sized("old", 5, 5, 10)])
+    {'new': 10, 'old': 10}
+    """
+    limit = wanted + surge if wanted else 0
+    change = limit - sum(one.replicas for one in sets)
+    # Of sets of one size the newest grows first, and the oldest shrinks first.
+    ordered = list(sets if change >= 0 else reversed(sets))
+    ordered.sort(key=lambda one: -one.replicas)
+    sizes: dict[str, int] = {}
+    left = change
+    for one in ordered:
+        share = 0
+        if left and one.most:
+            share = -one.replicas if not wanted else _rounded(one.replicas * limit, one.most) - one.replicas
+            share = max(min(share, left), 0) if change > 0 else min(max(share, left), 0)
+        sizes[one.name] = one.replicas + share
+        left -= share
+    if left and ordered:
+        first = ordered[0].name
+        sizes[first] = max(sizes[first] + left, 0)
+    return sizes
+
+
+def _rounded(number: int, divisor: int) -> int:
+    return (2 * number + divisor) // (2 * divisor)
