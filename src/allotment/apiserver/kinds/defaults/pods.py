@@ -1,0 +1,115 @@
+"""Defaults of pods and of everything that holds a pod's specification."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.apiserver.kinds.defaults.amounts import pod_level, with_requests_from_limits
+from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty, when_absent, when_empty, within
+from allotment.apiserver.kinds.defaults.images import pull_policy
+
+Tree = dict[str, Any]
+
+_DEFAULT_MODE: Final = 0o644
+_HOUR: Final = 3600
+#: Annotations of Kubernetes 1.5 that stood for init containers.
+_OLD_INIT_CONTAINERS: Final = frozenset(
+    f"pod.{stage}.kubernetes.io/init-container{what}" for stage in ("alpha", "beta") for what in ("s", "-statuses")
+)
+
+
+def pod(tree: Tree) -> Tree:
+    """What only a pod itself gets, and a template of one does not."""
+    spec: Tree = tree.get("spec") or {}
+    filled = each(each(spec, "containers", with_requests_from_limits), "initContainers", with_requests_from_limits)
+    filled = absent(pod_level(filled), {"enableServiceLinks": True})
+    if filled.get("hostNetwork"):
+        filled = each(each(filled, "containers", _host_ports), "initContainers", _host_ports)
+    if (filled.get("terminationGracePeriodSeconds") or 0) < 0:
+        filled = {**filled, "terminationGracePeriodSeconds": 1}
+    tree = tree if filled is spec and "spec" in tree else {**tree, "spec": filled}
+    return template(tree)
+
+
+def _host_ports(container: Tree) -> Tree:
+    def port(tree: Tree) -> Tree:
+        return empty(tree, {"hostPort": tree.get("containerPort") or 0}) if tree.get("containerPort") else tree
+
+    return each(container, "ports", port)
+
+
+def template(tree: Tree) -> Tree:
+    """Annotations that no kubelet reads any more go."""
+    annotations = (tree.get("metadata") or {}).get("annotations")
+    if not annotations or _OLD_INIT_CONTAINERS.isdisjoint(annotations):
+        return tree
+    kept = {name: value for name, value in annotations.items() if name not in _OLD_INIT_CONTAINERS}
+    return {**tree, "metadata": {**tree["metadata"], "annotations": kept}}
+
+
+def pod_spec(tree: Tree) -> Tree:
+    """A specification wherever it stands."""
+    tree = empty(tree, {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler"})
+    tree = absent(tree, {"securityContext": {}, "terminationGracePeriodSeconds": 30})
+    # The older name of the same field follows the newer one.
+    account = tree.get("serviceAccountName") or tree.get("serviceAccount")
+    if account and not (tree.get("serviceAccountName") == tree.get("serviceAccount") == account):
+        tree = {**tree, "serviceAccountName": account, "serviceAccount": account}
+    elif not account and tree.get("serviceAccount"):
+        tree = {**tree, "serviceAccount": ""}
+    return tree
+
+
+def pod_status(tree: Tree) -> Tree:
+    """One address and the list of addresses tell the same."""
+    address, addresses = tree.get("podIP"), tree.get("podIPs")
+    if address and (not addresses or addresses[0].get("ip") != address):
+        return {**tree, "podIPs": [{"ip": address}]}
+    if addresses and not address:
+        return {**tree, "podIP": addresses[0].get("ip", "")}
+    return tree
+
+
+def container(tree: Tree) -> Tree:
+    """A container of any sort."""
+    if not tree.get("imagePullPolicy"):
+        tree = {**tree, "imagePullPolicy": pull_policy(tree.get("image") or "")}
+    return empty(tree, {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"})
+
+
+#: Sources of volumes: what stands beside a volume's name.
+_NOT_A_SOURCE: Final = frozenset({"name"})
+
+
+def volume(tree: Tree) -> Tree:
+    """A volume without a source is an empty directory."""
+    if all(tree[name] is None or name in _NOT_A_SOURCE for name in tree):
+        tree = {**tree, "emptyDir": {}}
+    image = tree.get("image")
+    if image is not None and not image.get("pullPolicy"):
+        tree = {**tree, "image": {**image, "pullPolicy": pull_policy(image.get("reference") or "")}}
+    return tree
+
+
+_FILES: Final = when_absent(defaultMode=_DEFAULT_MODE)
+
+TYPES: Final[dict[str, Fill]] = {
+    "core/v1.Pod": pod,
+    "core/v1.PodTemplateSpec": template,
+    "core/v1.PodSpec": pod_spec,
+    "core/v1.PodStatus": pod_status,
+    "core/v1.Container": container,
+    "core/v1.EphemeralContainer": container,
+    "core/v1.Volume": volume,
+    "core/v1.HostPathVolumeSource": when_absent(type=""),
+    "core/v1.SecretVolumeSource": _FILES,
+    "core/v1.ConfigMapVolumeSource": _FILES,
+    "core/v1.DownwardAPIVolumeSource": _FILES,
+    "core/v1.ProjectedVolumeSource": _FILES,
+    "core/v1.ServiceAccountTokenProjection": when_absent(expirationSeconds=_HOUR),
+    "core/v1.ObjectFieldSelector": when_empty(apiVersion="v1"),
+    "core/v1.HTTPGetAction": when_empty(path="/", scheme="HTTP"),
+    "core/v1.Probe": when_empty(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
+    "core/v1.PersistentVolumeClaimSpec": when_absent(volumeMode="Filesystem"),
+    "core/v1.PersistentVolumeClaim": lambda tree: within(tree, "status", when_empty(phase="Pending")),
+}

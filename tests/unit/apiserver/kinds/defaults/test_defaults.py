@@ -1,0 +1,252 @@
+"""Defaults as the real server answers them, and what they must never do."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.kinds.defaults import TYPES, defaults_for
+from allotment.apiserver.kinds.defaults.images import pull_policy
+from allotment.model.fields import shape_of
+from allotment.model.normal import normal
+
+Tree = dict[str, Any]
+
+
+def filled(api_version: str, kind: str, tree: Tree) -> Tree:
+    """With defaults, in normal form; nothing given may change, and a second pass may find nothing to do."""
+    before = copy.deepcopy(tree)
+    fill = defaults_for(api_version, kind)
+    once = fill(tree)
+    assert tree == before
+    assert fill(once) is once
+    return normal(once, shape_of(api_version, kind))
+
+
+def pod(spec: Tree, **rest: Any) -> Tree:
+    result: Tree = filled("v1", "Pod", {"metadata": {"name": "p"}, "spec": spec, **rest})["spec"]
+    return result
+
+
+def test_a_bare_pod() -> None:
+    assert pod({"containers": [{"name": "c", "image": "busybox"}]}) == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "busybox",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "Always",
+            }
+        ],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+    }
+
+
+def test_probes_ports_and_references() -> None:
+    container = pod(
+        {
+            "containers": [
+                {
+                    "name": "c",
+                    "ports": [{"containerPort": 80}],
+                    "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+                    "livenessProbe": {"httpGet": {"port": 80}, "timeoutSeconds": 0},
+                    "readinessProbe": {"grpc": {"port": 80}},
+                }
+            ],
+            "hostNetwork": True,
+        }
+    )["containers"][0]
+    assert container["ports"] == [{"hostPort": 80, "containerPort": 80, "protocol": "TCP"}]
+    assert container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"] == "v1"
+    assert container["livenessProbe"] == {
+        "httpGet": {"path": "/", "port": 80, "scheme": "HTTP"},
+        "timeoutSeconds": 1,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+    }
+    assert container["readinessProbe"]["grpc"] == {"port": 80, "service": ""}
+
+
+def test_volumes() -> None:
+    volumes = pod(
+        {
+            "containers": [],
+            "volumes": [
+                {"name": "bare"},
+                {"name": "path", "hostPath": {"path": "/x"}},
+                {"name": "secret", "secret": {"secretName": "s"}},
+                {"name": "all", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            ],
+        }
+    )["volumes"]
+    assert volumes == [
+        {"name": "bare", "emptyDir": {}},
+        {"name": "path", "hostPath": {"path": "/x", "type": ""}},
+        {"name": "secret", "secret": {"secretName": "s", "defaultMode": 420}},
+        {
+            "name": "all",
+            "projected": {
+                "sources": [{"serviceAccountToken": {"expirationSeconds": 3600, "path": "t"}}],
+                "defaultMode": 420,
+            },
+        },
+    ]
+
+
+def test_requests_follow_limits_in_pods_but_not_in_templates() -> None:
+    limited = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "100u", "memory": "1Gi"}}}]}
+    resources = pod(limited)["containers"][0]["resources"]
+    assert resources == {"limits": {"cpu": "1m", "memory": "1Gi"}, "requests": {"cpu": "1m", "memory": "1Gi"}}
+    deployment = filled("apps/v1", "Deployment", {"spec": {"template": {"spec": limited}}})
+    template = deployment["spec"]["template"]["spec"]
+    assert template["containers"][0]["resources"] == {"limits": {"cpu": "1m", "memory": "1Gi"}}
+    assert "enableServiceLinks" not in template
+
+
+def test_pod_level_requests_are_what_the_containers_ask_or_the_limit() -> None:
+    spec = pod(
+        {
+            "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}],
+            "initContainers": [
+                {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+                {"name": "once", "resources": {"requests": {"cpu": "3"}}},
+            ],
+            "resources": {"limits": {"cpu": "8", "memory": "1Gi"}},
+        }
+    )
+    assert spec["resources"] == {"limits": {"cpu": "8", "memory": "1Gi"}, "requests": {"cpu": "4", "memory": "1Gi"}}
+
+
+def test_the_old_name_of_the_service_account_follows_the_new() -> None:
+    for given in (
+        {"serviceAccount": "a"},
+        {"serviceAccountName": "a"},
+        {"serviceAccountName": "a", "serviceAccount": "b"},
+    ):
+        spec = pod({"containers": [], **given})
+        assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("a", "a")
+
+
+def test_a_deployment_of_nothing_still_has_a_template() -> None:
+    spec = filled("apps/v1", "Deployment", {"metadata": {"name": "d"}})["spec"]
+    assert spec == {
+        "replicas": 1,
+        "selector": None,
+        "template": {
+            "metadata": {},
+            "spec": {
+                "containers": None,
+                "restartPolicy": "Always",
+                "terminationGracePeriodSeconds": 30,
+                "dnsPolicy": "ClusterFirst",
+                "securityContext": {},
+                "schedulerName": "default-scheduler",
+            },
+        },
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+    }
+
+
+def test_jobs_take_the_labels_of_their_pods() -> None:
+    job = filled("batch/v1", "Job", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}})
+    assert job["metadata"]["labels"] == {"a": "b"}
+    assert {name: job["spec"][name] for name in ("completions", "parallelism", "backoffLimit", "completionMode")} == {
+        "completions": 1,
+        "parallelism": 1,
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+    }
+    parallel = filled("batch/v1", "Job", {"spec": {"parallelism": 3, "backoffLimitPerIndex": 1}})["spec"]
+    assert "completions" not in parallel
+    assert parallel["backoffLimit"] == 2**31 - 1
+
+
+def test_services() -> None:
+    spec = filled("v1", "Service", {"spec": {"ports": [{"port": 80}], "sessionAffinity": "ClientIP"}})["spec"]
+    assert spec == {
+        "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
+        "type": "ClusterIP",
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}},
+        "internalTrafficPolicy": "Cluster",
+    }
+    outside = filled("v1", "Service", {"spec": {"type": "LoadBalancer"}})["spec"]
+    assert (outside["externalTrafficPolicy"], outside["allocateLoadBalancerNodePorts"]) == ("Cluster", True)
+
+
+def test_texts_of_secrets_become_data() -> None:
+    secret = filled(
+        "v1", "Secret", {"metadata": {"name": "s"}, "stringData": {"a": "é"}, "data": {"a": "eA==", "b": "Yg=="}}
+    )
+    assert secret["data"] == {"a": "w6k=", "b": "Yg=="}
+    assert secret["type"] == "Opaque"
+    assert "stringData" not in secret
+
+
+def test_namespaces_are_labelled_with_their_name() -> None:
+    assert filled("v1", "Namespace", {"metadata": {"name": "n"}})["metadata"]["labels"] == {
+        "kubernetes.io/metadata.name": "n"
+    }
+    assert filled("v1", "Namespace", {"metadata": {"generateName": "n-"}})["metadata"] == {"generateName": "n-"}
+
+
+def test_claims_have_their_defaults_elsewhere() -> None:
+    tree: Tree = {"metadata": {}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
+    assert defaults_for("resource.k8s.io/v1", "ResourceClaim")(tree) is tree
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("busybox:1.36", "IfNotPresent"),
+        ("registry.k8s.io/pause:3.10", "IfNotPresent"),
+        ("localhost:5000/team/app", "Always"),
+        ("localhost:5000/team/app:latest", "Always"),
+        ("busybox@sha256:" + "a" * 64, "IfNotPresent"),
+        ("busybox:latest@sha256:" + "a" * 64, "Always"),
+        ("Not A Reference", "IfNotPresent"),
+        ("UpperCase", "IfNotPresent"),
+        ("", "IfNotPresent"),
+        ("a" * 64, "IfNotPresent"),
+    ],
+)
+def test_what_is_pulled_always(image: str, policy: str) -> None:
+    assert pull_policy(image) == policy
+
+
+def test_every_type_that_has_defaults_is_known() -> None:
+    known: set[str] = set()
+    waiting = [
+        shape_of(version, kind)
+        for version, kind in (
+            ("v1", "Pod"), ("v1", "PodTemplate"), ("apps/v1", "Deployment"), ("batch/v1", "CronJob"), ("v1", "Service"),
+        )
+    ]  # fmt: skip
+    while waiting:
+        shape = waiting.pop()
+        if shape is None or f"{shape.package}.{shape.bare_name}" in known:
+            continue
+        if shape.form == "struct":
+            known.add(f"{shape.package}.{shape.bare_name}")
+        waiting += [field.shape for field in shape.fields.values()]
+        waiting.append(shape.element)
+    pods = {name for name in TYPES if name.startswith("core/v1.") and "Volume" in name}
+    assert {f"k8s.io/api/{name}" for name in pods} - known == {
+        "k8s.io/api/core/v1.PersistentVolume",
+        "k8s.io/api/core/v1.PersistentVolumeClaim",
+    }
