@@ -1,0 +1,313 @@
+"""One attempt to place a pod: pure, on the state of this moment, with an answer that is a value.
+
+The order is Kubernetes': what holds for all nodes (claims and classes), the filters of each node, other pods, claims
+that have devices already, and last the devices. Among the nodes that are left the best score wins, of equals the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from allotment.engine.allocator import Allocator
+from allotment.engine.outcome import Aborted, Allocated
+from allotment.model.features import Features
+from allotment.model.resource import AllocationResult, ResourceClaim
+from allotment.scheduler import extended
+from allotment.scheduler.devices import NO_FIT, DeviceTable, DeviceTables
+from allotment.scheduler.filters.neighbours import Namespaces, neighbour_scores, neighbours
+from allotment.scheduler.filters.refusal import Refusal
+from allotment.scheduler.filters.resources import room
+from allotment.scheduler.filters.spread import spread, spread_scores
+from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.machines import Machine, Machines
+from allotment.scheduler.pods import MOST_USERS, WaitingPod
+from allotment.scheduler.table import Table, Tables, places_in
+
+_NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
+_ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")
+_CANNOT_SERVE = Refusal(("cannot fit resource",), cause="devices")
+
+
+@dataclass(slots=True)
+class Chosen:
+    """A node, and what its devices the pod's claims get there."""
+
+    node: str
+    allocations: tuple[tuple[KnownClaim, AllocationResult], ...] = ()
+    allocated: tuple[KnownClaim, ...] = ()
+    """Claims that have their devices already."""
+    extended: tuple[ResourceClaim, AllocationResult] | None = None
+
+
+@dataclass(slots=True)
+class NoNode:
+    """No node would do. ``before`` is set when no node was looked at."""
+
+    nodes: int
+    before: str = ""
+    cause: str = ""
+    refusals: dict[int, Refusal] = field(default_factory=dict)
+    unavailable: tuple[KnownClaim, ...] = ()
+    """Claims whose devices cannot be used by the pod where they are."""
+    pending: tuple[ResourceClaim, ...] = ()
+    """What would have had to be allocated, also for extended resources."""
+
+    def causes(self) -> frozenset[str]:
+        """Why not, for all nodes together."""
+        found = frozenset(r.cause for r in self.refusals.values())
+        return found | {self.cause} if self.cause else found or frozenset({"nodes"})
+
+
+@dataclass(slots=True)
+class Failed:
+    """The attempt ended with an error, whatever other nodes could have offered. ``text`` is Kubernetes'."""
+
+    text: str
+    pending: tuple[ResourceClaim, ...] = ()
+
+
+class _Short(NamedTuple):
+    """No node has the devices. Where they were looked for, by bit mask of places."""
+
+    tried: list[tuple[int, DeviceTable]]
+    pending: tuple[ResourceClaim, ...]
+
+    def refusal(self, place: int) -> Refusal:
+        for among, devices in self.tried:
+            if among >> place & 1:
+                return devices.refusal(place)
+        return _CANNOT_SERVE
+
+
+Outcome = Chosen | NoNode | Failed
+
+
+class Attempts:
+    """What attempts need, kept from one to the next."""
+
+    def __init__(
+        self, machines: Machines, ledger: Ledger, allocator: Allocator, features: Features, namespaces: Namespaces
+    ) -> None:
+        self.machines = machines
+        self.ledger = ledger
+        self.allocator = allocator
+        self.features = features
+        self.namespaces = namespaces
+        self.tables = Tables(machines)
+        self.devices = DeviceTables(allocator)
+        self.nominations: dict[str, tuple[WaitingPod, str]] = {}
+        """Pods for which others were preempted, and where: nobody of less priority may take their place."""
+
+    def attempt(
+        self, pod: WaitingPod, claims: list[KnownClaim], unusable: Set[str] = frozenset(), only: int = -1
+    ) -> Outcome:
+        """Try a pod with its claims. ``unusable`` are claims (uids) whose devices have failed to get ready.
+
+        ``only`` is a bit mask of the places to look at.
+        """
+        machines, demand = self.machines, pod.demand
+        if not len(machines):
+            return NoNode(0)
+        pending: list[KnownClaim] = []
+        allocated: list[KnownClaim] = []
+        for claim in claims:
+            (allocated if claim.allocation is not None else pending).append(claim)
+        if claims:
+            obstacle = self._obstacle(pod, pending, allocated)
+            if obstacle is not None:
+                return obstacle
+        by_devices = extended.served(self.allocator.inventory.classes, demand, self.features)
+        table = self.tables.of(demand, by_devices)
+        among = table.fits & only
+        out: dict[int, Refusal] = {}
+        named = demand.named_nodes()
+        if named is not None:
+            among &= self.allocator.inventory.places_of(named)
+        if demand.spread:
+            out.update(spread(demand, pod.resident.namespace, pod.resident.labels, machines))
+        if demand.has_neighbours or machines.neighbourly:
+            for place, refusal in neighbours(pod.resident, machines, self.namespaces).items():
+                out.setdefault(place, refusal)
+        if self.nominations:
+            self._respect_nominations(pod, among, by_devices, out)
+        for place in out:
+            among &= ~(1 << place)
+        elsewhere = 0
+        unavailable: list[KnownClaim] = []
+        for claim in allocated:
+            lost = among & ~(0 if claim.uid in unusable else self._usable(claim, among))
+            if lost:
+                elsewhere |= lost
+                unavailable.append(claim)
+        among &= ~elsewhere
+        found = self._devices(pod, table, among, by_devices, pending, allocated)
+        if not isinstance(found, _Short):
+            return found
+        refusals: dict[int, Refusal] = {}
+        for machine in machines:
+            place = machine.place
+            own = table.refusals[place]
+            if named is not None and machine.name not in named:
+                own = _NOT_NAMED
+            if own is None:
+                own = out.get(place) or (_ELSEWHERE if elsewhere >> place & 1 else found.refusal(place))
+            refusals[place] = own
+        return NoNode(len(machines), refusals=refusals, unavailable=tuple(unavailable), pending=found.pending)
+
+    # --- before any node -----------------------------------------------------------------------------------------
+
+    def _obstacle(self, pod: WaitingPod, pending: list[KnownClaim], allocated: list[KnownClaim]) -> NoNode | None:
+        nodes = len(self.machines)
+        for claim in allocated:
+            if len(claim.users) >= MOST_USERS and not claim.is_reserved_for(pod.uid):
+                return NoNode(nodes, before="resourceclaim in use", cause="claim")
+        classes = self.allocator.inventory.classes
+        for claim in pending:
+            if claim.key in self.ledger.in_flight:
+                text = f"resource claim {claim.key} is in the process of being allocated"
+                return NoNode(nodes, before=text, cause="claim")
+            missing = _missing_class(claim.value, classes)
+            if missing:
+                return NoNode(nodes, before=missing, cause="class", pending=tuple(c.value for c in pending))
+        return None
+
+    # --- other pods ----------------------------------------------------------------------------------------------
+
+    def _respect_nominations(
+        self, pod: WaitingPod, among: int, by_devices: frozenset[str], out: dict[int, Refusal]
+    ) -> None:
+        """A node must have room for the pod beside those that were promised a place there and come before it."""
+        promised: dict[str, list[WaitingPod]] = {}
+        for other, node in self.nominations.values():
+            if other.uid != pod.uid and other.priority >= pod.priority:
+                promised.setdefault(node, []).append(other)
+        for node, others in promised.items():
+            machine = self.machines.by_name.get(node)
+            if machine is None or not among >> machine.place & 1 or machine.place in out:
+                continue
+            trial = [other for other in others if other.uid not in machine.pods]
+            for other in trial:
+                machine.add(other.resident)
+            refusal = room(pod.demand, machine, by_devices)
+            for other in trial:
+                machine.remove(other.uid)
+            if refusal is not None:
+                out[machine.place] = refusal
+
+    # --- claims and devices --------------------------------------------------------------------------------------
+
+    def _usable(self, claim: KnownClaim, among: int) -> int:
+        """Of these places those from which an allocated claim's devices can be used."""
+        only = claim.only_node()
+        if only is not None:
+            return among & self.allocator.inventory.places_of((only,))
+        if not (claim.allocation or {}).get("nodeSelector"):
+            return among
+        found = 0
+        for place in places_in(among):
+            machine = self.machines.at(place)
+            if machine is not None and claim.reaches(machine.facts):
+                found |= 1 << place
+        return found
+
+    def _devices(
+        self, pod: WaitingPod, table: Table, among: int, by_devices: frozenset[str], pending: list[KnownClaim],
+        allocated: list[KnownClaim],
+    ) -> Chosen | Failed | _Short:  # fmt: skip
+        claims = tuple(claim.value for claim in pending)
+        if by_devices:
+            groups = extended.groups(
+                pod.tree, by_devices, among, self.machines, self.allocator.inventory.classes, self.features
+            )
+        else:
+            groups = [extended.Group(among, None)]
+        good = 0
+        tried: list[tuple[int, DeviceTable]] = []
+        for group in groups:
+            wanted = (*claims, group.claim) if group.claim is not None else claims
+            if not wanted:
+                good |= group.among
+                continue
+            devices = self.devices.of(wanted)
+            stops = devices.stops & group.among
+            if stops:
+                error = self.devices.error_on((stops & -stops).bit_length() - 1, wanted)
+                text = error.text if error is not None else NO_FIT.texts[0]
+                return Failed(f'running "DynamicResources" filter plugin: {text}', wanted)
+            good |= devices.fits & group.among
+            tried.append((group.among, devices))
+        made = next((group.claim for group in groups if group.claim is not None), None)
+        if not good:
+            return _Short(tried, (*claims, made) if made is not None else claims)
+        place = self._best(pod, table, good, claims)
+        machine = self.machines.at(place)
+        assert machine is not None
+        made = next(group.claim for group in groups if group.among >> place & 1)
+        wanted = (*claims, made) if made is not None else claims
+        if not wanted:
+            return Chosen(machine.name, allocated=tuple(allocated))
+        outcome = self.allocator.allocate(machine.name, wanted)
+        if not isinstance(outcome, Allocated):
+            text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
+            return Failed(f'running "DynamicResources" filter plugin: {text}', wanted)
+        pairs = tuple(zip(pending, outcome.results[: len(pending)], strict=True))
+        return Chosen(machine.name, pairs, tuple(allocated), (made, outcome.results[-1]) if made is not None else None)
+
+    def _best(self, pod: WaitingPod, table: Table, good: int, claims: tuple[ResourceClaim, ...]) -> int:
+        """The place to take, of those that would do."""
+        if pod.nominated:
+            machine = self.machines.by_name.get(pod.nominated)
+            if machine is not None and good >> machine.place & 1:
+                return machine.place
+        extra = self._wishes(pod, good, claims)
+        if not extra:
+            return table.best(good)
+        return max(places_in(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
+
+    def _wishes(self, pod: WaitingPod, good: int, claims: tuple[ResourceClaim, ...]) -> dict[int, int]:
+        """Scores that hold for this pod alone: spread and neighbours (weight 2 each), alternatives of claims (2)."""
+        extra: dict[int, int] = {}
+        candidates = [m for place in places_in(good) if (m := self.machines.at(place)) is not None]
+        if len(candidates) < 2:
+            return extra
+        resident = pod.resident
+        if pod.demand.spread:
+            _weigh(
+                extra, spread_scores(pod.demand, resident.namespace, resident.labels, self.machines, iter(candidates))
+            )
+        if pod.demand.has_neighbours or self.machines.neighbourly:
+            _weigh(extra, neighbour_scores(resident, self.machines, self.namespaces, candidates))
+        if any(request.first_available for claim in claims for request in claim.spec.devices.requests):
+            preferred = {m.place: self.devices.preference(claims, m.place) for m in candidates}
+            most = max(preferred.values())
+            if most:
+                _weigh(extra, {place: 100 * value // most for place, value in preferred.items()})
+        return extra
+
+    # --- for preemption ------------------------------------------------------------------------------------------
+
+    def refusal_on(self, pod: WaitingPod, claims: list[KnownClaim], machine: Machine) -> Refusal | None:
+        """Whether the pod would do on one node, as things are."""
+        outcome = self.attempt(pod, claims, only=1 << machine.place)
+        if isinstance(outcome, Chosen):
+            return None
+        if isinstance(outcome, NoNode):
+            return outcome.refusals.get(machine.place, NO_FIT)
+        return NO_FIT
+
+
+def _weigh(extra: dict[int, int], scores: Mapping[int, int], weight: int = 2) -> None:
+    for place, value in scores.items():
+        extra[place] = extra.get(place, 0) + weight * value
+
+
+def _missing_class(claim: ResourceClaim, classes: Mapping[str, object]) -> str:
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None and request.exactly.device_class_name not in classes:
+            return f"request {request.name}: device class {request.exactly.device_class_name} does not exist"
+        for sub in request.first_available:
+            if sub.device_class_name not in classes:
+                return f"request {request.name}/{sub.name}: device class {sub.device_class_name} does not exist"
+    return ""

@@ -1,0 +1,20 @@
+"""Whether the pod's host ports are free on the node."""
+
+from __future__ import annotations
+
+from allotment.scheduler.demand import Demand
+from allotment.scheduler.filters.refusal import Refusal
+from allotment.scheduler.machines import Machine
+
+_TAKEN = Refusal(
+    ("node(s) didn't have free ports for the requested pod ports",), preemption_may_help=True, cause="ports"
+)
+
+
+def ports(demand: Demand, machine: Machine) -> Refusal | None:
+    """A port on all addresses clashes with that port on any."""
+    if not demand.ports or not machine.ports:
+        return None
+    if any(wanted.clashes(held) for wanted in demand.ports for held in machine.ports):
+        return _TAKEN
+    return None

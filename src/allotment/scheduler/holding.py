@@ -1,0 +1,96 @@
+"""Pods that are not tried at all: gates, claims that are not there (yet) or are going.
+
+Kubernetes parks such pods without a word: no condition, no event. A condition would change what programs see, so it
+stays out here, too; but an event tells people what is missing, once it is clear that it does not come by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from allotment.cluster.clock import Clock, Timer
+from allotment.cluster.recorder import Recorder
+from allotment.model.core import PodResourceClaim
+from allotment.model.meta import ObjectKey
+from allotment.model.trees import to_value
+from allotment.scheduler import reasons
+from allotment.scheduler.pods import Hold, WaitingPod
+from allotment.tools.explain.obstacles import missing, told
+
+Tree = dict[str, Any]
+Names = Callable[[], Iterable[ObjectKey]]
+
+#: Seconds that a claim may take to be made before somebody is told.
+_PATIENCE: Final = 1.0
+
+
+class Held:
+    """The pods that are held back, and why."""
+
+    def __init__(self, clock: Clock, recorder: Recorder, claims: Names, templates: Names) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self._claims = claims
+        self._templates = templates
+        self.pods: dict[str, tuple[WaitingPod, Hold | None]] = {}
+        """By uid; without a Hold the pod has gates."""
+        self._timers: dict[str, Timer] = {}
+        self._told: dict[str, str] = {}
+
+    def put(self, pod: WaitingPod, hold: Hold | None) -> None:
+        """A pod is held back."""
+        self.pods[pod.uid] = (pod, hold)
+        if hold is not None and pod.uid not in self._timers:
+            self._timers[pod.uid] = self._clock.later(_PATIENCE, lambda: self._tell(pod.uid))
+
+    def remove(self, uid: str) -> WaitingPod | None:
+        """A pod is held back no longer."""
+        timer = self._timers.pop(uid, None)
+        if timer is not None:
+            timer.cancel()
+        found = self.pods.pop(uid, None)
+        return found[0] if found is not None else None
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self.remove(uid)
+        self._told.pop(uid, None)
+
+    def close(self) -> None:
+        """Call off everything that is to come."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _tell(self, uid: str) -> None:
+        self._timers.pop(uid, None)
+        pod, hold = self.pods.get(uid, (None, None))
+        if pod is None or hold is None or self._told.get(uid) == hold.text:
+            return
+        self._told[uid] = hold.text
+        lines = self._explained(pod, hold)
+        self._recorder.event(pod.tree, "Warning", "FailedScheduling", reasons.event(lines, hold.text), "Scheduling")
+
+    def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
+        entry = to_value(pod.tree["spec"]["resourceClaims"][hold.entry], PodResourceClaim)
+        where = (f"Pod {pod.key}", "")
+        namespace = pod.key.namespace
+        template = entry.resource_claim_template_name
+        if hold.code == "claim-missing":
+            key = ObjectKey(namespace, entry.resource_claim_name or "")
+            found = missing("ResourceClaim", entry, hold.entry, key, self._claims(), where).reasons
+        elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in set(self._templates()):
+            key = ObjectKey(namespace, template)
+            found = missing("ResourceClaimTemplate", entry, hold.entry, key, self._templates(), where).reasons
+        elif hold.code == "claim-not-owned":
+            found = told("claim-not-owned", hold.text, entry.name)
+        elif hold.code == "claim-deleting":
+            summary = (
+                f"claim {namespace}/{entry.resource_claim_name or entry.name} is being deleted; it stays until its "
+                "last user ends, and takes no new ones"
+            )
+            return [f"{summary} (claim-deleting)"]
+        else:
+            return [f"the claim for {entry.name} has not been made yet (template {template})"]
+        return reasons.of_diagnosis(str(pod.key), found)

@@ -1,0 +1,218 @@
+"""The claims as the scheduler sees them: what the cluster says of each, and what is decided but not written yet.
+
+Whatever a claim holds or is about to hold is booked in the engine's inventory at once, so that no two decisions of this
+process use a device twice however long the writes take. What the cluster says always wins in the end: an allocation
+that somebody else wrote replaces the booking, and one that never came is given back by whoever planned it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.reach import NodeFacts
+from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference
+from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
+from allotment.model.selection import NodeSelector
+from allotment.model.trees import to_tree, to_value
+from allotment.scheduler.demand import admits
+
+Tree = dict[str, Any]
+
+#: What became of a claim: ``freed`` its devices can be used by others, ``changed`` something of its status.
+News = Literal["created", "freed", "changed", "same"]
+
+#: Specs that are kept: claims of one template have one spec.
+_SPECS: Final = 4096
+
+
+class KnownClaim:
+    """A claim as the cluster has it."""
+
+    __slots__ = ("_selector", "key", "tree", "uid", "value")
+
+    def __init__(self, tree: Tree, spec: ResourceClaimSpec) -> None:
+        metadata = tree["metadata"]
+        self.key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+        self.uid: str = metadata.get("uid", "")
+        self.tree = tree
+        self.value = ResourceClaim(
+            metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace, uid=self.uid), spec=spec
+        )
+        """What the engine is asked about: without status."""
+        self._selector: NodeSelector | None = None
+
+    @property
+    def allocation(self) -> Tree | None:
+        """``status.allocation``."""
+        return (self.tree.get("status") or {}).get("allocation") or None
+
+    @property
+    def users(self) -> list[Tree]:
+        """``status.reservedFor``."""
+        return (self.tree.get("status") or {}).get("reservedFor") or []
+
+    @property
+    def deleting(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return "deletionTimestamp" in self.tree["metadata"]
+
+    def is_reserved_for(self, uid: str) -> bool:
+        """Whether a pod is among its users."""
+        return any(user.get("uid") == uid for user in self.users)
+
+    def reaches(self, node: NodeFacts) -> bool:
+        """Whether the devices that it has can be used on a node."""
+        allocation = self.allocation
+        tree = (allocation or {}).get("nodeSelector")
+        if tree is None:
+            return True
+        if self._selector is None:
+            self._selector = to_value(tree, NodeSelector)
+        return admits(self._selector, node)
+
+    def only_node(self) -> str | None:
+        """The node that its devices are bound to, where that can be told without looking at nodes."""
+        match ((self.allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms"):
+            case [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [str(name)]}], **more}] if (
+                not more.get("matchExpressions")
+            ):
+                return name
+        return None
+
+    def is_made_for(self, uid: str) -> bool:
+        """Whether a pod is its controlling owner."""
+        return any(
+            owner.get("controller") and owner.get("kind") == "Pod" and owner.get("uid") == uid
+            for owner in self.tree["metadata"].get("ownerReferences") or ()
+        )
+
+    def owners(self) -> tuple[OwnerReference, ...]:
+        """Its owners, as values."""
+        return tuple(to_value(o, OwnerReference) for o in self.tree["metadata"].get("ownerReferences") or ())
+
+
+class Ledger:
+    """All claims by name, and the bookings."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self.known: dict[ObjectKey, KnownClaim] = {}
+        self.in_flight: dict[ObjectKey, str] = {}
+        """Claims that are being allocated, and the pod (uid) for which."""
+        self._booked: dict[ObjectKey, Tree] = {}
+        self._specs: dict[bytes, ResourceClaimSpec] = {}
+        self.version = 0
+        """Grows with every change of what is booked."""
+
+    # --- what the cluster says -----------------------------------------------------------------------------------
+
+    def put(self, tree: Tree) -> News:
+        """A claim is there, or has changed."""
+        claim = KnownClaim(tree, self.spec(tree.get("spec") or {}))
+        before = self.known.get(claim.key)
+        self.known[claim.key] = claim
+        allocation = claim.allocation
+        if allocation is None:
+            if claim.key in self.in_flight or not self._unbook(claim.key):
+                if before is None:
+                    return "created"
+                return "same" if before.tree.get("status") == tree.get("status") else "changed"
+            return "freed"
+        if self._booked.get(claim.key) != allocation:
+            freed = self._unbook(claim.key)
+            self._book(claim.key, to_value(allocation, AllocationResult), allocation)
+            return "freed" if freed else "changed"
+        return "same" if before is not None and before.tree.get("status") == tree.get("status") else "changed"
+
+    def remove(self, key: ObjectKey) -> bool:
+        """A claim is gone; whether that freed anything."""
+        self.known.pop(key, None)
+        return key not in self.in_flight and self._unbook(key)
+
+    def spec(self, tree: Tree) -> ResourceClaimSpec:
+        """The spec as a value, the same one for equal trees."""
+        key = msgspec.json.encode(tree)
+        found = self._specs.get(key)
+        if found is None:
+            if len(self._specs) >= _SPECS:
+                self._specs.clear()
+            found = self._specs[key] = to_value(_without_nulls(tree), ResourceClaimSpec)
+        return found
+
+    # --- what is planned -----------------------------------------------------------------------------------------
+
+    def plan(self, key: ObjectKey, uid: str, allocation: AllocationResult) -> Tree:
+        """Book what a claim is going to get, for the sake of a pod; returns it as it will be written."""
+        tree = to_tree(allocation)
+        self.in_flight[key] = uid
+        self._book(key, allocation, tree)
+        return tree
+
+    def planned(self, key: ObjectKey) -> Tree:
+        """What is booked for a claim."""
+        return self._booked[key]
+
+    def stamp(self, key: ObjectKey, tree: Tree) -> None:
+        """The planned allocation will be written like this (with its timestamp, say); it names the same devices."""
+        if key in self._booked:
+            self._booked[key] = tree
+
+    def settle(self, key: ObjectKey) -> None:
+        """The plan has been carried out, or is off: from now on only the cluster's word counts."""
+        if self.in_flight.pop(key, None) is None:
+            return
+        claim = self.known.get(key)
+        allocation = claim.allocation if claim is not None else None
+        if allocation is None:
+            self._unbook(key)
+        elif self._booked.get(key) != allocation:
+            self._unbook(key)
+            self._book(key, to_value(allocation, AllocationResult), allocation)
+
+    def contested(self, key: ObjectKey) -> tuple[DeviceID, ObjectKey] | None:
+        """A device that a claim holds whole and another claim as well, which two schedulers can bring about."""
+        usage = self._inventory.usage
+        allocation = usage.allocations.get(key)
+        for result in allocation.devices.results if allocation is not None else ():
+            device = DeviceID(result.driver, result.pool, result.device)
+            for holder in usage.exclusive.get(device, ()):
+                if holder != key:
+                    return device, holder
+        return None
+
+    def _book(self, key: ObjectKey, allocation: AllocationResult, tree: Tree) -> None:
+        self._inventory.allocate(key, allocation)
+        self._booked[key] = tree
+        self.version += 1
+
+    def _unbook(self, key: ObjectKey) -> bool:
+        if self._booked.pop(key, None) is None:
+            return False
+        self._inventory.free(key)
+        self.version += 1
+        return True
+
+    def holding(self) -> Iterable[ResourceClaim]:
+        """Claims that hold devices, with allocation and users, to tell who holds what."""
+        for key, tree in self._booked.items():
+            claim = self.known.get(key)
+            if claim is None:
+                continue
+            status = {"allocation": tree, "reservedFor": claim.users}
+            yield to_value(
+                {"metadata": {"name": key.name, "namespace": key.namespace}, "status": _without_nulls(status)},
+                ResourceClaim,
+            )
+
+
+def _without_nulls(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return {name: _without_nulls(value) for name, value in tree.items() if value is not None}
+    if isinstance(tree, list):
+        return [_without_nulls(value) for value in tree]
+    return tree

@@ -1,0 +1,126 @@
+"""A pod that waits for a node, and what must be there before it is tried: its gates opened, its claims made."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from allotment.model.meta import ObjectKey
+from allotment.scheduler.demand import Demand
+from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.machines import Resident
+
+Tree = dict[str, Any]
+
+#: The most users that a claim can have.
+MOST_USERS = 256
+
+
+class WaitingPod:
+    """A pod without a node, as the cluster has it."""
+
+    __slots__ = ("demand", "failures", "group", "key", "resident", "tree", "uid")
+
+    def __init__(self, tree: Tree, demand: Demand) -> None:
+        metadata = tree["metadata"]
+        self.tree = tree
+        self.key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+        self.uid: str = metadata["uid"]
+        self.demand = demand
+        self.resident = resident_of(tree, demand)
+        self.group: object = None
+        self.failures = 0
+        """Attempts that ended with an error, in a row."""
+
+    def __repr__(self) -> str:
+        return f"<WaitingPod {self.key}>"
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        return self.resident.priority
+
+    @property
+    def created(self) -> str:
+        """When it was created."""
+        return str(self.tree["metadata"].get("creationTimestamp") or "")
+
+    @property
+    def nominated(self) -> str:
+        """The node for which pods were preempted in its favour."""
+        return str((self.tree.get("status") or {}).get("nominatedNodeName") or "")
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """What must happen before it may be scheduled."""
+        return tuple(gate.get("name", "") for gate in self.tree["spec"].get("schedulingGates") or ())
+
+
+class Hold(NamedTuple):
+    """Why a pod is not tried at all. ``text`` is Kubernetes' own, which it only logs."""
+
+    code: str
+    text: str
+    entry: int = -1
+    """Number of the entry of ``spec.resourceClaims``."""
+
+
+def resident_of(tree: Tree, demand: Demand) -> Resident:
+    """The pod as its node will count it."""
+    metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
+    return Resident(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        labels=metadata.get("labels") or {},
+        priority=spec.get("priority") or 0,
+        demand=demand,
+        started=status.get("startTime") or metadata.get("creationTimestamp") or "",
+        terminating="deletionTimestamp" in metadata,
+        preempted=any(
+            c.get("type") == "DisruptionTarget"
+            and c.get("status") == "True"
+            and c.get("reason") == "PreemptionByScheduler"
+            for c in status.get("conditions") or ()
+        ),
+    )
+
+
+def claims_of(tree: Tree, ledger: Ledger) -> list[KnownClaim] | Hold:
+    """The claims that a pod names, or has been given; or why they are not all there."""
+    entries = tree["spec"].get("resourceClaims")
+    if not entries:
+        return []
+    metadata = tree["metadata"]
+    namespace, uid = metadata.get("namespace", ""), metadata["uid"]
+    found: list[KnownClaim] = []
+    for number, entry in enumerate(entries):
+        name = entry.get("resourceClaimName")
+        generated = name is None
+        if generated:
+            status = _status_of(tree, entry["name"])
+            if status is None:
+                text = f'pod "{namespace}/{metadata["name"]}": ResourceClaim not created yet'
+                return Hold("not-created", text, number)
+            name = status.get("resourceClaimName")
+            if name is None:
+                continue  # none is needed for this entry
+        claim = ledger.known.get(ObjectKey(namespace, name))
+        if claim is None:
+            code = "not-created" if generated else "claim-missing"
+            return Hold(code, f'could not find ResourceClaim "{namespace}/{name}"', number)
+        if claim.deleting:
+            return Hold("claim-deleting", f'resourceclaim "{name}" is being deleted', number)
+        if generated and not claim.is_made_for(uid):
+            text = (
+                f"ResourceClaim {claim.key} was not created for Pod {namespace}/{metadata['name']} (Pod is not owner)"
+            )
+            return Hold("claim-not-owned", text, number)
+        found.append(claim)
+    return found
+
+
+def _status_of(tree: Tree, entry: str) -> Tree | None:
+    for status in (tree.get("status") or {}).get("resourceClaimStatuses") or ():
+        if status.get("name") == entry:
+            return dict(status)
+    return None

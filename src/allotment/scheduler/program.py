@@ -1,0 +1,537 @@
+"""The scheduler as a program: what the cluster tells goes into the state, decisions are made on it, writes go out.
+
+One task decides; nothing else changes the state while it does, for there are no threads. Binding takes its time
+beside it, many at once, and each decision is booked before the next is made. See `attempt` for how a node is found,
+`queue` for who comes next, `binding` for what is written, `telling` for what pods hear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Hashable
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.cache import Cache, Item, all_synced
+from allotment.cluster.client import Client
+from allotment.cluster.election import LeaderElection
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.program import Context, Program
+from allotment.cluster.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    DEVICE_CLASSES,
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+)
+from allotment.engine.allocator import Allocator
+from allotment.engine.cluster.inventory import Inventory
+from allotment.model.features import Features
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
+from allotment.scheduler import preemption, sentence
+from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
+from allotment.scheduler.binding import Binder, NotBound
+from allotment.scheduler.demand import Demands
+from allotment.scheduler.happenings import Happening, helped_by
+from allotment.scheduler.holding import Held
+from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.machines import Machines, Resident
+from allotment.scheduler.pods import Hold, WaitingPod, claims_of, resident_of
+from allotment.scheduler.queue import Queue
+from allotment.scheduler.telling import Teller, condition_patch
+from allotment.scheduler.verdict import Verdict
+
+Tree = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+DEFAULT_NAME: Final = "default-scheduler"
+#: Bindings at a time; more decisions wait until some of them are done.
+_BINDINGS: Final = 128
+#: Decisions after which everybody else has a turn.
+_IN_A_ROW: Final = 16
+
+
+class Options(NamedTuple):
+    """``name`` is what pods have as ``schedulerName``."""
+
+    features: Features
+    name: str = DEFAULT_NAME
+    binding_seconds: float = 600.0
+    """How long devices may take to get ready."""
+    identity: str = ""
+    """Of this copy, where several run and only one may lead; empty where there is no other."""
+
+
+def scheduler(options: Options) -> Program:
+    """The program."""
+
+    async def run(context: Context) -> None:
+        if not options.identity:
+            await Scheduler(context, options).run()
+            return
+        election = LeaderElection(
+            context.client_for("kube-scheduler"), options.name, options.identity, clock=context.clock,
+            random=context.random,
+        )  # fmt: skip
+        await election.run(lambda: Scheduler(context, options).run())
+
+    return run
+
+
+class Scheduler:
+    """One scheduler and all that it knows."""
+
+    def __init__(self, context: Context, options: Options) -> None:
+        self._options = options
+        self._clock = context.clock
+        self._client: Client = context.client_for("kube-scheduler")
+        self._recorder = context.recorder(options.name)
+        caches = context.caches
+        self._pods = caches.trees(PODS)
+        self._nodes = caches.trees(NODES)
+        self._claims = caches.trees(CLAIMS)
+        self._templates = caches.trees(CLAIM_TEMPLATES)
+        self._namespaces = caches.trees(NAMESPACES)
+        self._budgets = caches.trees(DISRUPTION_BUDGETS)
+        self._slices = caches.of(SLICES, ResourceSlice)
+        self._classes = caches.of(DEVICE_CLASSES, DeviceClass)
+        self._rules = caches.of(TAINT_RULES, DeviceTaintRule)
+        self.inventory = Inventory(options.features)
+        self.machines = Machines(self.inventory)
+        self.ledger = Ledger(self.inventory)
+        allocator = Allocator(self.inventory, share_id=lambda: str(uuid.uuid4()))
+        self._namespace_labels: dict[str, dict[str, str]] = {}
+        self.attempts = Attempts(self.machines, self.ledger, allocator, options.features, self._namespace_labels)
+        self.queue = Queue()
+        self._demands = Demands()
+        self._binder = Binder(
+            self._client, self.ledger, options.features, self._clock, self._recorder, self._claims,
+            options.binding_seconds,
+        )  # fmt: skip
+        self._teller = Teller(self._client, self.queue, self.attempts, self._clock, self._recorder, self._pods)
+        self._held = Held(
+            self._clock, self._recorder, lambda: self.ledger.known,
+            lambda: [ObjectKey(item.namespace, item.name) for item in self._templates.items()],
+        )  # fmt: skip
+        self._work = asyncio.Event()
+        self._happened: set[Happening] = set()
+        self._assumed: dict[str, WaitingPod] = {}
+        """Pods (uid) that are being bound."""
+        self._users: dict[ObjectKey, set[str]] = {}
+        """Held or waiting pods (uid) by the claims that they name."""
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Schedule for ever."""
+        watched: list[Cache[Any]] = [
+            self._nodes, self._slices, self._classes, self._rules, self._namespaces, self._claims, self._templates,
+            self._budgets, self._pods,
+        ]  # fmt: skip
+        await all_synced(*watched)
+        ends = [
+            self._namespaces.on_change(self._namespace_changed),
+            self._nodes.on_change(self._node_changed),
+            self._classes.on_change(self._class_changed),
+            self._rules.on_change(self._rule_changed),
+            self._slices.on_change(self._slice_changed),
+            self._claims.on_change(self._claim_changed),
+            self._pods.on_change(self._pod_changed),
+        ]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                tasks.create_task(self._teller.run(), name="telling")
+                await self._schedule()
+        finally:
+            self._tasks = None
+            self._held.close()
+            for end in ends:
+                end()
+
+    # --- deciding --------------------------------------------------------------------------------------------------
+
+    async def _schedule(self) -> None:
+        in_a_row = 0
+        while True:
+            if self._happened:
+                self.queue.wake(self._happened)
+                self._happened.clear()
+            now = self._clock.seconds()
+            due = self.queue.due(now)
+            pod = self.queue.pop() if len(self._assumed) < _BINDINGS else None
+            if pod is None:
+                self._work.clear()
+                if self._happened:
+                    continue
+                alarm = self._clock.later(due - now, self._work.set) if due is not None else None
+                await self._work.wait()
+                if alarm is not None:
+                    alarm.cancel()
+                in_a_row = 0
+                continue
+            try:
+                self._decide(pod)
+            except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not hold up the others
+                _log.exception("pod %s", pod.key)
+                self._failed(pod, f"internal error: {error}")
+            in_a_row += 1
+            if in_a_row >= _IN_A_ROW:
+                in_a_row = 0
+                await asyncio.sleep(0)
+
+    def _decide(self, pod: WaitingPod) -> None:
+        claims = claims_of(pod.tree, self.ledger)
+        if isinstance(claims, Hold):
+            self._hold(pod, claims)
+            return
+        outcome = self.attempts.attempt(pod, claims, frozenset(self._binder.unusable))
+        if isinstance(outcome, Chosen):
+            self._binder.plan(pod, outcome)
+            self.machines.seat(pod.resident, outcome.node)
+            self.attempts.nominations.pop(pod.uid, None)
+            self._assumed[pod.uid] = pod
+            self._teller.forget(pod.uid)
+            self._start(self._carry_out(pod, outcome), f"bind {pod.key}")
+        elif isinstance(outcome, Failed):
+            self._failed(pod, outcome.text, outcome)
+        else:
+            self._no_node(pod, claims, outcome)
+
+    async def _carry_out(self, pod: WaitingPod, chosen: Chosen) -> None:
+        try:
+            await self._binder.bind(pod, chosen)
+        except NotBound as error:
+            del self._assumed[pod.uid]
+            self._back(pod, str(error))
+        else:
+            del self._assumed[pod.uid]
+            self._forget_users(pod)
+            item = self._pods.item(pod.key.namespace, pod.key.name)
+            if item is None or item.uid != pod.uid:
+                self._pod_gone_late(pod.uid)
+        self._work.set()
+
+    def _back(self, pod: WaitingPod, text: str) -> None:
+        """A pod could not be bound: it leaves the node that was chosen, and is tried again if it is still there."""
+        item = self._pods.item(pod.key.namespace, pod.key.name)
+        if item is not None and item.uid == pod.uid and item.spec.get("nodeName"):
+            return  # it is bound, by whomever
+        self.machines.unseat(pod.uid)
+        self._happens(Happening.POD_GONE)
+        if item is None or item.uid != pod.uid or item.deleting:
+            return
+        again = WaitingPod(item.tree, self._demands.of(item.spec))
+        again.failures = pod.failures
+        self._failed(again, text)
+
+    def _failed(self, pod: WaitingPod, text: str, failed: Failed | None = None) -> None:
+        verdict = Verdict("SchedulerError", text, failed.pending if failed is not None else ())
+        key = self._group_of(pod)
+        self.queue.back_off(pod, key, self._clock.seconds())
+        self._note_users(pod)
+        self._teller.tell_alone(pod, verdict)
+        self._work.set()
+
+    def _no_node(self, pod: WaitingPod, claims: list[KnownClaim], outcome: NoNode) -> None:
+        key = self._group_of(pod)
+        if not outcome.nodes:
+            group = self.queue.park(pod, key, Verdict("Unschedulable", sentence.NO_NODES), helped_by({"nodes"}))
+            self._teller.tell(group)
+            return
+        nominated: str | None = "" if pod.nominated else None
+        if outcome.before:
+            after = sentence.afterwards(sentence.NO_CLAIMS, outcome.nodes, {sentence.NOT_HELPFUL: outcome.nodes})
+            text = sentence.unavailable(outcome.nodes, {}, outcome.before, after)
+            verdict = Verdict("Unschedulable", text, outcome.pending, None)
+        else:
+            counts = sentence.counted(t for r in outcome.refusals.values() for t in r.texts)
+            found = self._preempt(pod, claims, outcome)
+            if isinstance(found, preemption.Victims):
+                nominated = found.node
+                key = ("alone", pod.uid)  # those who ask for the same have no such promise
+                text = sentence.unavailable(outcome.nodes, counts)
+            else:
+                text = sentence.unavailable(
+                    outcome.nodes,
+                    counts,
+                    after=sentence.afterwards(self._free_claims(pod, claims, outcome), outcome.nodes, found),
+                )
+            elsewhere = tuple(str(claim.key) for claim in outcome.unavailable)
+            verdict = Verdict("Unschedulable", text, outcome.pending, outcome.refusals, elsewhere, nominated)
+        group = self.queue.park(pod, key, verdict, helped_by(outcome.causes()))
+        self._note_users(pod)
+        self._teller.tell(group)
+
+    def _free_claims(self, pod: WaitingPod, claims: list[KnownClaim], outcome: NoNode) -> str:
+        """Free a claim whose devices are where the pod cannot go, if nobody else uses it."""
+        for claim in outcome.unavailable:
+            if all(user.get("uid") == pod.uid for user in claim.users):
+                self._start(self._deallocate(claim, pod), f"deallocate {claim.key}")
+                return sentence.DEALLOCATED
+        return sentence.STILL_NOT if claims else sentence.NO_CLAIMS
+
+    async def _deallocate(self, claim: KnownClaim, pod: WaitingPod) -> None:
+        await self._binder.deallocate(claim, pod)
+
+    # --- preemption ------------------------------------------------------------------------------------------------
+
+    def _preempt(
+        self, pod: WaitingPod, claims: list[KnownClaim], outcome: NoNode
+    ) -> preemption.Victims | dict[str, int] | str:
+        if pod.tree["spec"].get("preemptionPolicy") == "Never":
+            return sentence.NEVER_PREEMPTS
+        nominated = self.machines.by_name.get(pod.nominated) if pod.nominated else None
+        if nominated is not None and any(
+            other.terminating and other.preempted and other.priority < pod.priority for other in nominated.pods.values()
+        ):
+            return sentence.VICTIM_LEAVING
+        found = preemption.choose(
+            pod.resident, outcome.refusals, self.machines, [item.tree for item in self._budgets.items()],
+            lambda machine: self.attempts.refusal_on(pod, claims, machine),
+        )  # fmt: skip
+        if found.victims is None:
+            self.attempts.nominations.pop(pod.uid, None)
+            return dict(found.reasons)
+        self.attempts.nominations[pod.uid] = (pod, found.victims.node)
+        for victim in found.victims.pods:
+            self._start(self._send_away(victim, pod, found.victims.node), f"preempt {victim.namespace}/{victim.name}")
+        return found.victims
+
+    async def _send_away(self, victim: Resident, pod: WaitingPod, node: str) -> None:
+        item = self._pods.item(victim.namespace, victim.name)
+        if item is None or item.uid != victim.uid or item.deleting:
+            return
+        now = self._clock.now()
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{self._options.name}: preempting to accommodate a higher priority pod",
+            "lastProbeTime": None,
+            "lastTransitionTime": now,
+        }
+        key = ObjectKey(victim.namespace, victim.name)
+        await self._teller.patch(key, victim.uid, {"conditions": [condition]})
+        try:
+            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                _log.warning("pod %s could not be preempted: %s", key, error)
+            return
+        except Unreachable as error:
+            _log.info("pod %s could not be preempted: %s", key, error)
+            return
+        self._recorder.event(
+            item.tree, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}", "Preempting"
+        )
+
+    # --- what the cluster tells ------------------------------------------------------------------------------------
+
+    def _happens(self, happening: Happening) -> None:
+        self._happened.add(happening)
+        self._work.set()
+
+    def _namespace_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        if new is not None:
+            self._namespace_labels[new.name] = new.labels
+        elif old is not None:
+            self._namespace_labels.pop(old.name, None)
+
+    def _node_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        if new is None:
+            if old is not None:
+                self.machines.remove(old.name)
+                self._happens(Happening.POD_GONE)  # spread and affinity count without it
+            return
+        if old is not None and _same_node(old, new):
+            return  # its kubelet says that it is alive, every few seconds
+        self.machines.put(new.tree)
+        self._happens(Happening.NODE)
+
+    def _class_changed(self, old: Item[DeviceClass] | None, new: Item[DeviceClass] | None) -> None:
+        if new is not None:
+            self.inventory.put_class(new.value)
+            self._happens(Happening.CLASS)
+        elif old is not None:
+            self.inventory.remove_class(old.name)
+
+    def _rule_changed(self, old: Item[DeviceTaintRule] | None, new: Item[DeviceTaintRule] | None) -> None:
+        if new is not None:
+            if old is not None and old.spec == new.spec:
+                return  # only its status
+            self.inventory.put_taint_rule(new.value)
+        elif old is not None:
+            self.inventory.remove_taint_rule(old.name)
+        self._happens(Happening.RULE)
+
+    def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
+        if new is not None:
+            self.inventory.put_slice(new.value)
+        elif old is not None:
+            self.inventory.remove_slice(old.name)
+        self._happens(Happening.SLICE)
+
+    def _claim_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        if new is None:
+            if old is None:
+                return
+            key = ObjectKey(old.namespace, old.name)
+            if self.ledger.remove(key):
+                self._happens(Happening.CLAIM_FREED)
+        else:
+            key = ObjectKey(new.namespace, new.name)
+            news = self.ledger.put(new.tree)
+            if news == "freed":
+                self._happens(Happening.CLAIM_FREED)
+            self._binder.changed(key)
+        users = self._users.get(key)
+        if users:
+            self._happens(Happening.CLAIM_CHANGED)
+            for uid in tuple(users):
+                held = self._held.remove(uid)
+                if held is not None:
+                    self._enqueue(held)
+
+    def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        if new is None:
+            if old is not None:
+                self._pod_gone(old)
+            return
+        spec, status = new.spec, new.status
+        node = spec.get("nodeName")
+        if status.get("phase") in ("Succeeded", "Failed"):
+            self._pod_gone(new)
+            return
+        if node:
+            self._leave_queue(new.uid)
+            if self.machines.seat(resident_of(new.tree, self._demands.of(spec)), node):
+                self._happens(Happening.POD_PLACED)
+            return
+        if new.uid in self._assumed or spec.get("schedulerName", DEFAULT_NAME) != self._options.name:
+            return
+        if new.deleting:
+            self._leave_queue(new.uid)
+            return
+        pod = WaitingPod(new.tree, self._demands.of(spec))
+        if old is not None and new.uid in self.queue and _same_wishes(old.tree, new.tree):
+            self.queue.replace(pod)
+            return
+        self._held.remove(new.uid)
+        self._enqueue(pod)
+
+    def _pod_gone(self, item: Item[Tree]) -> None:
+        self._leave_queue(item.uid)
+        self._held.forget(item.uid)
+        if item.uid not in self._assumed and self.machines.unseat(item.uid) is not None:
+            self._happens(Happening.POD_GONE)
+
+    def _pod_gone_late(self, uid: str) -> None:
+        """A pod was deleted while it was being bound."""
+        if self.machines.unseat(uid) is not None:
+            self._happens(Happening.POD_GONE)
+
+    def _leave_queue(self, uid: str) -> None:
+        pod = self.queue.remove(uid) or self._held.remove(uid)
+        self._teller.forget(uid)
+        if self.attempts.nominations.pop(uid, None) is not None:
+            self._happens(Happening.POD_GONE)
+        if pod is not None:
+            self._forget_users(pod)
+
+    # --- who waits where -------------------------------------------------------------------------------------------
+
+    def _enqueue(self, pod: WaitingPod) -> None:
+        self._note_users(pod)
+        if pod.gates:
+            self.queue.remove(pod.uid)
+            self._held.put(pod, None)
+            patch = condition_patch(pod.tree, "SchedulingGated", sentence.GATED, self._clock.now())
+            if patch and not _has_condition(pod.tree):
+                self._start(self._say_gated(pod, patch), f"gated {pod.key}")
+            return
+        claims = claims_of(pod.tree, self.ledger)
+        if isinstance(claims, Hold):
+            self._hold(pod, claims)
+            return
+        group = self.queue.add(pod, self._group_of(pod))
+        if group is not None:
+            self._teller.tell(group)
+        else:
+            self._work.set()
+
+    async def _say_gated(self, pod: WaitingPod, patch: Tree) -> None:
+        await self._teller.patch(pod.key, pod.uid, patch)
+
+    def _hold(self, pod: WaitingPod, hold: Hold) -> None:
+        self.queue.remove(pod.uid)
+        self._note_users(pod)
+        self._held.put(pod, hold)
+
+    def _group_of(self, pod: WaitingPod) -> Hashable:
+        """Pods with equal keys would get equal answers from any node."""
+        claims = claims_of(pod.tree, self.ledger)
+        if isinstance(claims, Hold) or pod.nominated or pod.uid in self.attempts.nominations:
+            return ("alone", pod.uid)
+        if any(claim.allocation is not None or not claim.is_made_for(pod.uid) for claim in claims):
+            return ("alone", pod.uid)
+        labels: Hashable = ()
+        if pod.demand.social or self.machines.neighbourly:
+            labels = (pod.resident.namespace, tuple(sorted(pod.resident.labels.items())))
+        policy = pod.tree["spec"].get("preemptionPolicy")
+        return (id(pod.demand), pod.priority, policy, labels, *(id(claim.value.spec) for claim in claims))
+
+    def _note_users(self, pod: WaitingPod) -> None:
+        for key in _claim_keys(pod.tree):
+            self._users.setdefault(key, set()).add(pod.uid)
+
+    def _forget_users(self, pod: WaitingPod) -> None:
+        for key in _claim_keys(pod.tree):
+            users = self._users.get(key)
+            if users is not None:
+                users.discard(pod.uid)
+                if not users:
+                    del self._users[key]
+
+    def _start(self, work: Any, name: str) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(work, name=name)
+
+
+def _claim_keys(tree: Tree) -> list[ObjectKey]:
+    """The claims that a pod names, or has been given."""
+    entries = tree["spec"].get("resourceClaims")
+    if not entries:
+        return []
+    namespace = tree["metadata"].get("namespace", "")
+    names = [entry.get("resourceClaimName") for entry in entries]
+    names += [s.get("resourceClaimName") for s in (tree.get("status") or {}).get("resourceClaimStatuses") or ()]
+    return [ObjectKey(namespace, name) for name in names if name]
+
+
+def _same_wishes(old: Tree, new: Tree) -> bool:
+    """Whether nothing changed that decides where a pod may go."""
+    return (
+        old["spec"] == new["spec"]
+        and old["metadata"].get("labels") == new["metadata"].get("labels")
+        and (old.get("status") or {}).get("resourceClaimStatuses")
+        == (new.get("status") or {}).get("resourceClaimStatuses")
+    )
+
+
+def _same_node(old: Item[Tree], new: Item[Tree]) -> bool:
+    return (
+        old.spec == new.spec
+        and old.labels == new.labels
+        and old.status.get("allocatable") == new.status.get("allocatable")
+        and old.status.get("capacity") == new.status.get("capacity")
+    )
+
+
+def _has_condition(tree: Tree) -> bool:
+    return any(c.get("type") == "PodScheduled" for c in (tree.get("status") or {}).get("conditions") or ())

@@ -1,0 +1,46 @@
+"""Kubernetes' own sentence about a pod that found no node, word for word (``framework.FitError``, 1.36).
+
+Dashboards, alerts and people search for these words; what we know beyond them is put in front (see `reasons`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+NO_NODES = "no nodes available to schedule pods"
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NO_CLAIMS = "no new claims to deallocate"
+STILL_NOT = "still not schedulable"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
+VICTIM_LEAVING = "not eligible due to a terminating pod on the nominated node."
+
+
+def counted(texts: Iterable[str]) -> dict[str, int]:
+    """How often each text comes."""
+    found: dict[str, int] = {}
+    for text in texts:
+        found[text] = found.get(text, 0) + 1
+    return found
+
+
+def unavailable(nodes: int, reasons: Mapping[str, int], before: str = "", after: str = "") -> str:
+    """The sentence. ``before`` is why no node was even looked at, ``after`` what was tried then.
+
+    >>> unavailable(4, {"Insufficient cpu": 1, "cannot allocate all claims": 3})
+    '0/4 nodes are available: 1 Insufficient cpu, 3 cannot allocate all claims.'
+    """
+    text = f"0/{nodes} nodes are available:"
+    if before:
+        text += f" {before}."
+    elif reasons:
+        text += f" {', '.join(sorted(f'{count} {reason}' for reason, count in reasons.items()))}."
+    return f"{text} {after}" if after else text
+
+
+def afterwards(claims: str, nodes: int, preemption: Mapping[str, int] | str) -> str:
+    """What was tried when no node would do: to free claims, and to preempt pods."""
+    tried = preemption if isinstance(preemption, str) else unavailable(nodes, preemption)
+    return f"{claims}, preemption: {tried}"

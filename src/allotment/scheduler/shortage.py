@@ -1,0 +1,100 @@
+"""What other than devices keeps a pod from nodes, in words with numbers: how much was asked, how much there is.
+
+Kubernetes counts nodes by reason; people need the nearest of them to know what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from allotment.model.quantity import Quantity
+from allotment.scheduler.demand import Demand
+from allotment.scheduler.filters.admission import untolerated
+from allotment.scheduler.filters.refusal import Refusal
+from allotment.scheduler.machines import Machine
+
+#: Names that are shown before the rest is counted.
+_NAMES = 3
+
+Refused = list[tuple[Machine, Refusal]]
+
+
+def lines(demand: Demand, refused: Iterable[tuple[Machine, Refusal]]) -> list[str]:
+    """One line for each kind of refusal, the nodes that come nearest first."""
+    by_cause: dict[tuple[str, str], Refused] = {}
+    for machine, refusal in refused:
+        for text in refusal.texts:
+            by_cause.setdefault((refusal.cause, text), []).append((machine, refusal))
+    found: list[tuple[int, int, str]] = []
+    for (cause, text), nodes in by_cause.items():
+        machines = [machine for machine, _ in nodes]
+        found.append((_RANK.get(cause, 9), -len(nodes), _line(demand, cause, text, machines)))
+    return [line for _, _, line in sorted(found)]
+
+
+#: What is nearest to fitting comes first.
+_RANK: Mapping[str, int] = {
+    "resources": 0, "ports": 1, "spread": 2, "neighbours": 3, "nominated": 4, "unschedulable": 5, "taint": 6,
+    "affinity": 7, "name": 8,
+}  # fmt: skip
+
+
+def _line(demand: Demand, cause: str, text: str, machines: list[Machine]) -> str:
+    where = named(machine.name for machine in machines)
+    if cause == "resources" and text.startswith("Insufficient "):
+        resource = text.removeprefix("Insufficient ")
+        asked = demand.requests.get(resource, 0)
+        best = max(machines, key=lambda m: m.free.get(resource, 0))
+        free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
+        most = f"{best.name} has {_amount(resource, max(free, 0))} free of {_amount(resource, whole)}"
+        if not whole:
+            most = f"{best.name} has none"
+        return f"{resource}: {_amount(resource, asked)} asked, {most}, the most of {where}"
+    if cause == "resources":
+        best = machines[0]
+        return f"pods: {where} may have no more pods ({len(best.pods)} of {best.pods_allowed} on {best.name})"
+    if cause == "taint":
+        taint = untolerated(demand, machines[0])
+        if taint is not None:
+            value = f"={taint.value}" if taint.value else ""
+            return f"taint {taint.key}{value}:{taint.effect} on {where} is not tolerated"
+    if cause == "affinity":
+        return _unmatched(demand, machines, where)
+    return f"{text}: {where}"
+
+
+def _unmatched(demand: Demand, machines: list[Machine], where: str) -> str:
+    if not demand.node_selector:
+        return f"node affinity of the pod excludes {where}"
+
+    def missing(machine: Machine) -> list[tuple[str, str]]:
+        return [(k, v) for k, v in demand.node_selector if machine.facts.labels.get(k) != v]
+
+    nearest = min(machines, key=lambda m: len(missing(m)))
+    lacks = missing(nearest)
+    if not lacks:
+        return f"node affinity of the pod excludes {where}"
+    key, value = lacks[0]
+    has = nearest.facts.labels.get(key)
+    there = f"{nearest.name} has {key}={has}" if has is not None else f"{nearest.name} has no label {key}"
+    return f"nodeSelector {key}={value} matches none of {where}; {there}"
+
+
+def named(names: Iterable[str]) -> str:
+    """Some names, and how many more.
+
+    >>> named(["a", "b", "c", "d"])
+    '4 nodes (a, b, c, …)'
+    """
+    listed = list(names)
+    if len(listed) <= _NAMES:
+        return ", ".join(listed)
+    return f"{len(listed)} nodes ({', '.join(listed[:_NAMES])}, …)"
+
+
+def _amount(resource: str, n: int) -> str:
+    if resource == "cpu":
+        return str(Quantity(n, -3, True, "DecimalSI"))
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return str(Quantity.binary(n))
+    return str(n)

@@ -1,0 +1,246 @@
+"""Tells pods why they wait: the PodScheduled condition and the FailedScheduling event, with the engine's reasons.
+
+To find the smallest change that would help takes milliseconds, so it is done once for all pods of a group, after the
+pods that can be placed have been placed, and never for more than a part of the time. A pod that waits only for a moment
+is told nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from allotment.cluster.cache import Cache
+from allotment.cluster.client import Client
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.recorder import Recorder
+from allotment.cluster.resources import PODS
+from allotment.engine.diagnosis.cluster import Diagnoser
+from allotment.engine.refusal import Diagnosis
+from allotment.model.meta import ObjectKey
+from allotment.scheduler import reasons, shortage
+from allotment.scheduler.attempt import Attempts
+from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.queue import Group, Queue
+from allotment.scheduler.verdict import Verdict
+from allotment.tools.explain.rewording import by_origin
+
+Tree = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+#: Seconds before a pod that found no node is told so.
+_PATIENCE: Final = 0.05
+#: Telling takes at most this part of the time while there is much to tell.
+_SHARE: Final = 0.25
+#: Writes at a time.
+_WRITERS: Final = 8
+#: Pods of a group that are told in one go before others have their turn.
+_AT_ONCE: Final = 200
+#: A group whose sentence has not changed is explained anew at most this often, in seconds.
+_AGAIN: Final = 10.0
+
+
+class Teller:
+    """Writes verdicts."""
+
+    def __init__(
+        self, client: Client, queue: Queue, attempts: Attempts, clock: Clock, recorder: Recorder, pods: Cache[Any]
+    ) -> None:
+        self._client = client
+        self._queue = queue
+        self._attempts = attempts
+        self._clock = clock
+        self._recorder = recorder
+        self._pods = pods
+        self._groups: dict[object, Group] = {}
+        self._arrived = asyncio.Event()
+        self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
+        self._told: dict[str, tuple[str, str, float]] = {}
+        """By pod (uid): reason and Kubernetes' sentence as last told, and when."""
+
+    def tell(self, group: Group) -> None:
+        """Pods of this group are to be told, soon."""
+        self._groups[group.key] = group
+        self._arrived.set()
+
+    def tell_alone(self, pod: WaitingPod, verdict: Verdict) -> None:
+        """A pod that shares its verdict with nobody is to be told, soon."""
+        group = Group(("alone", pod.uid), pod.priority)
+        group.pods[pod.uid] = pod
+        group.verdict = verdict
+        self.tell(group)
+
+    def forget(self, uid: str) -> None:
+        """A pod waits no longer."""
+        self._told.pop(uid, None)
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        while True:
+            if not self._groups:
+                self._arrived.clear()
+                await self._arrived.wait()
+            await self._clock.sleep(_PATIENCE)
+            loop = asyncio.get_running_loop()
+            key, group = next(iter(self._groups.items()))
+            del self._groups[key]
+            began = loop.time()
+            left = await self._tell_group(group)
+            if left:
+                self.tell(group)
+            took = loop.time() - began
+            await asyncio.sleep(took * (1 / _SHARE - 1) if self._groups else 0)
+
+    async def _tell_group(self, group: Group) -> bool:
+        """Tell some pods of a group; whether there are more."""
+        verdict = group.verdict
+        if not isinstance(verdict, Verdict):
+            return False  # it was woken meanwhile
+        now = self._clock.seconds()
+        untold = [pod for pod in group.pods.values() if self._is_news(pod, verdict, now)]
+        if not untold:
+            return False
+        told = self._reasons(untold[0], verdict)
+        first = untold[0].key
+        gate = asyncio.Semaphore(_WRITERS)
+
+        async def write(pod: WaitingPod) -> None:
+            async with gate:
+                await self._write(pod, verdict, _for(pod, first, told), now)
+
+        async with asyncio.TaskGroup() as writers:
+            for pod in untold[:_AT_ONCE]:
+                writers.create_task(write(pod))
+        return len(untold) > _AT_ONCE
+
+    def _is_news(self, pod: WaitingPod, verdict: Verdict, now: float) -> bool:
+        told = self._told.get(pod.uid)
+        if told is None or told[:2] != (verdict.reason, verdict.sentence):
+            return True
+        return now - told[2] >= _AGAIN
+
+    async def _write(self, pod: WaitingPod, verdict: Verdict, told: list[str], now: float) -> None:
+        if pod.uid not in self._queue:
+            return
+        self._told[pod.uid] = (verdict.reason, verdict.sentence, now)
+        message = reasons.condition(told, verdict.sentence)
+        patch = condition_patch(pod.tree, verdict.reason, message, self._clock.now())
+        if verdict.nominated is not None and verdict.nominated != pod.nominated:
+            patch["nominatedNodeName"] = verdict.nominated or None
+        if not patch:
+            return
+        if "conditions" in patch:
+            note = reasons.event(told, verdict.sentence)
+            self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
+        await self.patch(pod.key, pod.uid, patch)
+
+    async def patch(self, key: ObjectKey, uid: str, status: Tree) -> bool:
+        """Change a pod's status, if it is still that pod."""
+        try:
+            tree = await self._client.patch(
+                PODS, key.name, {"metadata": {"uid": uid}, "status": status}, key.namespace, kind="strategic",
+                subresource="status",
+            )  # fmt: skip
+        except StatusError as error:
+            if error.code not in (404, 409):
+                _log.warning("status of pod %s: %s", key, error)
+            return False
+        except Unreachable as error:
+            _log.info("status of pod %s: %s", key, error)
+            return False
+        self._pods.noted(tree)
+        return True
+
+    # --- reasons ---------------------------------------------------------------------------------------------------
+
+    def _reasons(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
+        """What to tell, one line each; the cause comes first."""
+        try:
+            return self._explained(pod, verdict)
+        except Exception:  # noqa: BLE001 - whatever is wrong with the explanation, the pod must hear Kubernetes' words
+            _log.exception("the reasons of pod %s could not be told", pod.key)
+            return []
+
+    def _explained(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
+        machines = self._attempts.machines
+        refusals = verdict.refusals
+        if verdict.pending and (refusals is None or any(r.cause == "devices" for r in refusals.values())):
+            if refusals is None:
+                nodes = [machine.name for machine in machines]
+            else:
+                nodes = [m.name for place, r in refusals.items() if r.cause == "devices" and (m := machines.at(place))]
+            told = reasons.of_diagnosis(str(pod.key), self._diagnosis(pod, verdict, nodes))
+        else:
+            told = []
+        others = [
+            (machine, refusal)
+            for place, refusal in (refusals or {}).items()
+            if refusal.cause not in ("devices", "claim") and (machine := machines.at(place)) is not None
+        ]
+        lines = shortage.lines(pod.demand, others)
+        for claim in verdict.elsewhere:
+            lines.insert(0, self._elsewhere(claim))
+        if told:
+            return [*told, *(f"  {line}" for line in lines)]
+        return [*lines[:1], *(f"  {line}" for line in lines[1:])]
+
+    def _elsewhere(self, name: str) -> str:
+        namespace, _, claim_name = name.partition("/")
+        claim = self._attempts.ledger.known.get(ObjectKey(namespace, claim_name))
+        if claim is None:
+            return f"claim {name} is allocated where the pod may not run (claim-on-other-node)"
+        where = [m.name for m in self._attempts.machines if claim.reaches(m.facts)]
+        there = shortage.named(where) if where else "a node that is not known"
+        return f"claim {name} is allocated on {there}, where the pod may not run (claim-on-other-node)"
+
+    def _diagnosis(self, pod: WaitingPod, verdict: Verdict, nodes: Iterable[str]) -> Diagnosis:
+        inventory, ledger = self._attempts.allocator.inventory, self._attempts.ledger
+        at = (ledger.version, inventory.journal.end)
+        if self._diagnoser is None or self._diagnoser[0] != at:
+            self._diagnoser = (at, Diagnoser(inventory, ledger.holding()))
+        found = self._diagnoser[1].diagnose(verdict.pending, list(nodes))
+        return by_origin(found, _templates(pod.tree), f"ResourceClaim {pod.key}-extended-resources")
+
+
+def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
+    """The change of status that makes the pod's PodScheduled condition say this; empty if it says so already."""
+    status = pod.get("status") or {}
+    before: Tree = next((c for c in status.get("conditions") or () if c.get("type") == "PodScheduled"), {})
+    if (before.get("status"), before.get("reason"), before.get("message")) == ("False", reason, message):
+        return {}
+    since = before.get("lastTransitionTime") if before.get("status") == "False" else None
+    condition: Tree = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": since or now,
+    }
+    generation = pod["metadata"].get("generation")
+    if generation:
+        condition["observedGeneration"] = generation
+    return {"conditions": [condition]}
+
+
+def _for(pod: WaitingPod, first: ObjectKey, told: list[str]) -> list[str]:
+    """The reasons of the first pod of a group, with another pod's claims in place of its own."""
+    if pod.key == first:
+        return told
+    return [line.replace(f"{first.namespace}/{first.name}-", f"{pod.key}-") for line in told]
+
+
+def _templates(pod: Tree) -> dict[ObjectKey, str]:
+    """Template by claim generated from it."""
+    namespace = pod["metadata"].get("namespace", "")
+    generated = {
+        s["name"]: s.get("resourceClaimName") for s in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    }
+    return {
+        ObjectKey(namespace, name): entry["resourceClaimTemplateName"]
+        for entry in pod["spec"].get("resourceClaims") or ()
+        if entry.get("resourceClaimTemplateName") and (name := generated.get(entry["name"]))
+    }
