@@ -1,0 +1,90 @@
+"""What must hold of a lab's objects at any moment, and what must come to hold when nobody writes any more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import httpx
+
+from tests.storm.ledger import Key
+from tests.storm.load import PATHS
+
+Tree = dict[str, Any]
+
+
+class World(NamedTuple):
+    """All objects of the load's kinds."""
+
+    pods: dict[str, Tree]
+    claims: dict[str, Tree]
+    counters: dict[str, Tree]
+
+    def found(self) -> dict[Key, tuple[str, int]]:
+        """By key: uid and counter. What is being deleted counts as gone: it may wait for a finalizer only."""
+        counts = {name: int(tree["data"]["count"]) for name, tree in self.counters.items() if "count" in tree["data"]}
+        buckets = {"pods": self.pods, "resourceclaims": self.claims, "configmaps": self.counters}
+        return {
+            (bucket, name): (tree["metadata"]["uid"], counts.get(name, 0) if bucket == "configmaps" else 0)
+            for bucket, trees in buckets.items()
+            for name, tree in trees.items()
+            if "deletionTimestamp" not in tree["metadata"]
+        }
+
+
+async def look(url: str) -> World:
+    """Read everything."""
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        worlds = [await _listed(client, PATHS[bucket]) for bucket in ("pods", "resourceclaims", "configmaps")]
+    return World(*worlds)
+
+
+async def _listed(client: httpx.AsyncClient, path: str) -> dict[str, Tree]:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text
+    return {tree["metadata"]["name"]: tree for tree in answer.json()["items"]}
+
+
+def doubly_allocated(world: World) -> Iterator[str]:
+    """Devices that more than one claim was given."""
+    holders = defaultdict(list)
+    for name, claim in world.claims.items():
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            if not result.get("adminAccess"):
+                holders[result["driver"], result["pool"], result["device"]].append(name)
+    for device, claims in holders.items():
+        if len(claims) > 1:
+            yield f"device {'/'.join(device)} is allocated to {', '.join(sorted(claims))}"
+
+
+def unsettled(world: World) -> Iterator[str]:
+    """What still has to happen: pods that nobody has judged, claims that outlive their pods."""
+    uids = {tree["metadata"]["uid"] for tree in world.pods.values()}
+    for name, pod in world.pods.items():
+        if "deletionTimestamp" in pod["metadata"]:
+            yield f"pod {name} is being deleted"
+        elif not pod["spec"].get("nodeName") and not _reason(pod):
+            yield f"pod {name} has neither a node nor a reason"
+        elif pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") == "Pending":
+            yield f"pod {name} has a node and does not run"
+    for name, claim in world.claims.items():
+        if "deletionTimestamp" in claim["metadata"]:
+            yield f"claim {name} is being deleted"
+        owners = [owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()]
+        if owners and not uids & set(owners):
+            yield f"claim {name} outlives its pod"
+        status = claim.get("status") or {}
+        reserved = [user["uid"] for user in status.get("reservedFor") or ()]
+        if any(uid not in uids for uid in reserved):
+            yield f"claim {name} is reserved for a pod that is gone"
+        if status.get("allocation") and not reserved:
+            yield f"claim {name} is allocated for nobody"
+
+
+def _reason(pod: Tree) -> str:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or "")
+    return ""

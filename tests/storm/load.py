@@ -1,0 +1,134 @@
+"""Clients that write as fast as they are answered: pods with claims of both kinds, counters, deletions."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import httpx
+
+from tests.storm.ledger import Key, Ledger
+
+Tree = dict[str, Any]
+
+NAMESPACE = "default"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_COUNTERS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+_DRA = "/apis/resource.k8s.io/v1"
+_CLAIMS = f"{_DRA}/namespaces/{NAMESPACE}/resourceclaims"
+_TEMPLATES = f"{_DRA}/namespaces/{NAMESPACE}/resourceclaimtemplates"
+PATHS = {"pods": _PODS, "configmaps": _COUNTERS, "resourceclaims": _CLAIMS}
+
+#: So many pods of a worker are alive at most: together they want more devices than there are.
+_ALIVE = 6
+_REQUEST = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
+
+
+class Gone(Exception):
+    """The lab does not answer any more."""
+
+
+async def prepare(url: str) -> None:
+    """What the load needs, once."""
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        template = {"metadata": {"name": "gpu"}, "spec": {"spec": _REQUEST}}
+        answer = await client.post(_TEMPLATES, json=template)
+        assert answer.status_code in (201, 409), answer.text
+
+
+class Worker:
+    """One client with objects of its own, which outlive the connection."""
+
+    def __init__(self, number: int, ledger: Ledger, random: Random) -> None:
+        self._name = f"w{number}"
+        self._ledger = ledger
+        self._random = random
+        self._numbers = itertools.count()
+        self._alive: list[str] = []
+        self._count = 0
+
+    async def run(self, url: str) -> None:
+        """Write until the lab is gone."""
+        async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+            try:
+                while True:
+                    await self._step(client)
+            except Gone:
+                self._ledger.unanswered += 1
+
+    def resume(self, found: Mapping[Key, tuple[str, int]]) -> None:
+        """After a restart: what of its objects is there, where that was uncertain."""
+        self._alive = [name for name in self._alive if ("pods", name) in found]
+        self._count = found.get(("configmaps", self._name), ("", 0))[1]
+
+    async def _step(self, client: httpx.AsyncClient) -> None:
+        await self._counted(client)
+        if len(self._alive) >= _ALIVE or (self._alive and self._random.random() < 0.35):
+            await self._deleted(client, self._random.choice(self._alive))
+        else:
+            await self._created(client)
+
+    async def _created(self, client: httpx.AsyncClient) -> None:
+        name = f"{self._name}-{next(self._numbers)}"
+        source: Tree = {"resourceClaimTemplateName": "gpu"}
+        if self._random.random() < 0.4:
+            await self._create(client, "resourceclaims", {"metadata": {"name": name}, "spec": _REQUEST})
+            source = {"resourceClaimName": name}
+        container = {"name": "main", "image": "busybox", "command": ["sleep", "infinity"]}
+        pod = {
+            "metadata": {"name": name},
+            "spec": {
+                "containers": [{**container, "resources": {"claims": [{"name": "gpu"}]}}],
+                "resourceClaims": [{"name": "gpu", **source}],
+            },
+        }
+        self._alive.append(name)
+        await self._create(client, "pods", pod)
+
+    async def _deleted(self, client: httpx.AsyncClient, name: str) -> None:
+        await self._delete(client, ("pods", name), {"gracePeriodSeconds": 0})
+        self._alive.remove(name)
+        claim = ("resourceclaims", name)
+        if claim in self._ledger.known and self._random.random() < 0.7:
+            await self._delete(client, claim, {})
+
+    async def _counted(self, client: httpx.AsyncClient) -> None:
+        key, value = ("configmaps", self._name), self._count + 1
+        if key not in self._ledger.known:
+            await self._create(client, "configmaps", {"metadata": {"name": self._name}, "data": {"count": "0"}})
+        self._ledger.counting(key, value)
+        headers = {"content-type": "application/merge-patch+json"}
+        patch = {"data": {"count": str(value)}}
+        answer = await _asked(client, "PATCH", f"{_COUNTERS}/{self._name}", json=patch, headers=headers)
+        assert answer.status_code == 200, answer.text
+        self._ledger.counted(key, value)
+        self._count = value
+
+    async def _create(self, client: httpx.AsyncClient, bucket: str, tree: Tree) -> None:
+        key = (bucket, tree["metadata"]["name"])
+        self._ledger.creating(key)
+        answer = await _asked(client, "POST", PATHS[bucket], json=tree)
+        if answer.status_code == 201:
+            self._ledger.created(key, answer.json()["metadata"]["uid"])
+        else:
+            self._ledger.refused(key)
+            raise AssertionError(f"{bucket} {key[1]}: {answer.text}")
+
+    async def _delete(self, client: httpx.AsyncClient, key: Key, options: Tree) -> None:
+        self._ledger.deleting(key)
+        answer = await _asked(client, "DELETE", f"{PATHS[key[0]]}/{key[1]}", json=options)
+        if answer.status_code not in (200, 404):
+            raise AssertionError(f"{key}: {answer.text}")
+        self._ledger.deleted(key)
+
+
+async def _asked(client: httpx.AsyncClient, method: str, path: str, **content: Any) -> httpx.Response:
+    try:
+        answer = await client.request(method, path, **content)
+    except httpx.TransportError as error:
+        raise Gone from error
+    await asyncio.sleep(0)
+    return answer

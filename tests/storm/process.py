@@ -1,0 +1,70 @@
+"""A lab in a process that can be killed, on a data folder that stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from allotment.lab.state import Register
+
+_NAME = "storm"
+_START_SECONDS = 60.0
+
+
+class LabProcess:
+    """Starts and kills labs on one folder; ``url`` is where the present one answers."""
+
+    def __init__(self, folder: Path, fleet: str) -> None:
+        self.folder = folder
+        self.log = folder / "output.log"
+        self.url = ""
+        self._fleet = fleet
+        self._process: subprocess.Popen[bytes] | None = None
+        self._register = Register(folder / "state" / "allotment")
+
+    def start(self) -> float:
+        """Start a lab; returns the seconds until it was ready."""
+        began = time.monotonic()
+        command = [
+            sys.executable, "-m", "allotment.cli.main", "--debug", "up", "--name", _NAME, "--http",
+            "--data", str(self.folder / "data"), "--kubeconfig", str(self.folder / "config"), "--fleet", self._fleet,
+        ]  # fmt: skip
+        environment = os.environ | {"XDG_STATE_HOME": str(self.folder / "state")}
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+            )
+        while True:
+            status = self._register.status(_NAME)
+            if status is not None and status.pid == self._process.pid:
+                self.url = status.url
+                return time.monotonic() - began
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the lab did not start:\n{self.tail()}")
+            if time.monotonic() - began > _START_SECONDS:
+                self.kill()
+                raise RuntimeError(f"the lab was not ready after {_START_SECONDS:g} s:\n{self.tail()}")
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing of it gets a last word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, as ``allot down`` sends it; returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait()
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of what it wrote."""
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
