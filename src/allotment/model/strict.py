@@ -15,11 +15,10 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.model.fields import GROUP, Shape, shape_of, versions_of
+from allotment.model.pruning import Path, prune
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
-
-Path = tuple[str | int, ...]
 
 _MOST_UNKNOWN: Final = 100  # upstream stops collecting there
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
@@ -57,10 +56,13 @@ class Checked(NamedTuple):
     misfits: list[Misfit]
 
 
-def check(tree: dict[str, Any], api_version: str, kind: str, shape: Shape) -> Checked:
-    """Hold ``tree`` against ``shape``; nothing raises, the given tree stays as it is."""
-    walk = _Walk(api_version, kind, shape)
-    cleaned = walk.struct(shape, tree)
+def check(tree: dict[str, Any], api_version: str, kind: str, shape: Shape, *, exact: bool = False) -> Checked:
+    """Hold ``tree`` against ``shape``; nothing raises, the given tree stays as it is.
+
+    ``exact``: the tree was written as JSON, where Go takes 2.0 for no integer. On the way from YAML it becomes 2.
+    """
+    walk = _Walk(api_version, kind, shape, exact)
+    cleaned = walk.struct(shape, tree) if shape.package else walk.custom(shape, tree)
     return Checked(cleaned, walk.misfits)
 
 
@@ -75,7 +77,8 @@ def server_text(misfits: list[Misfit]) -> str:
 
 
 class _Walk:
-    def __init__(self, api_version: str, kind: str, shape: Shape) -> None:
+    def __init__(self, api_version: str, kind: str, shape: Shape, exact: bool) -> None:
+        self.exact = exact
         self.api_version = api_version
         self.kind = kind
         self.root = shape
@@ -162,6 +165,17 @@ class _Walk:
         path.pop()
         return cleaned
 
+    def custom(self, shape: Shape, tree: dict[str, Any]) -> dict[str, Any]:
+        """An object of a kind that a user defined: only its metadata has a Go type."""
+        identity = Shape("struct", shape.name)
+        identity.fields = {name: shape.fields[name] for name in ("apiVersion", "kind", "metadata")}
+        cleaned = self.struct(identity, {name: tree[name] for name in tree if name in identity.fields})
+        unknown: list[Path] = []
+        pruned = prune({name: tree[name] for name in tree if name not in identity.fields}, shape, (), unknown)
+        for path in unknown[:_MOST_UNKNOWN]:
+            self.misfits.append(Misfit("unknown", f"unknown field {quote(_dotted(path))}", path))
+        return {**cleaned, **pruned}
+
     # --- faults --------------------------------------------------------------------------------------------------
 
     def wrong_type(self, shape: Shape, value: Any, literal: bool = False) -> None:
@@ -184,9 +198,8 @@ class _Walk:
         if self.unknown_count > _MOST_UNKNOWN:
             return
         path = (*self.path, name)
-        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
         hint, suggestion = self.meant(shape, name)
-        self.misfits.append(Misfit("unknown", f"unknown field {quote(text)}", path, hint, suggestion))
+        self.misfits.append(Misfit("unknown", f"unknown field {quote(_dotted(path))}", path, hint, suggestion))
 
     def meant(self, shape: Shape, name: str) -> tuple[str, str]:
         """What the author of an unknown field probably meant: a hint, and the bare name when it is one."""
@@ -235,7 +248,7 @@ class _Walk:
         return value if type(value) is bool else self.wrong_type(shape, value)
 
     def integer(self, shape: Shape, value: Any) -> Any:
-        if type(value) is float and value.is_integer():
+        if type(value) is float and not self.exact and value.is_integer():
             value = int(value)
         if type(value) is int:
             limit = _LIMITS[shape.form]
@@ -315,7 +328,7 @@ class _Walk:
         assert schema is not None
         if type(value) is not dict:
             return None
-        inner = _Walk(self.api_version, self.kind, self.root)
+        inner = _Walk(self.api_version, self.kind, self.root, self.exact)
         cleaned = inner.struct(schema, value)
         self.misfits.extend(
             Misfit("value", misfit.message, (*self.path, *misfit.path), misfit.hint)
@@ -349,6 +362,10 @@ _WORDS: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
     "int32": "an integer", "int64": "an integer", "float64": "a number", "bytes": "base64 text",
 }  # fmt: skip
+
+
+def _dotted(path: Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
 def _expectation(shape: Shape, value: Any) -> str:

@@ -6,7 +6,7 @@ checks them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from allotment.model.meta import ObjectMeta, OwnerReference
 from allotment.model.quoting import quote
@@ -27,15 +27,24 @@ _NOT_IN_TEMPLATES = (
 )  # fmt: skip
 
 
-def object_meta(meta: ObjectMeta, *, namespaced: bool, prefix: bool = True, path: str = "metadata") -> Errors:
+def object_meta(
+    meta: ObjectMeta,
+    *,
+    namespaced: bool,
+    prefix: bool = True,
+    path: str = "metadata",
+    named: Callable[[str], Iterable[str]] | None = None,
+) -> Errors:
     """Metadata of an object, its name being generated already.
 
     ``prefix``: whether ``generateName`` is checked too, and lengths are counted in "characters"; DeviceClass, checked
-    by the newer rules, has neither.
+    by the newer rules, has neither. ``named``: what keeps a text from being a name, of kinds whose names are not
+    subdomains.
     """
     if prefix:
         if meta.generate_name:
-            for problem in names.prefix_problems(meta.generate_name):
+            problems = named(names.as_prefix(meta.generate_name)) if named else names.prefix_problems(meta.generate_name)
+            for problem in problems:
                 yield invalid(f"{path}.generateName", meta.generate_name, problem)
     elif meta.generate_name and not meta.name:
         yield internal(
@@ -44,7 +53,8 @@ def object_meta(meta: ObjectMeta, *, namespaced: bool, prefix: bool = True, path
     if not meta.name:
         yield required(f"{path}.name", "name or generateName is required")
     else:
-        for problem in names.subdomain_problems(meta.name, unit="characters" if prefix else "bytes"):
+        unit = "characters" if prefix else "bytes"
+        for problem in named(meta.name) if named else names.subdomain_problems(meta.name, unit=unit):
             yield invalid(f"{path}.name", meta.name, problem)
     yield from _beside_name(meta, namespaced=namespaced, path=path)
     yield from _own_finalizers(meta, path)

@@ -109,7 +109,12 @@ def caseless_subdomain_problems(text: str) -> Problems:
 
 def prefix_problems(text: str) -> Problems:
     """What keeps a text from being the start of a generated name: as a subdomain, but it may end in a dash."""
-    return subdomain_problems(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
+    return subdomain_problems(as_prefix(text))
+
+
+def as_prefix(text: str) -> str:
+    """The start of a generated name as something that a name may be: a dash at its end does no harm."""
+    return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
 
 
 def label_key_problems(text: str) -> Problems:

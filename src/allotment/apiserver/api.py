@@ -1,0 +1,420 @@
+"""The API as an application: from a request to an answer, whatever the request is.
+
+Who asks, whether he may, what the path names, what the body holds, which verb it is, and in which form the answer
+goes out. Nothing is answered before it is durable, and nothing that a client sends raises: every refusal is a Status.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses
+from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.catalog import Catalog
+from allotment.apiserver.documents.serving import Documents
+from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.options import (
+    ListOptions,
+    Query,
+    delete_options,
+    first,
+    list_options,
+    parse_query,
+    revision,
+    write_options,
+)
+from allotment.apiserver.paths import Target
+from allotment.apiserver.reading import paging, representation, watching
+from allotment.apiserver.reading.representation import Form, negotiate
+from allotment.apiserver.reading.selectors import selection
+from allotment.apiserver.storage.store import Entry, Store
+from allotment.apiserver.verbs import Ask, Ids, Verbs
+from allotment.cluster.errors import StatusError
+from allotment.model.features import Features
+from allotment.model.quoting import quote
+
+Tree = dict[str, Any]
+Headers = tuple[tuple[str, str], ...]
+
+_log = logging.getLogger("allotment.apiserver")
+
+_PRIVATE: Final = ("cache-control", "no-cache, private")
+_JSON: Final[Headers] = (_PRIVATE, ("content-type", representation.JSON))
+_YAML: Final[Headers] = (_PRIVATE, ("content-type", representation.YAML))
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+#: Subresources that are the object itself, seen from a side.
+_SIDES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
+
+
+class Api:
+    """See the module. ``kinds`` are the built-in ones; ``server`` is the address that clients are told."""
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Iterable[Kind],
+        *,
+        clock: Callable[[], datetime],
+        ids: Ids,
+        features: Features,
+        access: Access,
+        server: str = "",
+    ) -> None:
+        self.store = store
+        self.catalog = Catalog(kinds)
+        self.verbs = Verbs(store, self.catalog, clock=clock, ids=ids, features=features)
+        self.access = access
+        self._lines = watching.Lines()
+        self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
+        self._documented = self.catalog.generation
+        self._release, self._server = features.kube, server
+
+    async def __call__(self, request: Request) -> Answer:
+        """Answer one request."""
+        try:
+            return await self._answer(request)
+        except StatusError as error:
+            return _refusal(error.status, request)
+        except OSError as error:
+            return _refusal(statuses.unavailable(f"the store has failed: {error}").status, request)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not cost a client its connection
+            _log.exception("%s %s", request.method, request.path)
+            return _refusal(statuses.internal(f"{type(error).__name__}: {error}").status, request)
+
+    async def _answer(self, request: Request) -> Answer:
+        user = self.access.authenticator(request)
+        if user is None:
+            raise statuses.unauthorized()
+        target = paths.parse(request.path)
+        if target is None:
+            return await self._elsewhere(request, user)
+        kind = self.catalog.find(target.group, target.version, target.plural)
+        verb = _verb(request, target)
+        self._allow(user, verb, target)
+        if kind is None:
+            return self._nothing(target)
+        if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb == "create"):
+            raise statuses.unknown_path() if target.namespace or target.name else statuses.method_not_allowed()
+        if target.rest or (target.subresource and target.subresource not in kind.subresources):
+            raise statuses.unknown_path()
+        if target.subresource and target.subresource not in _SIDES:
+            return await self._called(request, user, kind, target)
+        answer = _ANSWERS.get((request.method, bool(target.name)))
+        if answer is None or (not target.subresource and verb not in kind.verbs):
+            raise statuses.method_not_allowed()
+        return await answer(self, request, user, kind, target)
+
+    def _allow(self, user: User, verb: str, target: Target) -> None:
+        namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
+        why = self.access.authorizer(
+            user, verb, target.group, target.plural, target.subresource, namespace, target.name
+        )
+        if why is not None:
+            raise statuses.may_not(target.group, target.plural, target.name, why)
+
+    def allow(self, user: User, verb: str, kind: Kind, namespace: str, name: str, subresource: str = "") -> None:
+        """Refuse what the user may not do."""
+        self._allow(user, verb, Target(kind.group, "", kind.plural, namespace, name, subresource))
+
+    def _nothing(self, target: Target) -> Response:
+        """There is no such resource, or not even such a group."""
+        if target.group and not self.catalog.serves(target.group, target.version):
+            return page_not_found()
+        raise statuses.unknown_path()
+
+    async def _elsewhere(self, request: Request, user: User) -> Answer:
+        """Paths that name no resource: discovery, schemas, health."""
+        why = self.access.authorizer(user, request.method.lower(), path=request.path)
+        if why is not None:
+            raise statuses.may_not("", "", "", why)
+        if request.method not in ("GET", "HEAD"):
+            raise statuses.method_not_allowed()
+        if self._documented != self.catalog.generation:
+            self._documents = Documents(
+                tuple(self.catalog), release=self._release, server=self._server, previous=self._documents
+            )
+            self._documented = self.catalog.generation
+        answer = self._documents.answer(request)
+        return answer or health.answer(request.path, request.query, self.catalog, self.store) or page_not_found()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def _get(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        form = self._form(request)
+        if request.query:
+            asked = first(parse_query(request.query), "resourceVersion")
+            if asked and revision(asked) > self.store.revision:
+                await paging.reached(self.store, revision(asked))
+        entry = self.store.get(kind.store_bucket, target.namespace, target.name)
+        if entry is None:
+            raise statuses.not_found(kind.group, kind.plural, target.name)
+        return await self._shown(kind, target.version, entry, form)
+
+    async def _list(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        query = parse_query(request.query)
+        options = list_options(query, watch=target.watch)
+        if options.watch:
+            return self._watch(request, kind, target, options)
+        if target.watch and target.name:
+            raise statuses.unknown_path()
+        form = self._form(request)
+        wanted = selection(kind, target.version, options.labels, options.fields)
+        if options.revision is not None and options.revision > self.store.revision:
+            await paging.reached(self.store, options.revision)
+        page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, wanted)
+        body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
+        await self.store.durable(min(page.revision, self.store.revision))
+        return Response(200, _YAML if form.media == representation.YAML else _JSON, body)
+
+    async def _read(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        """GET of one object; by the old path of a watch, a watch of it."""
+        if not target.watch:
+            return await self._get(request, user, kind, target)
+        options = list_options(parse_query(request.query), watch=True)
+        fields = f"metadata.name={target.name}"
+        return self._watch(request, kind, target, options._replace(fields=fields))
+
+    def _watch(self, request: Request, kind: Kind, target: Target, options: ListOptions) -> Answer:
+        form = self._form(request, stream=True)
+        wanted = selection(kind, target.version, options.labels, options.fields)
+        try:
+            watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, wanted)
+        except StatusError as error:
+            return Streaming(200, _JSON, watching.refused(error.status))
+        pieces = watching.pieces(watch, kind, target.version, form, self._lines, self.verbs.now, self.store)
+        return Streaming(200, _JSON, pieces)
+
+    def _form(self, request: Request, *, stream: bool = False) -> Form:
+        form = negotiate(request.headers.get("accept", ""), stream=stream)
+        if form.shown == "table" and request.query:
+            include = first(parse_query(request.query), "includeObject")
+            return form._replace(include=include) if include else form
+        return form
+
+    async def _shown(
+        self, kind: Kind, version: str, entry: Entry, form: Form, code: int = 200, warnings: Iterable[str] = ()
+    ) -> Response:
+        body = representation.object_body(
+            kind, version, entry, form, self.verbs.now() if form.shown == "table" else "", self.store
+        )
+        await self.store.durable(entry.revision)
+        return Response(code, _headers(form, warnings), body)
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self, request: Request, user: User, kind: Kind, target: Target, query: Query, dry_run: bool, warnings: list[str]
+    ) -> Ask:
+        manager = first(query, "fieldManager") or _agent(request.headers.get("user-agent", ""))
+        return Ask(
+            kind, target.version, target.namespace, target.name, user, manager, target.subresource, dry_run,
+            warnings.append,
+        )  # fmt: skip
+
+    async def _create(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        if kind.verbs == ("create",):
+            return await self._called(request, user, kind, target)
+        form = self._form(request)
+        query = parse_query(request.query)
+        options = write_options(query, "CreateOptions")
+        warnings: list[str] = []
+        ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
+        try:
+            media = bodies.media_type(request.headers.get("content-type", ""))
+            tree = bodies.read_object(request.body, media, kind, target.version, options.validation, ask.warn)
+            bodies.in_namespace(tree, target.namespace)
+            entry = self.verbs.create(ask, tree)
+        except StatusError as error:
+            return _refusal(error.status, request, warnings)
+        return await self._shown(kind, target.version, entry, form, 201, warnings)
+
+    async def _update(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        form = self._form(request)
+        query = parse_query(request.query)
+        options = write_options(query, "UpdateOptions")
+        warnings: list[str] = []
+        ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
+        try:
+            media = bodies.media_type(request.headers.get("content-type", ""))
+            tree = bodies.read_object(request.body, media, kind, target.version, options.validation, ask.warn)
+            bodies.in_namespace(tree, target.namespace)
+            there = self.store.get(kind.store_bucket, target.namespace, target.name) is not None
+            entry = self.verbs.update(ask, tree)
+        except StatusError as error:
+            return _refusal(error.status, request, warnings)
+        return await self._shown(kind, target.version, entry, form, 200 if there else 201, warnings)
+
+    async def _patch(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        form = self._form(request)
+        query = parse_query(request.query)
+        media = bodies.media_type(request.headers.get("content-type", ""))
+        patch = patching.form_of(media, kind)
+        options = write_options(query, "PatchOptions", patch=patch)
+        warnings: list[str] = []
+        ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
+        try:
+            change = patching.read(request.body, patch)
+            entry, new = patching.patch(self.verbs, ask, patch, change, options)
+        except StatusError as error:
+            return _refusal(error.status, request, warnings)
+        return await self._shown(kind, target.version, entry, form, 201 if new else 200, warnings)
+
+    async def _delete(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        if target.subresource:
+            raise statuses.method_not_allowed()
+        form = self._form(request)
+        query = parse_query(request.query)
+        options = delete_options(query, self._options_in(request))
+        ask = self._ask(request, user, kind, target, query, options.dry_run, [])
+        entry, gone = deleting.delete(self.verbs, ask, options)
+        status = deleting.outcome(kind, entry, gone)
+        if status is None:
+            return await self._shown(kind, target.version, entry, form)
+        await self.store.durable()
+        return Response(200, _headers(form), representation.written(status, form))
+
+    async def _delete_collection(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        form = self._form(request)
+        query = parse_query(request.query)
+        options = delete_options(query, self._options_in(request))
+        chosen = list_options(query)
+        wanted = selection(kind, target.version, chosen.labels, chosen.fields)
+        page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, wanted)
+        ask = self._ask(request, user, kind, target, query, options.dry_run, [])
+        deleting.delete_all(self.verbs, ask, page.entries, options)
+        body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
+        await self.store.durable()
+        return Response(200, _headers(form), body)
+
+    def _options_in(self, request: Request) -> Tree:
+        if not request.body:
+            return {}
+        media = bodies.media_type(request.headers.get("content-type", ""))
+        return bodies.read_plain(request.body, media, "DeleteOptions", ())
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    async def _called(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        """Subresources that are no side of the object, and kinds that are not stored."""
+        if target.subresource == "scale":
+            return await self._scale(request, user, kind, target)
+        if request.method != "POST":
+            raise statuses.method_not_allowed()
+        form = self._form(request)
+        query = parse_query(request.query)
+        options = write_options(query, "CreateOptions")
+        ask = self._ask(request, user, kind, target, query, options.dry_run, [])
+        media = bodies.media_type(request.headers.get("content-type", ""))
+        what, versions = calls.BODIES.get(target.subresource, (kind.kind, (ask.api_version,)))
+        tree = bodies.read_plain(request.body, media, what, versions)
+        bodies.in_namespace(tree, target.namespace)
+        answered = self.call(ask, tree)
+        await self.store.durable()
+        return Response(201, _headers(form), representation.written(answered, form))
+
+    def call(self, ask: Ask, tree: Tree) -> Tree:
+        """What is written like an object and is none: carried out and answered."""
+        kind = ask.kind
+        if ask.subresource == "binding":
+            return calls.bind(self.verbs, ask, tree)
+        if kind.bucket == "bindings":
+            pods = self.catalog.find("", "v1", "pods")
+            assert pods is not None, "there are always pods"
+            name = (tree.get("metadata") or {}).get("name") or ""
+            return calls.bind(self.verbs, ask._replace(kind=pods, name=name), tree)
+        if ask.subresource == "eviction":
+            return calls.evict(self.verbs, ask, tree)
+        if ask.subresource == "token":
+            return calls.issue_token(self.verbs, ask, tree, self.access)
+        if kind.verbs == ("create",) and not ask.subresource:
+            tree = {"kind": kind.kind, "apiVersion": ask.api_version, **tree}
+            return calls.review(kind, tree, ask.user, ask.namespace, self.access)
+        raise statuses.unknown_path()
+
+    async def _scale(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+        form = self._form(request)
+        query = parse_query(request.query)
+        media = bodies.media_type(request.headers.get("content-type", ""))
+        if request.method == "GET":
+            ask = self._ask(request, user, kind, target, query, False, [])
+            entry = self.verbs.entry(ask)
+        elif request.method in ("PUT", "PATCH"):
+            patch = patching.form_of(media, kind) if request.method == "PATCH" else ""
+            options = write_options(query, "PatchOptions" if patch else "UpdateOptions", patch=patch)
+            ask = self._ask(request, user, kind, target, query, options.dry_run, [])
+            if patch:
+                wanted = patching.patched_scale(
+                    scale.view(self.verbs.entry(ask), kind), patch, patching.read(request.body, patch)
+                )
+            else:
+                wanted = bodies.read_plain(request.body, media, "Scale", (scale.API_VERSION,))
+            entry = scale.write(self.verbs, ask, wanted)
+        else:
+            raise statuses.method_not_allowed()
+        body = representation.written(scale.view(entry, kind), form)
+        await self.store.durable(entry.revision)
+        return Response(200, _headers(form), body)
+
+
+_ANSWERS: Final = {
+    ("GET", True): Api._read,
+    ("GET", False): Api._list,
+    ("POST", False): Api._create,
+    ("PUT", True): Api._update,
+    ("PATCH", True): Api._patch,
+    ("DELETE", True): Api._delete,
+    ("DELETE", False): Api._delete_collection,
+}
+
+
+def _verb(request: Request, target: Target) -> str:
+    """The verb as access rules know it."""
+    verb = _VERBS.get(request.method, request.method.lower())
+    if target.name:
+        return "watch" if target.watch and verb == "get" else verb
+    if verb == "get":
+        watch = target.watch or ("watch=" in request.query and list_watch(request.query))
+        return "watch" if watch else "list"
+    return "deletecollection" if verb == "delete" else verb
+
+
+def list_watch(query: str) -> bool:
+    """Whether a query asks for a watch."""
+    return first(parse_query(query), "watch").lower() not in ("", "0", "false")
+
+
+def _agent(header: str) -> str:
+    """The field manager that a User-Agent stands for: what is before its first slash."""
+    name = "".join(character for character in header.partition("/")[0] if character.isprintable())[:128]
+    return name or "unknown"
+
+
+def _headers(form: Form, warnings: Iterable[str] = ()) -> Headers:
+    headers = _YAML if form.media == representation.YAML else _JSON
+    if not warnings:
+        return headers
+    return (*headers, *(("warning", f"299 - {quote(text)}") for text in warnings))
+
+
+def _refusal(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:
+    """A Status as the answer; in YAML for who accepts nothing else."""
+    form = representation.WHOLE
+    accept = request.headers.get("accept", "")
+    if accept.startswith(representation.YAML):
+        form = Form(representation.YAML)
+    headers = _headers(form, warnings)
+    seconds = (status.get("details") or {}).get("retryAfterSeconds")
+    if seconds:
+        headers = (*headers, ("retry-after", str(seconds)))
+    body = b"" if request.method == "HEAD" else representation.written(status, form)
+    return Response(int(status["code"]), headers, body)
+
+
+def page_not_found() -> Response:
+    """What Go's own server says of paths that nobody knows."""
+    headers = (_PRIVATE, ("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff"))
+    return Response(404, headers, b"404 page not found\n")

@@ -1,0 +1,74 @@
+"""Calls that are written like objects but are none: binding and evicting pods, tokens, reviews.
+
+Each is judged by the kind or by access control; here they are read, carried out on the store and answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from allotment.apiserver import deleting, metadata, statuses
+from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
+from allotment.apiserver.kinds import pod_calls
+from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.options import delete_options
+from allotment.apiserver.verbs import Ask, Verbs
+
+Tree = dict[str, Any]
+
+#: What bodies of calls on subresources are: kind and the versions it may be written in.
+BODIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "binding": ("Binding", ("v1",)),
+    "eviction": ("Eviction", ("policy/v1", "policy/v1beta1")),
+    "token": ("TokenRequest", ("authentication.k8s.io/v1",)),
+}
+_PODS: Final = "pods"
+
+
+def bind(verbs: Verbs, ask: Ask, binding: Tree) -> Tree:
+    """Assign a pod to a node."""
+    now = verbs.now()
+    entry = verbs.store.get(_PODS, ask.namespace, ask.name)
+    pod = pod_calls.bind(entry.tree if entry else None, ask.name, binding, verbs.write(ask, now))
+    if not ask.dry_run:
+        verbs.store.put(_PODS, ask.namespace, ask.name, _own_metadata(pod))
+    return statuses.success(code=201)
+
+
+def evict(verbs: Verbs, ask: Ask, eviction: Tree) -> Tree:
+    """Delete a pod, if the budgets of its namespace let it go."""
+    now = verbs.now()
+    entry = verbs.store.get(_PODS, ask.namespace, ask.name)
+    judged = pod_calls.evict(entry.tree if entry else None, ask.name, eviction, verbs.write(ask, now))
+    options = delete_options({}, judged.options)
+    dry_run = ask.dry_run or options.dry_run
+    if not dry_run:
+        if judged.budget is not None:
+            name = judged.budget["metadata"]["name"]
+            budget = _own_metadata(judged.budget)
+            verbs.store.put("poddisruptionbudgets.policy", ask.namespace, name, budget)
+        verbs.store.put(_PODS, ask.namespace, ask.name, _own_metadata(judged.pod))
+    deleting.delete(verbs, ask._replace(subresource="", dry_run=dry_run), options)
+    return statuses.success(code=201)
+
+
+def issue_token(verbs: Verbs, ask: Ask, body: Tree, access: Access) -> Tree:
+    """A token for a service account."""
+    account = verbs.entry(ask).tree
+    now = datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return token_request(account, body, access, now=now, token_id=verbs.ids.uid())
+
+
+def review(kind: Kind, tree: Tree, user: User, namespace: str, access: Access) -> Tree:
+    """Answer a question about access."""
+    if kind.namespaced:
+        tree = {**tree, "metadata": {**(tree.get("metadata") or {}), "namespace": namespace}}
+    answered = REVIEWS[kind.bucket](tree, user, access)
+    return {"kind": kind.kind, "metadata": {}, **answered}
+
+
+def _own_metadata(tree: Tree) -> Tree:
+    """The tree with metadata that the store may write the revision into."""
+    return {**tree, "metadata": metadata.ordered(tree["metadata"])}

@@ -1,0 +1,91 @@
+"""The kinds that are served at this moment: the built-in ones, and those that CustomResourceDefinitions add.
+
+Everybody who needs to know what exists asks here; ``generation`` tells whether what was derived from it still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from allotment.apiserver.kinds.kind import Kind
+from allotment.model.fields import Shape, shape_of
+
+
+class Catalog:
+    """Kinds by group, version and plural."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._built_in = tuple(kinds)
+        self._custom: dict[str, Kind] = {}
+        self._served: dict[tuple[str, str, str], Kind] = {}
+        #: Counts the changes.
+        self.generation = 0
+        self._rebuild()
+
+    def __iter__(self) -> Iterator[Kind]:
+        yield from self._built_in
+        yield from self._custom.values()
+
+    @property
+    def built_in(self) -> Sequence[Kind]:
+        """The kinds that are always there."""
+        return self._built_in
+
+    @property
+    def custom(self) -> Sequence[Kind]:
+        """The kinds that users defined."""
+        return tuple(self._custom.values())
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind behind a path."""
+        return self._served.get((group, version, plural))
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether any kind is served under a group and version."""
+        return (group, version) in self._versions
+
+    def of_bucket(self, bucket: str) -> Kind | None:
+        """The kind whose objects a bucket of the store holds."""
+        return self._buckets.get(bucket)
+
+    def named(self, api_version: str, name: str) -> Kind | None:
+        """The kind of objects that say so of themselves."""
+        return self._names.get((api_version, name))
+
+    def define(self, definition: str, kind: Kind | None) -> None:
+        """What a CustomResourceDefinition makes of its kind from now on; None takes it away."""
+        if kind is None:
+            if self._custom.pop(definition, None) is None:
+                return
+        else:
+            self._custom[definition] = kind
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self.generation += 1
+        self._served = {(kind.group, version, kind.plural): kind for kind in self for version in kind.versions}
+        self._versions = {(group, version) for group, version, _ in self._served}
+        self._buckets = {kind.bucket: kind for kind in self if not kind.stored_as}
+        self._names = {
+            (f"{kind.group}/{version}" if kind.group else version, kind.kind): kind
+            for kind in self
+            for version in kind.versions
+        }
+
+
+def api_version(kind: Kind, version: str) -> str:
+    """``v1``, ``resource.k8s.io/v1`` …"""
+    return f"{kind.group}/{version}" if kind.group else version
+
+
+def is_custom(kind: Kind) -> bool:
+    """Whether a user defined it: its objects say their kind even in lists, and have no merge keys."""
+    return bool(kind.shapes)
+
+
+def shape_in(kind: Kind, version: str) -> Shape:
+    """The shape of a kind's objects in a version."""
+    shape = kind.shapes.get(version) or shape_of(api_version(kind, version), kind.kind)
+    if shape is None:
+        raise LookupError(f"{kind.kind} of {api_version(kind, version)} has no shape")
+    return shape

@@ -1,0 +1,177 @@
+"""What Go says of bytes that are no JSON. Reading itself is msgspec's; this runs only when that has failed.
+
+Go's scanner goes byte by byte and tells the first byte that cannot follow, with what it expected there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+_SPACE: Final = b" \t\r\n"
+_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?")
+_WHOLE_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_STRING: Final = re.compile(rb'[^"\\\x00-\x1f]*')
+_DEPTH: Final = 10_000
+END: Final = "unexpected end of JSON input"
+
+
+def decode(body: bytes) -> Any:
+    """The value; raises ValueError with Go's text. What is not UTF-8 becomes U+FFFD, as in Go."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        problem = syntax_error(body)
+        if problem:
+            raise ValueError(problem) from None
+        try:
+            return msgspec.json.decode(_LONE_SURROGATE.sub(r"\\ufffd", body.decode(errors="replace")).encode())
+        except (msgspec.DecodeError, RecursionError):
+            raise ValueError("exceeded max depth" if isinstance(error, RecursionError) else str(error)) from None
+
+
+_LONE_SURROGATE: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F].."
+)
+
+
+class _Wrong(Exception):
+    """Raised where the scanner stops."""
+
+
+def syntax_error(body: bytes) -> str:
+    """Go's text for what is wrong with ``body``; empty when nothing is."""
+    try:
+        end = _space(body, _value(body, _space(body, 0)))
+        if end < len(body):
+            _stop(body, end, "after top-level value")
+    except _Wrong as wrong:
+        return str(wrong)
+    return ""
+
+
+def _stop(body: bytes, at: int, where: str) -> None:
+    raise _Wrong(END if at >= len(body) else f"invalid character {_shown(body[at])} {where}")
+
+
+def _shown(byte: int) -> str:
+    """A byte as ``quoteChar`` shows it: as the character of that number."""
+    if byte == 0x27:
+        return r"'\''"
+    if byte == 0x22:
+        return "'\"'"
+    character = chr(byte)
+    known = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+    if character in known:
+        return f"'{known[character]}'"
+    return f"'{character}'" if character.isprintable() else f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
+
+
+def _space(body: bytes, at: int) -> int:
+    while at < len(body) and body[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _value(body: bytes, at: int) -> int:
+    """The end of the value that starts here. Containers are a stack, so that hostile nesting ends in a message."""
+    closing: list[int] = []
+    while True:
+        at, opened = _start(body, at)
+        if opened:
+            closing.append(opened)
+            if len(closing) > _DEPTH:
+                raise _Wrong("exceeded max depth")
+            at = _space(body, at)
+            if at < len(body) and body[at] == opened:
+                closing.pop()
+                at += 1
+            else:
+                at = _space(body, _key(body, at) if opened == 0x7D else at)
+                continue
+        while True:
+            if not closing:
+                return at
+            at = _space(body, at)
+            if at < len(body) and body[at] == closing[-1]:
+                closing.pop()
+                at += 1
+                continue
+            if at >= len(body) or body[at] != 0x2C:
+                _stop(body, at, "after object key:value pair" if closing[-1] == 0x7D else "after array element")
+            at = _space(body, at + 1)
+            if closing[-1] == 0x7D:
+                at = _space(body, _key(body, at))
+            break
+
+
+def _key(body: bytes, at: int) -> int:
+    if at >= len(body) or body[at] != 0x22:
+        _stop(body, at, "looking for beginning of object key string")
+    at = _space(body, _string(body, at + 1))
+    if at >= len(body) or body[at] != 0x3A:
+        _stop(body, at, "after object key")
+    return at + 1
+
+
+def _start(body: bytes, at: int) -> tuple[int, int]:
+    """Where a value (or, of a container, its opening) ends, and the byte that will close the container."""
+    if at >= len(body):
+        raise _Wrong(END)
+    byte = body[at]
+    if byte in b"{[":
+        return at + 1, byte + 2
+    if byte == 0x22:
+        return _string(body, at + 1), 0
+    if byte in b"-0123456789":
+        return _number(body, at), 0
+    for literal in (b"true", b"false", b"null"):
+        if byte == literal[0]:
+            for index, wanted in enumerate(literal[1:], 1):
+                if at + index >= len(body) or body[at + index] != wanted:
+                    _stop(body, at + index, f"in literal {literal.decode()} (expecting {_shown(wanted)})")
+            return at + len(literal), 0
+    _stop(body, at, "looking for beginning of value")
+    raise AssertionError("the scanner has stopped")
+
+
+def _string(body: bytes, at: int) -> int:
+    while True:
+        match = _STRING.match(body, at)
+        assert match is not None, "the pattern matches the empty text"
+        at = match.end()
+        if at >= len(body):
+            raise _Wrong(END)
+        if body[at] == 0x22:
+            return at + 1
+        if body[at] != 0x5C:
+            _stop(body, at, "in string literal")
+        at += 1
+        if at >= len(body) or body[at] not in b'"\\/bfnrtu':
+            _stop(body, at, "in string escape code")
+        if body[at] == 0x75:
+            for index in range(1, 5):
+                if at + index >= len(body) or body[at + index] not in b"0123456789abcdefABCDEF":
+                    _stop(body, at + index, "in \\u hexadecimal character escape")
+            at += 4
+        at += 1
+
+
+def _number(body: bytes, at: int) -> int:
+    match = _NUMBER.match(body, at)
+    assert match is not None, "the pattern matches the empty text"
+    text = match[0]
+    if _WHOLE_NUMBER.fullmatch(text):
+        return match.end()
+    end = match.end()
+    last = text[-1:]
+    if last == b"-":
+        where = "in numeric literal"
+    elif last == b".":
+        where = "after decimal point in numeric literal"
+    else:
+        where = "in exponent of numeric literal"
+    _stop(body, end, where)
+    return end

@@ -1,0 +1,71 @@
+"""Whether the server lives and is ready, what paths there are, and a few figures: for probes and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from allotment.apiserver.catalog import Catalog
+from allotment.apiserver.exchange import Response
+from allotment.apiserver.options import parse_query
+from allotment.apiserver.storage.store import Store
+
+_PRIVATE: Final = ("cache-control", "no-cache, private")
+_TEXT: Final = ("content-type", "text/plain; charset=utf-8")
+_NO_SNIFF: Final = ("x-content-type-options", "nosniff")
+_PROBES: Final = ("healthz", "livez", "readyz")
+#: What is looked at; the names are Kubernetes' own where there is such a check.
+_CHECKS: Final = ("ping", "log", "etcd", "informer-sync")
+
+
+def answer(path: str, query: str, catalog: Catalog, store: Store) -> Response | None:
+    """The answer for a path; None where it is none of these."""
+    steps = path.strip("/").split("/")
+    if steps == [""]:
+        return Response(200, (_PRIVATE, ("content-type", "application/json")), msgspec.json.encode(_index(catalog)))
+    if steps[0] in _PROBES:
+        return _probe(steps, query)
+    if steps == ["metrics"]:
+        return Response(200, (_PRIVATE, ("content-type", "text/plain; version=0.0.4")), _metrics(catalog, store))
+    return None
+
+
+def _probe(steps: list[str], query: str) -> Response | None:
+    if len(steps) == 2 and steps[1] in _CHECKS:
+        return Response(200, (_PRIVATE, _TEXT), b"ok")
+    if len(steps) > 1:
+        return None
+    text = "ok"
+    if "verbose" in parse_query(query):
+        lines = [f"[+]{check} ok" for check in _CHECKS]
+        text = "\n".join((*lines, f"{steps[0]} check passed", ""))
+    return Response(200, (_PRIVATE, _TEXT, _NO_SNIFF), text.encode())
+
+
+def _index(catalog: Catalog) -> dict[str, Any]:
+    versions = {(kind.group, version) for kind in catalog for version in kind.versions}
+    paths: set[str] = {"/api", "/apis", "/apis/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3"}
+    paths |= {"/openapi/v3/", "/readyz", "/version"}
+    paths |= {f"/{probe}/{check}" for probe in _PROBES for check in _CHECKS}
+    for group, version in versions:
+        paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {f"/api/{version}"}
+    return {"paths": sorted(paths)}
+
+
+def _metrics(catalog: Catalog, store: Store) -> bytes:
+    lines: Iterable[str] = (
+        "# HELP apiserver_storage_objects Number of stored objects by resource.",
+        "# TYPE apiserver_storage_objects gauge",
+        *(
+            f'apiserver_storage_objects{{resource="{kind.bucket}"}} {len(store.list(kind.store_bucket))}'
+            for kind in catalog
+            if "list" in kind.verbs
+        ),
+        "# HELP allotment_store_revision The newest resourceVersion.",
+        "# TYPE allotment_store_revision counter",
+        f"allotment_store_revision {store.revision}",
+        "",
+    )
+    return "\n".join(lines).encode()

@@ -1,0 +1,138 @@
+"""The kinds of ``resource.k8s.io``, judged by the model's own validation: its texts are the real server's.
+
+Objects of these kinds become typed values on their way in, in their v1 shape, and are stored as v1 writes them. The
+two kinds that never came to v1 look alike in all versions that have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.cel.admission import validation_context
+from allotment.model.features import Features
+from allotment.model.fields import GROUP
+from allotment.model.meta import Object
+from allotment.model.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourcePoolStatusRequest,
+    ResourceSlice,
+)
+from allotment.model.trees import to_value
+from allotment.model.validation import admission
+from allotment.model.validation.context import Context
+from allotment.model.validation.errors import FieldError
+from allotment.model.versions import from_v1, to_v1
+from allotment.model.wire import wire_tree
+
+Tree = dict[str, Any]
+Judged = tuple[Tree, Sequence[FieldError]]
+
+_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+_context: Final[Callable[[Features], Context]] = cache(validation_context)
+
+
+def _to_version(tree: Tree, version: str) -> Tree:
+    wanted = f"{GROUP}/{version}"
+    return {**from_v1(tree, wanted), "apiVersion": wanted}
+
+
+def _from_version(tree: Tree, version: str) -> Tree:
+    return to_v1({**tree, "apiVersion": f"{GROUP}/{version}"})
+
+
+def _relabelled(stored: str) -> Callable[[Tree, str], Tree]:
+    def relabel(tree: Tree, version: str) -> Tree:
+        return {**tree, "apiVersion": f"{GROUP}/{stored}"}
+
+    return relabel
+
+
+def _rules(value: type[Object]) -> Rules:
+    """Rules of a kind: to a value, judged, and back."""
+
+    def create(tree: Tree, write: Write) -> Judged:
+        admitted = admission.create(
+            to_value(tree, value),
+            _context(write.features),
+            version=write.version,
+            now=write.now,
+            namespace_labels=_namespace_labels(write),
+        )
+        return _judged(admitted, tree, write)
+
+    def update(new: Tree, old: Tree, write: Write) -> Judged:
+        after, before, context = to_value(new, value), to_value(old, value), _context(write.features)
+        if write.subresource == "status":
+            labels = _namespace_labels(write)
+            admitted = admission.update_status(
+                after, before, context, version=write.version, now=write.now, namespace_labels=labels
+            )
+        else:
+            admitted = admission.update(after, before, context, version=write.version, now=write.now)
+        return _judged(admitted, new, write)
+
+    return Rules(create=create, update=update)
+
+
+def _judged(admitted: admission.Admitted, tree: Tree, write: Write) -> Judged:
+    if admitted.errors:
+        return tree, admitted.errors
+    for warning in admitted.warnings:
+        write.warn(warning)
+    return wire_tree(admitted.value, tree["apiVersion"]), ()
+
+
+def _namespace_labels(write: Write) -> Mapping[str, str]:
+    entry = write.reader.get("namespaces", "", write.namespace) if write.namespace else None
+    return (entry.tree["metadata"].get("labels") or {}) if entry is not None else {}
+
+
+def _spec(field: str) -> Callable[[Tree], str]:
+    def read(tree: Tree) -> str:
+        return (tree.get("spec") or {}).get(field) or ""
+
+    return read
+
+
+_SLICE_FIELDS: Final = {"spec.nodeName": _spec("nodeName"), "spec.driver": _spec("driver")}
+
+
+def _kind(value: type[Object], plural: str, *, namespaced: bool = False, **more: Any) -> Kind:
+    kind = value.__name__
+    return Kind(
+        GROUP, _VERSIONS, kind, plural, namespaced, kind.lower(), rules=_rules(value),
+        to_version=_to_version, from_version=_from_version, delete_returns_object=True, **more,
+    )  # fmt: skip
+
+
+def _alike(value: type[Object], plural: str, *versions: str, **more: Any) -> Kind:
+    """A kind whose versions differ in nothing but their name."""
+    kind = value.__name__
+    return Kind(
+        GROUP, versions, kind, plural, False, kind.lower(), subresources=("status",), rules=_rules(value),
+        from_version=_relabelled(versions[0]), delete_returns_object=True, **more,
+    )  # fmt: skip
+
+
+def dra_kinds(features: Features) -> tuple[Kind, ...]:
+    """The kinds that a cluster with these features serves."""
+    kinds = [
+        _kind(DeviceClass, "deviceclasses"),
+        _kind(ResourceClaim, "resourceclaims", namespaced=True, subresources=("status",)),
+        _kind(ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True),
+        _kind(ResourceSlice, "resourceslices", fields=_SLICE_FIELDS),
+    ]
+    if features.enabled("DRADeviceTaintRules"):
+        kinds.append(_alike(DeviceTaintRule, "devicetaintrules", "v1beta2", "v1alpha3"))
+    if features.enabled("DRAResourcePoolStatus"):
+        request = _alike(
+            ResourcePoolStatusRequest, "resourcepoolstatusrequests", "v1alpha3", unconditional_update=False
+        )
+        kinds.append(request)
+    return tuple(kinds)

@@ -1,0 +1,161 @@
+"""The client of programs in this process: the verbs themselves, without bytes, sockets or paths between.
+
+Reads give the store's own trees, shared by all. Writes are checked as strictly as kubectl's, for a program's slip is
+its author's to mend, and return when they are durable, like any client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from allotment.apiserver import bodies, deleting, patching, scale, statuses
+from allotment.apiserver.api import Api
+from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.options import DeleteOptions, ListOptions, WriteOptions
+from allotment.apiserver.reading import paging, watching
+from allotment.apiserver.reading.selectors import selection
+from allotment.apiserver.storage.store import Entry
+from allotment.apiserver.verbs import Ask, in_version
+from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class LocalClient:
+    """A :class:`~allotment.cluster.client.Client` on an API in this process."""
+
+    def __init__(self, api: Api, user: User, manager: str) -> None:
+        self._api = api
+        self._user = user
+        self._manager = manager
+
+    def _kind(self, resource: Resource) -> Kind:
+        kind = self._api.catalog.find(resource.group, resource.version, resource.plural)
+        if kind is None:
+            raise statuses.unknown_path()
+        return kind
+
+    def _ask(self, resource: Resource, namespace: str, name: str, subresource: str, dry_run: bool, verb: str) -> Ask:
+        kind = self._kind(resource)
+        self._api.allow(self._user, verb, kind, namespace, name, subresource)
+        if subresource and subresource not in kind.subresources:
+            raise statuses.unknown_path()
+        return Ask(kind, resource.version, namespace, name, self._user, self._manager, subresource, dry_run)
+
+    async def _done(self, ask: Ask, entry: Entry) -> Tree:
+        await self._api.store.durable(entry.revision)
+        return in_version(ask.kind, ask.version, entry.tree)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
+        """One object."""
+        ask = self._ask(resource, namespace, name, subresource, False, "get")
+        entry = self._api.verbs.entry(ask)
+        if subresource == "scale":
+            await self._api.store.durable(entry.revision)
+            return scale.view(entry, ask.kind)
+        return await self._done(ask, entry)
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
+    ) -> Listing:
+        """All objects. Pages are for clients on the other end of a wire; here one is enough."""
+        ask = self._ask(resource, namespace, "", "", False, "list")
+        kind, version = ask.kind, ask.version
+        wanted = selection(kind, version, labels, fields)
+        page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), wanted)
+        await self._api.store.durable(page.revision)
+        if version == kind.versions[0] and not kind.stored_as:
+            return Listing([entry.tree for entry in page.entries], str(page.revision))
+        return Listing([in_version(kind, version, entry.tree) for entry in page.entries], str(page.revision))
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Event]:
+        """Changes after ``revision``."""
+        ask = self._ask(resource, namespace, "", "", False, "watch")
+        kind, version = ask.kind, ask.version
+        wanted = selection(kind, version, labels, fields)
+        options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)
+        watch = watching.Watch(self._api.store, kind.store_bucket, namespace or None, options, wanted)
+        batches = watch.batches()
+        try:
+            async for batch in batches:
+                for seen in batch:
+                    yield Event(watching.event_type(seen), watching.seen_tree(kind, version, seen))
+        finally:
+            watch.close()
+            await batches.aclose()
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _own(self, ask: Ask, tree: Tree) -> Tree:
+        """A checked copy: what a program holds may be shared, and rules change what they get."""
+        copy = _decode(_encode(tree))
+        bodies.of_kind(copy, ask.kind, ask.version)
+        return bodies.checked(bodies.Decoded(copy), ask.kind, ask.version, "Strict", ask.warn, exact=False)
+
+    async def create(
+        self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
+        dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        """A new object, or a call on one."""
+        namespace = namespace or (tree.get("metadata") or {}).get("namespace") or ""
+        if subresource or resource.plural == "bindings" or not self._stored(resource):
+            return await self._call(resource, tree, namespace, name, subresource, dry_run)
+        ask = self._ask(resource, namespace if resource.namespaced else "", "", "", dry_run, "create")
+        return await self._done(ask, self._api.verbs.create(ask, self._own(ask, tree)))
+
+    def _stored(self, resource: Resource) -> bool:
+        return self._kind(resource).verbs != ("create",)
+
+    async def _call(
+        self, resource: Resource, tree: Tree, namespace: str, name: str, subresource: str, dry_run: bool
+    ) -> Tree:
+        ask = self._ask(resource, namespace, name, subresource, dry_run, "create")
+        answered = self._api.call(ask, tree)
+        await self._api.store.durable()
+        return answered
+
+    async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
+        """Replace an object."""
+        meta = tree.get("metadata") or {}
+        namespace = (meta.get("namespace") or "") if resource.namespaced else ""
+        ask = self._ask(resource, namespace, meta.get("name") or "", subresource, dry_run, "update")
+        if subresource == "scale":
+            entry = scale.write(self._api.verbs, ask, tree)
+            await self._api.store.durable(entry.revision)
+            return scale.view(entry, ask.kind)
+        return await self._done(ask, self._api.verbs.update(ask, self._own(ask, tree)))
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
+        subresource: str = "", force: bool = False, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        """Change an object by a patch."""
+        ask = self._ask(resource, namespace, name, subresource, dry_run, "patch")
+        if subresource == "scale":
+            wanted = patching.patched_scale(scale.view(self._api.verbs.entry(ask), ask.kind), kind, patch)
+            entry = scale.write(self._api.verbs, ask, wanted)
+            await self._api.store.durable(entry.revision)
+            return scale.view(entry, ask.kind)
+        options = WriteOptions(dry_run, self._manager, "Strict", force if kind == "apply" else None)
+        # Patched parts go into the object as they are: a copy, for the same reason as whole objects.
+        entry, _ = patching.patch(self._api.verbs, ask, kind, _decode(_encode(patch)), options)
+        return await self._done(ask, entry)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
+        grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        """Delete an object."""
+        ask = self._ask(resource, namespace, name, "", dry_run, "delete")
+        options = DeleteOptions(grace_seconds, uid or None, revision or None, propagation or "", None, dry_run)
+        entry, gone = deleting.delete(self._api.verbs, ask, options)
+        await self._api.store.durable()
+        return deleting.outcome(ask.kind, entry, gone) or in_version(ask.kind, ask.version, entry.tree)

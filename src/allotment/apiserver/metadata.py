@@ -1,0 +1,111 @@
+"""The metadata of objects as they are written: what the server sets, what a writer may not, what is wrong with it.
+
+The checks themselves are the model's. Most writes bring nothing that could be wrong, and labels that were right a
+thousand times; so there is a quick look first, and typed values only for what it does not let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from allotment.apiserver.kinds.kind import Kind
+from allotment.model.meta import ObjectMeta
+from allotment.model.trees import to_value
+from allotment.model.validation import metadata as rules
+from allotment.model.validation.errors import FieldError
+from allotment.model.validation.names import label_key_problems, label_value_problems
+
+Tree = dict[str, Any]
+
+#: The fields in Go's order.
+_ORDER: Final = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
+#: A generated name is a label, suffix and all, whatever the kind.
+_PREFIX_MAX: Final = 63 - 5
+_SET_BY_SERVER: Final = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+#: What an update may change.
+_OPEN: Final = ("labels", "annotations", "ownerReferences", "finalizers")
+_LITTLE: Final = 4096
+
+
+def ordered(fields: Mapping[str, Any]) -> Tree:
+    """Metadata in Go's order, without what is empty. ``deletionGracePeriodSeconds`` of 0 is not."""
+    return {
+        name: fields[name]
+        for name in _ORDER
+        if name in fields and (fields[name] or (fields[name] == 0 and name == "deletionGracePeriodSeconds"))
+    }
+
+
+def created(given: Tree, *, namespace: str, uid: str, now: str, suffix: Callable[[], str], generation: bool) -> Tree:
+    """The metadata of a new object."""
+    name = given.get("name") or ""
+    prefix = given.get("generateName") or ""
+    if not name and prefix:
+        name = prefix[:_PREFIX_MAX] + suffix()
+    fields = {key: value for key, value in given.items() if key not in _SET_BY_SERVER}
+    fields.update(name=name, namespace=namespace, uid=uid, resourceVersion="0", creationTimestamp=now)
+    if generation:
+        fields["generation"] = 1
+    return ordered(fields)
+
+
+def updated(given: Tree, old: Tree) -> Tree:
+    """The metadata of a changed object: what a writer cannot set is what it was."""
+    fields = dict(given)
+    for key in ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"):
+        fields[key] = old.get(key)
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if old.get(key) is not None and (key == "deletionTimestamp" or given.get(key) is None):
+            fields[key] = old[key]
+    return ordered(fields)
+
+
+def create_problems(meta: Tree, kind: Kind) -> Iterable[FieldError]:
+    """What is wrong with the metadata of a new object."""
+    if _plain(meta) and not kind.rules.name(meta.get("name") or "") and "generateName" not in meta:
+        return ()
+    value = to_value(meta, ObjectMeta)
+    return rules.object_meta(value, namespaced=kind.namespaced, named=kind.rules.name)
+
+
+def update_problems(new: Tree, old: Tree, kind: Kind) -> Iterable[FieldError]:
+    """What is wrong with the metadata of a changed object. Upstream checks twice, and so mistakes show twice."""
+    same = all(new.get(key) == old.get(key) for key in (*_OPEN, "deletionTimestamp", "deletionGracePeriodSeconds"))
+    if same or (_plain(new) and "deletionTimestamp" not in new):
+        return ()
+    value, before = to_value(new, ObjectMeta), to_value(old, ObjectMeta)
+    return (*rules.common_update(value, before, namespaced=kind.namespaced), *rules.object_meta_update(value, before))
+
+
+def _plain(meta: Tree) -> bool:
+    """Whether labels and annotations are known to be right, and nothing else is there that could be wrong."""
+    if "ownerReferences" in meta or "finalizers" in meta or meta.get("generation", 0) < 0 or not meta.get("name"):
+        return False
+    labels, annotations = meta.get("labels"), meta.get("annotations")
+    if labels and not all(map(_right_label, labels.items())):
+        return False
+    return not annotations or (
+        all(map(_right_key, annotations)) and sum(map(len, annotations.values())) < _LITTLE and len(annotations) < 64
+    )
+
+
+@lru_cache(maxsize=8192)
+def _right_label(label: tuple[str, str]) -> bool:
+    return not label_key_problems(label[0]) and not label_value_problems(label[1])
+
+
+@lru_cache(maxsize=2048)
+def _right_key(key: str) -> bool:
+    return not label_key_problems(key.lower())

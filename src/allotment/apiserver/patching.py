@@ -1,0 +1,143 @@
+"""Changing an object by a patch, in the four forms: from the object as its version shows it to what is written."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from allotment.apiserver import bodies, gojson, statuses
+from allotment.apiserver.catalog import api_version, is_custom, shape_in
+from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.options import Validation, WriteOptions
+from allotment.apiserver.storage.store import Entry
+from allotment.apiserver.verbs import Ask, Verbs, in_version
+from allotment.apiserver.writing import json_patch
+from allotment.apiserver.writing.gomaps import shown
+from allotment.apiserver.writing.merge_patch import apply_merge_patch
+from allotment.apiserver.writing.strategic import apply_strategic
+from allotment.model.loading import yamls
+from allotment.model.loading.marks import Fault
+from allotment.model.strict import check
+from allotment.model.validation.errors import invalid
+
+Tree = dict[str, Any]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+FORMS: Final = {JSON_PATCH: "json", MERGE: "merge", STRATEGIC: "strategic", APPLY: "apply"}
+_ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patch+cbor")
+
+
+def form_of(media: str, kind: Kind) -> str:
+    """Which form of patch a media type is. Raises StatusError 415; custom resources have no merge keys."""
+    accepted = tuple(form for form in _ACCEPTED if form != STRATEGIC) if is_custom(kind) else _ACCEPTED
+    if media not in FORMS or media not in accepted:
+        raise statuses.unsupported_media_type(accepted)
+    return FORMS[media]
+
+
+def read(body: bytes, form: str) -> Any:
+    """The patch in a body."""
+    if len(body) > bodies.LIMIT:
+        raise statuses.too_large(bodies.LIMIT)
+    if form == "apply":
+        return _read_yaml(body)
+    try:
+        return gojson.decode(body)
+    except ValueError as error:
+        raise statuses.bad_request(f"error decoding patch: {error}" if form == "json" else str(error)) from None
+
+
+def _read_yaml(body: bytes) -> Any:
+    try:
+        document = next(iter(yamls.read(body.decode("utf-8-sig"))), None)
+    except UnicodeDecodeError:
+        raise statuses.bad_request("error decoding YAML: yaml: invalid leading UTF-8 octet") from None
+    except Fault as fault:
+        message = f"error decoding YAML: error converting YAML to JSON: yaml: line {fault.line + 1}: {fault.message}"
+        raise statuses.bad_request(message) from None
+    return document.tree if document is not None else None
+
+
+def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions) -> tuple[Entry, bool]:
+    """Patch an object; gives its new state, and whether it is a new object (only an apply creates)."""
+    if form == "apply":
+        return _apply(verbs, ask, change, options)
+    entry = verbs.entry(ask)
+    kind, version = ask.kind, ask.version
+    # A copy of its own, for rules may change what they get and the store's trees belong to everyone.
+    live = in_version(kind, version, msgspec.json.decode(entry.json))
+    shape = shape_in(kind, version)
+    if form == "json":
+        patched = json_patch.apply_json_patch(live, change)
+    elif form == "merge":
+        patched = apply_merge_patch(live, change)
+    else:
+        patched = apply_strategic(live, change, shape)
+    told = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+    return verbs.update(ask, _checked(patched, ask, options.validation, told)), False
+
+
+def patched_scale(view: Tree, form: str, change: Any) -> Tree:
+    """A Scale after a patch."""
+    if form == "json":
+        return json_patch.apply_json_patch(view, change)
+    if form == "apply":
+        return apply_merge_patch(view, {key: change[key] for key in ("spec",) if key in (change or {})})
+    return apply_merge_patch(view, change)
+
+
+def _checked(patched: Any, ask: Ask, validation: Validation, told: str) -> Tree:
+    """The patched object if its kind can hold it; what it cannot hold is the patch's fault."""
+    if type(patched) is not dict:
+        patched = {}
+    kind, version = ask.kind, ask.version
+    expected = api_version(kind, version)
+    if (patched.get("apiVersion"), patched.get("kind")) != (expected, kind.kind):
+        bodies.of_kind(patched, kind, version)
+    result = check(patched, expected, kind.kind, shape_in(kind, version), exact=True)
+    for sort in ("value", "type") if result.misfits else ():
+        for misfit in result.misfits:
+            if misfit.sort == sort:
+                raise statuses.invalid("", "", "", (invalid("patch", told, misfit.message),))
+    unknown = list(bodies.unknown_fields(result.misfits))
+    if unknown and validation == "Strict":
+        why = f"strict decoding error: {', '.join(unknown)}"
+        raise statuses.invalid("", "", "", (invalid("patch", told, why),))
+    if validation == "Warn":
+        for message in unknown:
+            ask.warn(message)
+    return result.tree
+
+
+def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple[Entry, bool]:
+    kind, version = ask.kind, ask.version
+    entry = verbs.store.get(kind.store_bucket, ask.namespace, ask.name)
+    if entry is None and ask.subresource:
+        raise statuses.not_found(kind.group, kind.plural, ask.name)
+    from allotment.apiserver.writing.apply import apply
+
+    live = in_version(kind, version, entry.tree) if entry is not None else None
+    tree = apply(
+        live,
+        applied,
+        shape_in(kind, version),
+        manager=ask.manager,
+        api_version=ask.api_version,
+        subresource=ask.subresource,
+        force=bool(options.force),
+        now=verbs.now(),
+    )
+    found = (applied.get("metadata") or {}).get("name")
+    if found and found != ask.name:
+        message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
+        raise statuses.bad_request(message)
+    # As with other patches: a copy that rules may change.
+    tree = msgspec.json.decode(msgspec.json.encode(tree))
+    if entry is None:
+        tree["metadata"] = {**tree["metadata"], "name": ask.name}
+        return verbs.create(ask, tree, applied=True), True
+    return verbs.update(ask, tree, applied=True), False

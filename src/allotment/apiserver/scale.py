@@ -1,0 +1,84 @@
+"""The scale subresource: how many replicas something has, written and read without knowing what it is.
+
+A Scale is a view: reading makes one of the object, writing changes ``spec.replicas`` of the object and nothing else.
+Custom resources say in their definition where their numbers are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.apiserver import statuses
+from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.storage.store import Entry
+from allotment.apiserver.verbs import Ask, Verbs
+from allotment.model.validation.errors import invalid
+
+Tree = dict[str, Any]
+
+API_VERSION: Final = "autoscaling/v1"
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def view(entry: Entry, kind: Kind) -> Tree:
+    """The Scale of an object."""
+    tree = entry.tree
+    replicas = _at(tree, kind.scale.spec)
+    status: Tree = {"replicas": _at(tree, kind.scale.status) or 0}
+    if selector := _selector(tree, kind):
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": API_VERSION,
+        "metadata": {key: tree["metadata"][key] for key in _SHOWN if key in tree["metadata"]},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def write(verbs: Verbs, ask: Ask, scale: Tree) -> Entry:
+    """Change the replicas of an object as a Scale wants; its uid and resourceVersion are preconditions."""
+    given = scale.get("metadata") or {}
+    name = given.get("name")
+    if name and name != ask.name:
+        message = f"the name of the object ({name}) does not match the name on the URL ({ask.name})"
+        raise statuses.bad_request(message)
+    entry = verbs.entry(ask)
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas < 0:
+        error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise statuses.invalid("autoscaling", "Scale", ask.name, (error,))
+    tree = _with(entry.tree, ask.kind.scale.spec, replicas)
+    expected = {key: given[key] for key in ("uid", "resourceVersion") if given.get(key)}
+    meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
+    stored = ask._replace(version=ask.kind.versions[0])
+    return verbs.update(stored, {**tree, "metadata": {**meta, **expected}})
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    return tree
+
+
+def _with(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
+    step, rest = path[0], path[1:]
+    return {**tree, step: _with(tree.get(step) or {}, rest, value) if rest else value}
+
+
+def _selector(tree: Tree, kind: Kind) -> str:
+    """The selector as text: label selectors are spelled out, texts are taken as they are."""
+    found = _at(tree, kind.scale.selector)
+    if not isinstance(found, dict):
+        return found if isinstance(found, str) else ""
+    if "matchLabels" not in found and "matchExpressions" not in found:
+        return ",".join(f"{key}={found[key]}" for key in sorted(found))
+    labels = found.get("matchLabels") or {}
+    terms = {key: f"{key}={labels[key]}" for key in labels}
+    for expression in found.get("matchExpressions") or ():
+        key, operator = expression["key"], expression["operator"]
+        values = ",".join(sorted(expression.get("values") or ()))
+        terms[key] = {
+            "In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}",
+        }.get(operator, key)  # fmt: skip
+    return ",".join(terms[key] for key in sorted(terms))

@@ -1,0 +1,145 @@
+"""The answers that refuse: every ``Status`` of failure that concerns all kinds, with the real server's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from allotment.apiserver.kinds.kind import Kind
+from allotment.cluster.errors import StatusError
+from allotment.model.quoting import quote
+from allotment.model.validation.errors import FieldError, failure, invalid_status
+
+Tree = dict[str, Any]
+
+
+def _about(group: str, plural: str, name: str) -> Tree:
+    details = {"name": name, "group": group, "kind": plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def _qualified(group: str, plural: str) -> str:
+    return f"{plural}.{group}" if group else plural
+
+
+def bad_request(message: str) -> StatusError:
+    """400: the request cannot be read."""
+    return StatusError(failure(400, "BadRequest", message))
+
+
+def unauthorized() -> StatusError:
+    """401: the credentials are nobody's."""
+    return StatusError(failure(401, "Unauthorized", "Unauthorized"))
+
+
+def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Tree] = ()) -> StatusError:
+    """403: admission refuses an object."""
+    details = _about(kind.group, kind.plural, name)
+    if causes:
+        details["causes"] = list(causes)
+    return StatusError(failure(403, "Forbidden", f"{kind.bucket} {quote(name)} is forbidden: {why}", details))
+
+
+def may_not(group: str, plural: str, name: str, why: str) -> StatusError:
+    """403: the user has no right to do that."""
+    what = _qualified(group, plural) + (f" {quote(name)}" if name else "") + " is " if plural else ""
+    return StatusError(failure(403, "Forbidden", f"{what}forbidden: {why}", _about(group, plural, name)))
+
+
+def unknown_path() -> StatusError:
+    """404: nothing is served there."""
+    return StatusError(failure(404, "NotFound", "the server could not find the requested resource", {}))
+
+
+def not_found(group: str, plural: str, name: str) -> StatusError:
+    """404: there is no such object."""
+    message = f"{_qualified(group, plural)} {quote(name)} not found"
+    return StatusError(failure(404, "NotFound", message, _about(group, plural, name)))
+
+
+def method_not_allowed() -> StatusError:
+    """405: there is such a resource, but it does not do that."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(failure(405, "MethodNotAllowed", message, {}))
+
+
+def already_exists(kind: Kind, name: str) -> StatusError:
+    """409: the name is taken."""
+    message = f"{kind.bucket} {quote(name)} already exists"
+    return StatusError(failure(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
+
+
+def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
+    """409: the object is not what the writer took it for. ``resource`` is plural, or a kind where upstream has that."""
+    message = f"Operation cannot be fulfilled on {_qualified(group, resource)} {quote(name)}: {why}"
+    return StatusError(failure(409, "Conflict", message, _about(group, resource, name)))
+
+
+def modified(kind: Kind, name: str) -> StatusError:
+    """409: somebody else wrote since the object was read."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind.group, kind.plural, name, why)
+
+
+def expired(message: str, more: Tree | None = None) -> StatusError:
+    """410: the history does not reach back so far."""
+    status = failure(410, "Expired", message)
+    return StatusError({**status, "metadata": more} if more else status)
+
+
+def too_large(limit: int) -> StatusError:
+    """413: the body exceeds the limit."""
+    message = f"Request entity too large: limit is {limit}"
+    return StatusError(failure(413, "RequestEntityTooLarge", message))
+
+
+def not_acceptable(message: str) -> StatusError:
+    """406: nothing that the client accepts can be made."""
+    return StatusError(failure(406, "NotAcceptable", message, {}))
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """415: a body that nobody reads."""
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    return StatusError(failure(415, "UnsupportedMediaType", message))
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
+    """422: the object breaks rules."""
+    return StatusError(invalid_status(group, kind, name, errors))
+
+
+def unclassified(message: str) -> StatusError:
+    """500 without a reason: an error that upstream passes on as it is."""
+    status = failure(500, "", message)
+    del status["reason"]
+    return StatusError(status)
+
+
+def internal(message: str) -> StatusError:
+    """500: the fault is ours."""
+    details = {"causes": [{"message": message}]}
+    return StatusError(failure(500, "InternalError", f"Internal error occurred: {message}", details))
+
+
+def unavailable(message: str) -> StatusError:
+    """503: not now."""
+    return StatusError(failure(503, "ServiceUnavailable", message))
+
+
+def revision_too_large(asked: int, current: int) -> StatusError:
+    """504: the revision asked for has not been yet."""
+    details = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return StatusError(failure(504, "Timeout", message, details))
+
+
+def success(details: Tree | None = None, code: int = 0) -> Tree:
+    """A ``Status`` of success."""
+    status: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details is not None:
+        status["details"] = details
+    return status | {"code": code} if code else status

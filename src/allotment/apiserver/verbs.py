@@ -1,0 +1,343 @@
+"""Creating and changing objects: the one way in for everybody, whether over a socket or from within.
+
+A write goes through the same stations always: is it allowed here, defaults, what the server sets, admission,
+validation, who owns which field, and the store. All of it is synchronous, so a write sees the state as it is and no
+other write comes between; what is not yet on disk, whoever answers must wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from allotment.apiserver import metadata, statuses
+from allotment.apiserver.catalog import Catalog, api_version, is_custom, shape_in
+from allotment.apiserver.kinds.kind import Kind, User, Write
+from allotment.apiserver.storage.store import Entry, Store
+from allotment.apiserver.writing import managed_fields
+from allotment.model.features import Features
+from allotment.model.fields import Shape, shape_of
+from allotment.model.normal import normal
+from allotment.model.validation.errors import FieldError, invalid
+
+Tree = dict[str, Any]
+
+_NAMESPACES: Final = "namespaces"
+#: What may be written though the namespace goes away: it is not stored.
+_UNSTORED: Final = frozenset({"localsubjectaccessreviews"})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Ids(Protocol):
+    """Where uids and the ends of generated names come from."""
+
+    def uid(self) -> str:
+        """A fresh UUID."""
+        ...
+
+    def suffix(self) -> str:
+        """Five fresh characters."""
+        ...
+
+
+def _unheard(text: str) -> None:
+    """A warning that nobody listens to."""
+
+
+class Ask(NamedTuple):
+    """What is asked, by whom: a write to a kind in one of its versions. ``warn`` adds a Warning header."""
+
+    kind: Kind
+    version: str
+    namespace: str
+    name: str
+    user: User
+    manager: str = "unknown"
+    subresource: str = ""
+    dry_run: bool = False
+    warn: Callable[[str], None] = _unheard
+
+    @property
+    def api_version(self) -> str:
+        """The version as objects write it."""
+        return api_version(self.kind, self.version)
+
+
+def as_stored(kind: Kind, version: str, tree: Tree) -> Tree:
+    """A tree of any version in the shape that is stored."""
+    if kind.from_version is not None and (version != kind.versions[0] or kind.stored_as):
+        return kind.from_version(tree, version)
+    wanted = api_version(kind, kind.versions[0])
+    return tree if tree.get("apiVersion") == wanted else {**tree, "apiVersion": wanted}
+
+
+def in_version(kind: Kind, version: str, tree: Tree) -> Tree:
+    """A stored tree in the shape of a version."""
+    if version == kind.versions[0] and not kind.stored_as:
+        return tree
+    if kind.to_version is not None:
+        return kind.to_version(tree, version)
+    return {**tree, "apiVersion": api_version(kind, version)}
+
+
+class Verbs:
+    """Writes to a store, by the rules of the kinds that are served."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, *, clock: Callable[[], datetime], ids: Ids, features: Features
+    ) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.features = features
+        self.ids = ids
+        self._clock = clock
+
+    def now(self) -> str:
+        """The time, as objects carry it."""
+        return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def entry(self, ask: Ask) -> Entry:
+        """The object that is asked about; raises 404."""
+        entry = self.store.get(ask.kind.store_bucket, ask.namespace, ask.name)
+        if entry is None:
+            raise statuses.not_found(ask.kind.group, ask.kind.plural, ask.name)
+        return entry
+
+    def write(self, ask: Ask, now: str) -> Write:
+        """What rules are told of a write."""
+        return Write(
+            ask.user, self.store, self.features, now, self.ids.suffix, ask.warn, ask.namespace, ask.version,
+            ask.subresource, ask.dry_run,
+        )  # fmt: skip
+
+    # --- creating ----------------------------------------------------------------------------------------------------
+
+    def create(self, ask: Ask, tree: Tree, *, applied: bool = False) -> Entry:
+        """A new object from a checked tree in the version asked. ``applied``: its managed fields are settled."""
+        kind, rules = ask.kind, ask.kind.rules
+        self._namespace_takes(ask, (tree.get("metadata") or {}).get("name") or "")
+        now = self.now()
+        write = self.write(ask, now)
+        given: Tree = tree.get("metadata") or {}
+        meta = metadata.created(
+            given,
+            namespace=ask.namespace,
+            uid=self.ids.uid(),
+            now=now,
+            suffix=self.ids.suffix,
+            generation=rules.has_generation,
+        )
+        shape = _stored_shape(kind)
+        stored = as_stored(kind, ask.version, tree)
+        stored = {"kind": kind.kind, "apiVersion": stored["apiVersion"], "metadata": meta, **_rest(stored)}
+        if rules.create is not None:
+            stored, problems = rules.create(stored, write)
+            owned = stored
+        else:
+            stored = normal(rules.default(stored), shape)
+            owned = stored
+            stored = rules.prepare_create(_without_status(stored, kind), write)
+            stored = rules.admit(stored, write)
+            problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
+        name = stored["metadata"].get("name") or ""
+        _refuse(kind, name, problems)
+        if given.get("resourceVersion") and not applied:
+            raise statuses.unclassified("resourceVersion should not be set on objects to be created")
+        if self.store.get(kind.store_bucket, ask.namespace, name) is not None:
+            raise statuses.already_exists(kind, name)
+        if applied:
+            fields = given.get("managedFields")
+        else:
+            fields = self._fields(ask, None, _without_status(owned, kind), given, now)
+        return self._put(ask, name, stored, stored["metadata"], fields)
+
+    def _namespace_takes(self, ask: Ask, name: str) -> None:
+        """Whether there is a namespace, and one that takes new objects."""
+        if not ask.kind.namespaced:
+            return
+        entry = self.store.get(_NAMESPACES, "", ask.namespace)
+        if entry is None:
+            raise statuses.not_found("", _NAMESPACES, ask.namespace)
+        if "deletionTimestamp" in entry.tree["metadata"] and ask.kind.plural not in _UNSTORED:
+            why = f"unable to create new content in namespace {ask.namespace} because it is being terminated"
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {ask.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise statuses.forbidden(ask.kind, name, why, (cause,))
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    def update(self, ask: Ask, tree: Tree, *, applied: bool = False) -> Entry:
+        """Replace an object by a checked tree in the version asked. ``applied``: its managed fields are settled."""
+        kind, rules = ask.kind, ask.kind.rules
+        given: Tree = tree.get("metadata") or {}
+        _same_name(given.get("name"), ask.name)
+        entry = self.store.get(kind.store_bucket, ask.namespace, ask.name)
+        if entry is None:
+            if kind.create_on_update and not ask.subresource:
+                return self.create(ask, {**tree, "metadata": {**given, "name": ask.name}})
+            raise statuses.not_found(kind.group, kind.plural, ask.name)
+        old = entry.tree
+        before: Tree = old["metadata"]
+        self._preconditions(ask, given, before)
+        now = self.now()
+        write = self.write(ask, now)
+        meta = metadata.updated(given, before)
+        stored = as_stored(kind, ask.version, tree)
+        new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
+        if rules.update is not None:
+            new, problems = rules.update(new, old, write)
+        else:
+            new = normal(rules.default(new), _stored_shape(kind))
+            new = rules.prepare_update(_reset(new, old, ask), old, write)
+            new = rules.admit_update(new, old, write)
+            problems = (
+                *metadata.update_problems(new["metadata"], before, kind),
+                *rules.validate_update(new, old, write),
+            )
+        _refuse(kind, ask.name, problems)
+        meta = new["metadata"]
+        if rules.has_generation and ask.subresource != "status" and _grown(new, old):
+            meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
+        fields = given.get("managedFields") if applied else self._fields(ask, old, new, given, now)
+        return self._put(ask, ask.name, new, meta, fields, entry)
+
+    def _preconditions(self, ask: Ask, given: Tree, before: Tree) -> None:
+        """The uid and the resourceVersion in an object are what the writer expects."""
+        kind, uid, revision = ask.kind, given.get("uid"), given.get("resourceVersion")
+        if uid and uid != before["uid"]:
+            where = f"{kind.group}/" if is_custom(kind) else ""
+            key = "/".join(("/registry", f"{where}{kind.plural}", *filter(None, (ask.namespace, ask.name))))
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+            )
+            raise statuses.conflict(kind.group, kind.plural, ask.name, why)
+        if revision in (None, "", "0"):
+            if not kind.unconditional_update:
+                _refuse(kind, ask.name, (invalid("metadata.resourceVersion", 0, "must be specified for an update"),))
+        elif revision != before["resourceVersion"]:
+            raise statuses.modified(kind, ask.name)
+
+    # --- storing -----------------------------------------------------------------------------------------------------
+
+    def _fields(self, ask: Ask, old: Tree | None, new: Tree, given: Tree, now: str) -> list[Any]:
+        """The managed fields after a write, judged in the version that was written."""
+        kind = ask.kind
+        new = in_version(kind, ask.version, new)
+        if "managedFields" in given:
+            new = {**new, "metadata": {**new["metadata"], "managedFields": given["managedFields"]}}
+        return managed_fields.updated(
+            None if old is None else in_version(kind, ask.version, old),
+            new,
+            shape_in(kind, ask.version),
+            manager=ask.manager,
+            api_version=ask.api_version,
+            subresource=ask.subresource,
+            now=now,
+            custom_status=is_custom(kind) and "status" in kind.subresources,
+            versions=self._versions(kind) if len(kind.versions) > 1 else None,
+        )
+
+    def _versions(self, kind: Kind) -> managed_fields.Versions:
+        """How the same object looks in another version, for owners that wrote that one."""
+
+        def seen(tree: Tree, written: str) -> tuple[Tree, Shape] | None:
+            short = written.rpartition("/")[2]
+            if short not in kind.versions:
+                return None
+            stored = as_stored(kind, str(tree["apiVersion"]).rpartition("/")[2], tree)
+            return in_version(kind, short, stored), shape_in(kind, short)
+
+        return seen
+
+    def _put(
+        self, ask: Ask, name: str, tree: Tree, meta: Tree, fields: Sequence[Any] | None, before: Entry | None = None
+    ) -> Entry:
+        """Store an object, unless nothing changes, or nothing keeps it any more, or it is only a trial."""
+        kind = ask.kind
+        meta = {key: value for key, value in meta.items() if key != "managedFields"}
+        if fields:
+            meta["managedFields"] = fields
+        tree = normal({**tree, "metadata": meta}, _stored_shape(kind))
+        if before is not None:
+            if tree == before.tree:
+                return before
+            if released(tree) and not ask.dry_run:
+                # Whoever takes the last finalizer away sees the object as he left it, under its old revision.
+                self.store.delete(kind.store_bucket, ask.namespace, name)
+                return unstored(ask.namespace, name, tree)
+        if ask.dry_run:
+            if before is None:
+                del tree["metadata"]["resourceVersion"]
+            return unstored(ask.namespace, name, tree)
+        return self.store.put(kind.store_bucket, ask.namespace, name, tree)
+
+
+def unstored(namespace: str, name: str, tree: Tree) -> Entry:
+    """An answer that looks like an object of the store and is none."""
+    return Entry(namespace, name, 0, tree, _encode(tree))
+
+
+def released(tree: Tree) -> bool:
+    """Whether an object is being deleted and nothing holds it back any more."""
+    meta = tree["metadata"]
+    if "deletionTimestamp" not in meta or meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
+        return False
+    return not (
+        tree["kind"] == "Namespace" and tree["apiVersion"] == "v1" and (tree.get("spec") or {}).get("finalizers")
+    )
+
+
+def _rest(tree: Tree) -> Tree:
+    return {key: value for key, value in tree.items() if key not in ("kind", "apiVersion", "metadata")}
+
+
+def _without_status(tree: Tree, kind: Kind) -> Tree:
+    if "status" not in tree or "status" not in kind.subresources:
+        return tree
+    return {key: value for key, value in tree.items() if key != "status"}
+
+
+def _reset(new: Tree, old: Tree, ask: Ask) -> Tree:
+    """What a write to an object or to its status cannot touch is as it was."""
+    if ask.subresource == "status":
+        return {**{key: value for key, value in old.items() if key != "status"}, **_only(new, ("metadata", "status"))}
+    if ask.subresource == "finalize":
+        finalizers = _only(new.get("spec") or {}, ("finalizers",))
+        kept = {key: value for key, value in (old.get("spec") or {}).items() if key != "finalizers"}
+        return {**old, "metadata": new["metadata"], "spec": {**kept, **finalizers}}
+    if not ask.subresource and "status" in ask.kind.subresources:
+        return {**_without_status(new, ask.kind), **_only(old, ("status",))}
+    return new
+
+
+def _only(tree: Tree, keys: Iterable[str]) -> Tree:
+    return {key: tree[key] for key in keys if key in tree}
+
+
+def _grown(new: Tree, old: Tree) -> bool:
+    """Whether anything changed that the generation counts: all but metadata and status."""
+    return any(new.get(key) != old.get(key) for key in {*new, *old} - {"metadata", "status", "kind", "apiVersion"})
+
+
+def _same_name(found: Any, wanted: str) -> None:
+    if found and found != wanted:
+        message = f"the name of the object ({found}) does not match the name on the URL ({wanted})"
+        raise statuses.bad_request(message)
+
+
+def _refuse(kind: Kind, name: str, problems: Iterable[FieldError]) -> None:
+    errors = list(problems)
+    if errors:
+        raise statuses.invalid(kind.group, kind.kind, name, errors)
+
+
+def _stored_shape(kind: Kind) -> Shape | None:
+    return shape_of("v1", kind.kind) if kind.stored_as else shape_in(kind, kind.versions[0])
