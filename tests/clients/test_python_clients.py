@@ -41,7 +41,7 @@ def api(lab: Lab) -> Iterator[Any]:
 
 @pytest.fixture
 def namespace(api: Any, request: pytest.FixtureRequest) -> Iterator[str]:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     name = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
     core.create_namespace({"metadata": {"name": name}})
     yield name
@@ -49,7 +49,8 @@ def namespace(api: Any, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> None:
-    core, dra = client.CoreV1Api(api), client.ResourceV1Api(api)
+    core: Any = client.CoreV1Api(api)
+    dra: Any = client.ResourceV1Api(api)
     dra.create_namespaced_resource_claim(namespace, CLAIM)
     core.create_namespaced_pod(namespace, POD)
     for event in watch.Watch().stream(core.list_namespaced_pod, namespace, timeout_seconds=20):
@@ -70,7 +71,8 @@ def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> Non
 
 
 def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -> None:
-    core, dra = client.CoreV1Api(api), client.ResourceV1Api(api)
+    core: Any = client.CoreV1Api(api)
+    dra: Any = client.ResourceV1Api(api)
     dra.create_namespaced_resource_claim(namespace, CLAIM)
     core.create_namespaced_pod(namespace, POD)
     _until(lambda: core.read_namespaced_pod("train", namespace).status.phase == "Running")
@@ -92,14 +94,14 @@ def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -
 
 
 def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:
-    api = kr8s.api(kubeconfig=str(lab.kubeconfig))
+    api: Any = kr8s.api(kubeconfig=str(lab.kubeconfig))
     claims = new_class("resourceclaims.resource.k8s.io", version="resource.k8s.io/v1", namespaced=True)
     claims({**CLAIM, "metadata": {"name": "gpu", "namespace": namespace}}, api=api).create()
     pod = Pod({**POD, "metadata": {"name": "train", "namespace": namespace}}, api=api)
     pod.create()
     pod.wait("condition=Ready", timeout=20)
     pod.label(team="ml")
-    found = list(api.get("pods", namespace=namespace, label_selector={"team": "ml"}))
+    found: list[Any] = list(api.get("pods", namespace=namespace, label_selector={"team": "ml"}))
     assert [each.name for each in found] == ["train"]
     assert "simulated" in "\n".join(pod.logs())
     done = pod.exec(["echo", "hello"])
