@@ -1,0 +1,90 @@
+"""Schemas as shapes: what apply, pruning and patches need to know of a type, from an OpenAPI v3 schema.
+
+Such shapes have no package; that is how the rest of the server tells them from Go's types. Everything in them is kept
+as written: zero is not absence.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.model.fields import Field, Shape, shape_of
+
+Tree = dict[str, Any]
+
+PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED: Final = "x-kubernetes-embedded-resource"
+INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+LIST_TYPE: Final = "x-kubernetes-list-type"
+LIST_KEYS: Final = "x-kubernetes-list-map-keys"
+MAP_TYPE: Final = "x-kubernetes-map-type"
+
+_SCALARS: Final = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
+_STRING: Final = Shape("string", "string")
+
+
+def object_shape(schema: Tree) -> Shape:
+    """The shape of a whole object, with what every object has."""
+    shape = shape_from(schema)
+    if shape.form != "struct":
+        shape = _struct(schema)
+    shape.fields = {**_identity(), **{name: shape.fields[name] for name in shape.fields if name not in _IDENTITY}}
+    return shape
+
+
+def shape_from(schema: Tree) -> Shape:
+    """The shape of any value."""
+    if schema.get(INT_OR_STRING):
+        return Shape("IntOrString", "intstr.IntOrString")
+    match schema.get("type"):
+        case "object":
+            values = schema.get("additionalProperties")
+            if values and not schema.get("properties"):
+                shape = Shape("map", "map", map_type=schema.get(MAP_TYPE, "granular"))
+                shape.element = shape_from(values) if isinstance(values, dict) else _anything()
+                return shape
+            return _struct(schema)
+        case "array":
+            shape = Shape("slice", "slice")
+            items = schema.get("items")
+            shape.element = shape_from(items) if isinstance(items, dict) else _anything()
+            shape.list_type = schema.get(LIST_TYPE, "atomic")
+            shape.list_keys = tuple(schema.get(LIST_KEYS) or ())
+            return shape
+        case str(scalar) if scalar in _SCALARS:
+            return Shape(_SCALARS[scalar], scalar)
+    return _anything()
+
+
+def _struct(schema: Tree) -> Shape:
+    shape = Shape("struct", "object", map_type=schema.get(MAP_TYPE, "granular"))
+    required = schema.get("required") or ()
+    if schema.get(EMBEDDED):
+        shape.fields = _identity()
+    for name, inner in sorted((schema.get("properties") or {}).items()):
+        if name not in shape.fields:
+            shape.fields[name] = _field(inner, name in required)
+    if schema.get(PRESERVE):
+        shape.rest = _anything()
+    return shape
+
+
+def _field(schema: Tree, required: bool) -> Field:
+    shape = shape_from(schema)
+    return Field(
+        shape, pointer=True, required=required, list_type=shape.list_type, list_keys=shape.list_keys,
+        map_type=shape.map_type, default=schema.get("default"),
+    )  # fmt: skip
+
+
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")
+
+
+def _identity() -> dict[str, Field]:
+    pod = shape_of("v1", "Pod")
+    assert pod is not None
+    return {"apiVersion": Field(_STRING), "kind": Field(_STRING), "metadata": pod.fields["metadata"]}
+
+
+def _anything() -> Shape:
+    return Shape("any", "interface {}")
