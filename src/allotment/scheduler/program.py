@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache, Item, all_synced
@@ -134,19 +134,21 @@ class Scheduler:
             self._budgets, self._pods,
         ]  # fmt: skip
         await all_synced(*watched)
-        ends = [
-            self._namespaces.on_change(self._namespace_changed),
-            self._nodes.on_change(self._node_changed),
-            self._classes.on_change(self._class_changed),
-            self._rules.on_change(self._rule_changed),
-            self._slices.on_change(self._slice_changed),
-            self._claims.on_change(self._claim_changed),
-            self._pods.on_change(self._pod_changed),
-        ]
+        ends: list[Callable[[], None]] = []
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._teller.run(), name="telling")
+                # In this order, so that pods find nodes, devices and claims known.
+                ends += [
+                    self._namespaces.on_change(self._namespace_changed),
+                    self._nodes.on_change(self._node_changed),
+                    self._classes.on_change(self._class_changed),
+                    self._rules.on_change(self._rule_changed),
+                    self._slices.on_change(self._slice_changed),
+                    self._claims.on_change(self._claim_changed),
+                    self._pods.on_change(self._pod_changed),
+                ]
                 await self._schedule()
         finally:
             self._tasks = None
@@ -498,7 +500,7 @@ class Scheduler:
                 if not users:
                     del self._users[key]
 
-    def _start(self, work: Any, name: str) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None
         self._tasks.create_task(work, name=name)
 

@@ -1,0 +1,348 @@
+"""The scheduler at work: pods come, get nodes and devices, or hear why not."""
+
+from __future__ import annotations
+
+import asyncio
+
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS
+from allotment.scheduler.binding import FINALIZER
+from tests.unit.cluster.memory import refusal
+from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, pod, world
+
+CLUSTER = (node("a"), gpus("a", 2), device_class())
+
+
+def test_pod_with_a_claim_gets_a_device_and_the_node_that_has_it() -> None:
+    async def scenario() -> None:
+        async with world(node("empty"), *CLUSTER, claim("one"), pod("p", "one")) as lab:
+            await lab.bound("p")
+            assert lab.node_of("p") == "a"
+            assert lab.devices("one") == ["gpu-0"]
+            assert lab.users("one") == ["p"]
+            stored = lab.claim("one")
+            assert stored["metadata"]["finalizers"] == [FINALIZER]
+            assert "allocationTimestamp" in stored["status"]["allocation"]
+            await lab.until(lambda: lab.events("Scheduled"))
+            assert lab.events("Scheduled") == ["Successfully assigned ns/p to a"]
+
+    asyncio.run(scenario())
+
+
+def test_pods_share_nothing_that_one_of_them_holds() -> None:
+    async def scenario() -> None:
+        pods = [f"p{n}" for n in range(3)]
+        claims = [claim(f"c{n}") for n in range(3)]
+        async with world(*CLUSTER, *claims, *(pod(f"p{n}", f"c{n}") for n in range(3))) as lab:
+            await lab.until(lambda: sum(bool(lab.node_of(p)) for p in pods) == 2)
+            (waiting,) = (p for p in pods if not lab.node_of(p))
+            message = await lab.told(waiting)
+            assert (
+                "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: " in message
+            )
+            assert message.splitlines()[0].endswith("(devices-in-use)")
+            held = [d for n in range(3) for d in lab.devices(f"c{n}")]
+            assert sorted(held) == ["gpu-0", "gpu-1"]
+            lab.end(next(p for p in pods if lab.node_of(p)))
+            await lab.bound(waiting)
+
+    asyncio.run(scenario())
+
+
+def test_pod_wakes_when_its_class_or_claim_appears() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), gpus("a", 2), claim("one"), pod("p", "one"), pod("q", "late")) as lab:
+            message = await lab.told("p")
+            assert (
+                "0/1 nodes are available: request gpu: device class gpu.example.com does not exist. "
+                "no new claims to deallocate, preemption: 0/1 nodes are available: "
+                "1 Preemption is not helpful for scheduling." in message
+            )
+            lab.put(*device_class())
+            await lab.bound("p")
+            assert lab.condition("q") == {}
+            lab.put(*claim("late"))
+            await lab.bound("q")
+
+    asyncio.run(scenario())
+
+
+def test_missing_claim_is_told_by_an_event_alone() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("trainig"), pod("p", "training"), speed=20) as lab:
+            await lab.until(lambda: lab.events("FailedScheduling"))
+            (note,) = lab.events("FailedScheduling")
+            assert note.startswith('ResourceClaim "training" does not exist in namespace ns. Did you mean "trainig"')
+            assert note.endswith('could not find ResourceClaim "ns/training"')
+            assert lab.condition("p") == {}
+
+    asyncio.run(scenario())
+
+
+def test_pods_of_other_schedulers_are_left_alone() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), pod("theirs", schedulerName="other"), pod("mine")) as lab:
+            await lab.bound("mine")
+            assert lab.node_of("theirs") == ""
+
+    asyncio.run(scenario())
+
+
+def test_gated_pod_waits_and_says_so() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), pod("p", schedulingGates=[{"name": "g"}])) as lab:
+            assert await lab.told("p", "SchedulingGated") == "Scheduling is blocked due to non-empty scheduling gates"
+            tree = lab.pod("p")
+            lab.put(PODS, {**tree, "spec": {**tree["spec"], "schedulingGates": []}})
+            await lab.bound("p")
+
+    asyncio.run(scenario())
+
+
+def test_error_of_one_device_ends_the_attempt_on_all_nodes() -> None:
+    async def scenario() -> None:
+        other = gpus("b", 1, driver="other.example.com")
+        bad = claim("bad", selector="device.attributes['other.example.com'].size == 'big'", of="any")
+        any_class = (DEVICE_CLASSES, {"metadata": {"name": "any"}, "spec": {}})
+        async with world(*CLUSTER, node("b"), other, any_class, bad, pod("p", "bad")) as lab:
+            message = await lab.told("p", "SchedulerError")
+            assert 'running "DynamicResources" filter plugin: claim ns/bad: selector #0: CEL runtime error' in message
+
+    asyncio.run(scenario())
+
+
+def test_claim_shared_by_pods_is_allocated_once() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, node("b"), claim("shared"), *(pod(f"p{n}", "shared") for n in range(3))) as lab:
+            await lab.bound("p0", "p1", "p2")
+            assert lab.devices("shared") == ["gpu-0"]
+            assert sorted(lab.users("shared")) == ["p0", "p1", "p2"]
+            assert {lab.node_of(f"p{n}") for n in range(3)} == {"a"}
+
+    asyncio.run(scenario())
+
+
+def test_pod_bound_to_another_node_than_its_claim_hears_where_the_claim_is() -> None:
+    async def scenario() -> None:
+        elsewhere = pod("q", "shared", nodeSelector={"kubernetes.io/hostname": "b"})
+        async with world(*CLUSTER, node("b"), claim("shared"), pod("p", "shared")) as lab:
+            await lab.bound("p")
+            lab.put(*elsewhere)
+            message = await lab.told("q")
+            assert message.splitlines()[0] == (
+                "claim ns/shared is allocated on a, where the pod may not run (claim-on-other-node)"
+            )
+            assert (
+                "1 node(s) didn't match Pod's node affinity/selector, 1 resourceclaim not available on the node"
+                in message
+            )
+            assert lab.devices("shared") == ["gpu-0"]
+
+    asyncio.run(scenario())
+
+
+def test_unused_claim_is_freed_for_a_pod_that_cannot_go_there() -> None:
+    async def scenario() -> None:
+        selector = {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
+        }
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
+        allocation = {"devices": {"results": [result]}, "nodeSelector": selector}
+        unused = claim("unused", status={"allocation": allocation})
+        wants_b = pod("p", "unused", nodeSelector={"kubernetes.io/hostname": "b"})
+        async with world(*CLUSTER, node("b"), gpus("b", 1), unused, wants_b) as lab:
+            await lab.bound("p")
+            assert lab.node_of("p") == "b"
+            assert lab.claim("unused")["status"]["allocation"]["devices"]["results"][0]["pool"] == "b"
+
+    asyncio.run(scenario())
+
+
+def test_conflict_with_another_writer_is_read_again() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("one")) as lab:
+
+            def touch(_: object) -> None:
+                tree = lab.claim("one")
+                lab.put(CLAIMS, {**tree, "metadata": {**tree["metadata"], "labels": {"touched": "yes"}}})
+
+            lab.client.on_claim = touch
+            lab.put(*pod("p", "one"))
+            await lab.bound("p")
+            assert lab.claim("one")["metadata"]["labels"] == {"touched": "yes"}
+            assert lab.users("one") == ["p"]
+
+    asyncio.run(scenario())
+
+
+def test_refused_binding_gives_everything_back_and_tries_again() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("one"), speed=10) as lab:
+            lab.client.refuse_binding = [refusal(500, "InternalError", "no")]
+            lab.put(*pod("p", "one"))
+            await lab.until(lambda: not lab.client.refuse_binding)
+            await lab.until(lambda: not lab.devices("one"))
+            assert lab.users("one") == []
+            await lab.bound("p")
+            assert lab.devices("one") == ["gpu-0"]
+
+    asyncio.run(scenario())
+
+
+def test_scheduler_that_starts_again_goes_on_where_it_was() -> None:
+    async def scenario() -> None:
+        selector = {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
+        }
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": "gpu-1"}
+        status = {
+            "allocation": {
+                "devices": {"results": [result]},
+                "nodeSelector": selector,
+                "allocationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}],
+        }
+        resource, tree = pod("p", "one")
+        tree["metadata"]["uid"] = "p-uid"
+        written = claim("one", status=status, finalizers=[FINALIZER])
+        async with world(*CLUSTER, node("b"), written, (resource, tree)) as lab:
+            await lab.bound("p")
+            assert (lab.node_of("p"), lab.devices("one")) == ("a", ["gpu-1"])
+
+    asyncio.run(scenario())
+
+
+def test_devices_that_must_get_ready_are_waited_for() -> None:
+    async def scenario() -> None:
+        slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+        async with world(node("a"), slow, device_class(), claim("one"), pod("p", "one")) as lab:
+            await lab.until(lambda: lab.events("BindingConditionsPending"))
+            assert lab.events("BindingConditionsPending") == ["waiting for binding conditions for device on node a"]
+            assert lab.node_of("p") == ""
+            tree = lab.claim("one")
+            ready = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0",
+                     "conditions": [{"type": "ready", "status": "True"}]}  # fmt: skip
+            lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [ready]}})
+            await lab.bound("p")
+
+    asyncio.run(scenario())
+
+
+def test_devices_that_never_get_ready_are_given_back() -> None:
+    async def scenario() -> None:
+        slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"])
+        async with world(node("a"), slow, device_class(), claim("one"), pod("p", "one"), speed=4000) as lab:
+            assert "device binding timeout: claim=one" in await lab.told("p", "SchedulerError")
+            assert lab.node_of("p") == ""
+
+    asyncio.run(scenario())
+
+
+def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        asks = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
+        async with world(node("a"), gpus("a", 2), served, asks) as lab:
+            await lab.bound("p")
+            status = lab.pod("p")["status"]["extendedResourceClaimStatus"]
+            assert status["requestMappings"] == [
+                {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+            ]
+            made = status["resourceClaimName"]
+            assert lab.devices(made) == ["gpu-0", "gpu-1"]
+            assert lab.users(made) == ["p"]
+            assert lab.claim(made)["metadata"]["annotations"] == {
+                "resource.kubernetes.io/extended-resource-claim": "true"
+            }
+
+    asyncio.run(scenario())
+
+
+def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        plugged = node("plugged", has={"example.com/gpu": "1"})
+        asks = [pod(n, limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}) for n in ("p", "q")]
+        async with world(plugged, node("a"), gpus("a", 1), served, *asks) as lab:
+            await lab.bound("p", "q")
+            by_node = {lab.node_of(n): lab.pod(n)["status"].get("extendedResourceClaimStatus") for n in ("p", "q")}
+            assert by_node["plugged"] is None
+            assert by_node["a"] is not None
+
+    asyncio.run(scenario())
+
+
+def test_pod_of_higher_priority_sends_one_away() -> None:
+    async def scenario() -> None:
+        low = [pod(f"low-{n}", requests={"cpu": "3"}, priority=n) for n in range(2)]
+        async with world(node("a"), *low) as lab:
+            await lab.bound("low-0", "low-1")
+            lab.put(*pod("high", requests={"cpu": "4"}, priority=100))
+            await lab.bound("high")
+            assert (PODS, NAMESPACE, "low-0") not in lab.client.objects
+            assert lab.node_of("low-1") == "a"
+            await lab.until(lambda: lab.events("Preempted"))
+
+    asyncio.run(scenario())
+
+
+def test_pod_that_never_preempts_waits() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), pod("low", requests={"cpu": "8"})) as lab:
+            await lab.bound("low")
+            lab.put(*pod("high", requests={"cpu": "4"}, priority=100, preemptionPolicy="Never"))
+            message = await lab.told("high")
+            assert message.endswith(
+                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+                "preemption: not eligible due to preemptionPolicy=Never."
+            )
+            assert message.splitlines()[0] == "cpu: 4 asked, a has 0 free of 8, the most of a"
+
+    asyncio.run(scenario())
+
+
+def test_devices_are_not_freed_by_preemption() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("c0", count=2), pod("low", "c0")) as lab:
+            await lab.bound("low")
+            lab.put(*claim("c1"))
+            lab.put(*pod("high", "c1", priority=1000))
+            message = await lab.told("high")
+            assert "1 Preemption is not helpful for scheduling." in message
+            assert lab.node_of("low") == "a"
+
+    asyncio.run(scenario())
+
+
+def test_node_that_joins_wakes_pods_that_found_none() -> None:
+    async def scenario() -> None:
+        async with world(pod("p")) as lab:
+            assert await lab.told("p") == "no nodes available to schedule pods"
+            lab.put(*node("a", unschedulable=True))
+            await lab.until(lambda: "1 node(s) were unschedulable" in lab.condition("p")["message"])
+            lab.put(*node("a"))
+            await lab.bound("p")
+
+    asyncio.run(scenario())
+
+
+def test_many_equal_pods_that_fit_nowhere_are_all_told() -> None:
+    async def scenario() -> None:
+        objects = [*(claim(f"c{n}", count=3) for n in range(20)), *(pod(f"p{n}", f"c{n}") for n in range(20))]
+        async with world(*CLUSTER, *objects) as lab:
+            for n in range(20):
+                message = await lab.told(f"p{n}")
+                assert f"claim ns/c{n}" in message
+
+    asyncio.run(scenario())
+
+
+def test_node_that_went_takes_its_room_along() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), pod("p")) as lab:
+            await lab.bound("p")
+            lab.client.remove(NODES, "", "a")
+            lab.put(*pod("q"))
+            assert await lab.told("q") == "no nodes available to schedule pods"
+
+    asyncio.run(scenario())
