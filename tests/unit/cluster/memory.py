@@ -131,7 +131,10 @@ class MemoryClient:
 
     def _replace(self, resource: Resource, known: Tree, tree: Tree, subresource: str) -> Tree:
         """Status and the rest are written apart; what nothing holds any more and shall go is gone."""
-        new = {**known, "status": tree.get("status", {})} if subresource else {**known, **copy.deepcopy(tree)}
+        if subresource == "finalize":
+            new = {**known, "spec": tree["spec"]}
+        else:
+            new = {**known, "status": tree.get("status", {})} if subresource else {**known, **copy.deepcopy(tree)}
         if not subresource and "status" in known:
             new["status"] = known["status"]
         if not subresource and "spec" in known and new["spec"] != known["spec"]:
@@ -140,7 +143,8 @@ class MemoryClient:
         if {**new, "metadata": {**new["metadata"], "resourceVersion": known["metadata"]["resourceVersion"]}} == known:
             return known
         new = self.put(resource, new)
-        if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
+        held = new["metadata"].get("finalizers") or (resource.plural == "namespaces" and new["spec"]["finalizers"])
+        if "deletionTimestamp" in new["metadata"] and not held:
             self.remove(resource, new["metadata"].get("namespace", ""), new["metadata"]["name"])
         return new
 
