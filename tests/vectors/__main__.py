@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.vectors.result import Result
 
-SETS = ("allocator", "cel", "validation")
+SETS = ("allocator", "apiserver", "cel", "validation")
 Score = Callable[[Path], Iterator[Result]]
 
 

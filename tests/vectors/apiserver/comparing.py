@@ -198,26 +198,29 @@ _BY_PATH: tuple[tuple[str, Callable[[Any, Any], str]], ...] = (
 def is_discovery(path: str) -> bool:
     """Whether a path asks what is served."""
     parts = path.partition("?")[0].strip("/").split("/")
-    return parts in ([""], ["api"], ["apis"]) or (parts[0] == "api" and len(parts) == 2) or (
-        parts[0] == "apis" and len(parts) <= 3
+    return (
+        parts in ([""], ["api"], ["apis"])
+        or (parts[0] == "api" and len(parts) == 2)
+        or (parts[0] == "apis" and len(parts) <= 3)
     )
 
 
 def answer_difference(path: str, recorded: Tree, code: int, headers: Tree, body: bytes) -> str:
     """How a whole answer differs from a recorded one: code, content type and warnings, body."""
     if recorded["code"] != code:
-        return f"wanted code {recorded['code']}, found {code}: {body[:700].decode(errors='replace')} (wanted {_short(recorded.get('body'))})"
+        found = body[:700].decode(errors="replace")
+        return f"wanted code {recorded['code']}, found {code}: {found} (wanted {_short(recorded.get('body'))})"
     wanted_headers = recorded.get("headers") or {}
     for name in ("content-type", "warning", "location", "vary"):
         if name == "content-type" and name not in wanted_headers:
             continue
-        wanted, found = wanted_headers.get(name), headers.get(name)
+        wanted, given = wanted_headers.get(name), headers.get(name)
         if name == "location":
-            wanted, found = (text and text.partition("?")[0] for text in (wanted, found))
-        if name in ("vary",) and not is_discovery(path) and not path.startswith("/openapi"):
+            wanted, given = (text and text.partition("?")[0] for text in (wanted, given))
+        if name == "vary" and not is_discovery(path) and not path.startswith("/openapi"):
             continue
-        if wanted != found and not (name == "content-type" and path.startswith("/openapi/v3")):
-            return f"header {name}: wanted {wanted!r}, found {found!r}"
+        if wanted != given and not (name == "content-type" and path.startswith("/openapi/v3")):
+            return f"header {name}: wanted {wanted!r}, found {given!r}"
     if "body" in recorded:
         try:
             ours = json.loads(body)

@@ -122,7 +122,7 @@ def _by_name(items: list[Tree], view: Any) -> Tree:
 
 def _pod(pod: Tree) -> Tree:
     status = pod.get("status") or {}
-    return masked({
+    view: Tree = masked({
         "node": pod["spec"].get("nodeName"),
         "phase": status.get("phase"),
         "terminating": "deletionTimestamp" in pod["metadata"],
@@ -134,11 +134,12 @@ def _pod(pod: Tree) -> Tree:
         "extended": status.get("extendedResourceClaimStatus"),
         "nominated": status.get("nominatedNodeName"),
     })  # fmt: skip
+    return view
 
 
 def _claim(claim: Tree) -> Tree:
     meta = claim["metadata"]
-    return masked({
+    view: Tree = masked({
         "annotations": meta.get("annotations"),
         "owners": meta.get("ownerReferences"),
         "finalizers": meta.get("finalizers"),
@@ -146,6 +147,7 @@ def _claim(claim: Tree) -> Tree:
         "spec": claim.get("spec"),
         "status": claim.get("status"),
     })  # fmt: skip
+    return view
 
 
 def _said_less(snapshot: Tree, pods: list[Tree], events: list[Tree]) -> str:

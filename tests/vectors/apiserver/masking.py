@@ -74,9 +74,7 @@ class Correspondence:
                 if key == "resourceVersion" and isinstance(item, str) and isinstance(other, str):
                     if item.isdigit() and other.isdigit():
                         self.revisions[int(item)] = int(other)
-                elif key in ("uid", "continue", "token") and isinstance(item, str) and isinstance(other, str):
-                    self.values[item] = other
-                elif key == "name" and isinstance(item, str) and isinstance(other, str) and item != other:
+                elif key in ("uid", "continue", "token", "name") and isinstance(item, str) and isinstance(other, str):
                     self.values[item] = other
                 else:
                     self.learn(item, other)
@@ -96,9 +94,7 @@ class Correspondence:
         for recorded, ours in self.values.items():
             if len(recorded) > 5 and recorded in text:
                 text = text.replace(recorded, ours)
-        return re.sub(
-            r"(resourceVersion=)(\d+)", lambda found: found.group(1) + self.revision(found.group(2)), text
-        )
+        return re.sub(r"(resourceVersion=)(\d+)", lambda found: found.group(1) + self.revision(found.group(2)), text)
 
     def tree(self, tree: Any) -> Any:
         """A body with our values in place of the recorded ones."""

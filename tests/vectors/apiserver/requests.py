@@ -97,7 +97,9 @@ class _Replay:
             return f"wanted a stream, found {answer.code}: {answer.body[:300]!r}"
         if "json" in dict(answer.headers).get("Content-Type", "") and isinstance(recorded.get("body"), dict):
             self.known.learn(recorded["body"], json.loads(answer.body or b"null"))
-        if (etag := {k.lower(): v for k, v in answer.headers}.get("etag")) and "etag" in (recorded.get("headers") or {}):
+        if (etag := {k.lower(): v for k, v in answer.headers}.get("etag")) and "etag" in (
+            recorded.get("headers") or {}
+        ):
             self.known.values[recorded["headers"]["etag"]] = etag
             self.known.values[recorded["headers"]["etag"].strip('"')] = etag.strip('"')
         if asked["method"] != "GET":

@@ -1,0 +1,52 @@
+"""A fresh lab to replay a recording on: no nodes of its own, every gate of the recordings, time runs faster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from allotment.apiserver.exchange import Answer, Request
+from allotment.apiserver.storage.store import Store
+from allotment.lab.plane import Plane, running
+from allotment.lab.settings import Settings
+from allotment.model.features import GATES, Features
+
+RELEASE = "1.36"
+SPEED = 20.0
+#: The control plane has come to rest when nothing was written for so long.
+_REST_SECONDS = 0.1
+_MOST_SECONDS = 5.0
+
+
+class World:
+    """A running control plane, asked without sockets."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.store: Store = plane.store
+        self._plane = plane
+
+    @staticmethod
+    @asynccontextmanager
+    async def started() -> AsyncIterator[World]:
+        """A fresh one, gone at the end."""
+        gates = {gate: True for gate, releases in GATES.items() if RELEASE in releases}
+        settings = Settings(name="vectors", fleet=(), tls=False, speed=SPEED, features=Features(RELEASE, gates))
+        async with running(settings) as plane:
+            world = World(plane)
+            await world.settled()
+            yield world
+
+    async def ask(self, request: Request) -> Answer:
+        """One request, answered."""
+        return await self._plane.api(request)
+
+    async def settled(self) -> None:
+        """Wait until nothing changes any more."""
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + _MOST_SECONDS
+        revision, since = self.store.revision, loop.time()
+        while loop.time() - since < _REST_SECONDS and loop.time() < latest:
+            await asyncio.sleep(0.01)
+            if self.store.revision != revision:
+                revision, since = self.store.revision, loop.time()
