@@ -15,7 +15,7 @@ from allotment.apiserver import bodies, calls, deleting, health, patching, paths
 from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.catalog import Catalog
 from allotment.apiserver.documents.serving import Documents
-from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.apiserver.exchange import Answer, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.options import (
     ListOptions,
@@ -50,8 +50,15 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 _SIDES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
 
 
+def _none(namespace: str) -> Iterable[Tree]:
+    return ()
+
+
 class Api:
-    """See the module. ``kinds`` are the built-in ones; ``server`` is the address that clients are told."""
+    """See the module. ``kinds`` are the built-in ones; ``server`` is the address that clients are told.
+
+    ``companions``: the objects that come with each new namespace, by its name.
+    """
 
     def __init__(
         self,
@@ -63,10 +70,11 @@ class Api:
         features: Features,
         access: Access,
         server: str = "",
+        companions: Callable[[str], Iterable[Tree]] = _none,
     ) -> None:
         self.store = store
         self.catalog = Catalog(kinds)
-        self.verbs = Verbs(store, self.catalog, clock=clock, ids=ids, features=features)
+        self.verbs = Verbs(store, self.catalog, clock=clock, ids=ids, features=features, companions=companions)
         self.access = access
         self._lines = watching.Lines()
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
@@ -101,6 +109,17 @@ class Api:
             raise statuses.unknown_path() if target.namespace or target.name else statuses.method_not_allowed()
         if target.rest or (target.subresource and target.subresource not in kind.subresources):
             raise statuses.unknown_path()
+        note = kind.deprecated.get(target.version)
+        if note is None:
+            return await self._served(request, user, kind, target, verb)
+        try:
+            answer = await self._served(request, user, kind, target, verb)
+        except StatusError as error:
+            answer = _refusal(error.status, request)
+        return _warned(answer, note)
+
+    async def _served(self, request: Request, user: User, kind: Kind, target: Target, verb: str) -> Answer:
+        """What a kind that is served answers."""
         if target.subresource and target.subresource not in _SIDES:
             return await self._called(request, user, kind, target)
         answer = _ANSWERS.get((request.method, bool(target.name)))
@@ -412,6 +431,14 @@ def _refusal(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Re
         headers = (*headers, ("retry-after", str(seconds)))
     body = b"" if request.method == "HEAD" else representation.written(status, form)
     return Response(int(status["code"]), headers, body)
+
+
+def _warned(answer: Answer, note: str) -> Answer:
+    """An answer with one more warning, the first."""
+    if isinstance(answer, Upgrade):
+        return answer
+    headers = answer.headers
+    return answer._replace(headers=(*headers[:2], ("warning", f"299 - {quote(note)}"), *headers[2:]))
 
 
 def page_not_found() -> Response:

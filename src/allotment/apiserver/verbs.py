@@ -26,6 +26,8 @@ from allotment.model.validation.errors import FieldError, invalid
 Tree = dict[str, Any]
 
 _NAMESPACES: Final = "namespaces"
+_CONTROLLERS: Final = "kube-controller-manager"
+_SYSTEM: Final = User("system:kube-controller-manager", ("system:masters",))
 #: What may be written though the namespace goes away: it is not stored.
 _UNSTORED: Final = frozenset({"localsubjectaccessreviews"})
 
@@ -88,13 +90,15 @@ class Verbs:
     """Writes to a store, by the rules of the kinds that are served."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, *, clock: Callable[[], datetime], ids: Ids, features: Features
-    ) -> None:
+        self, store: Store, catalog: Catalog, *, clock: Callable[[], datetime], ids: Ids, features: Features,
+        companions: Callable[[str], Iterable[Tree]],
+    ) -> None:  # fmt: skip
         self.store = store
         self.catalog = catalog
         self.features = features
         self.ids = ids
         self._clock = clock
+        self._companions = companions
 
     def now(self) -> str:
         """The time, as objects carry it."""
@@ -153,7 +157,18 @@ class Verbs:
             fields = given.get("managedFields")
         else:
             fields = self._fields(ask, None, _without_status(owned, kind), given, now)
-        return self._put(ask, name, stored, stored["metadata"], fields)
+        entry = self._put(ask, name, stored, stored["metadata"], fields)
+        if kind.bucket == _NAMESPACES and not ask.dry_run:
+            self._furnish(name)
+        return entry
+
+    def _furnish(self, namespace: str) -> None:
+        """What belongs to every namespace comes with it, so that its first pod is admitted at once."""
+        for tree in self._companions(namespace):
+            version = tree["apiVersion"].rpartition("/")[2]
+            kind = self.catalog.named(tree["apiVersion"], tree["kind"])
+            assert kind is not None, "a namespace's own objects are of built-in kinds"
+            self.create(Ask(kind, version, namespace, "", _SYSTEM, _CONTROLLERS), tree)
 
     def _namespace_takes(self, ask: Ask, name: str) -> None:
         """Whether there is a namespace, and one that takes new objects."""

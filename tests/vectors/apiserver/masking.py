@@ -44,7 +44,7 @@ def _text(text: str) -> str:
 
 def _masked_table(table: dict[str, Any]) -> dict[str, Any]:
     columns = [column["name"] for column in table.get("columnDefinitions") or ()]
-    rest = {key: item for key, item in table.items() if key not in ("rows", "columnDefinitions")}
+    rest = {key: item for key, item in table.items() if key not in ("kind", "rows", "columnDefinitions")}
     shown = [
         {
             **masked({key: item for key, item in row.items() if key != "cells"}),
@@ -56,7 +56,7 @@ def _masked_table(table: dict[str, Any]) -> dict[str, Any]:
         for row in table.get("rows") or ()
     ]
     definitions = [{"name": c["name"], "priority": c["priority"]} for c in table.get("columnDefinitions") or ()]
-    return {**masked(rest), "columnDefinitions": definitions, "rows": shown}
+    return {"kind": table["kind"], **masked(rest), "columnDefinitions": definitions, "rows": shown}
 
 
 class Correspondence:

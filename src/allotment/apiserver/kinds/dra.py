@@ -103,11 +103,23 @@ def _spec(field: str) -> Callable[[Tree], str]:
 _SLICE_FIELDS: Final = {"spec.nodeName": _spec("nodeName"), "spec.driver": _spec("driver")}
 
 
+#: Since when the versions before v1 are deprecated, and when they will be gone.
+_DEPRECATED: Final = {"v1beta2": ("1.36", "1.39"), "v1beta1": ("1.35", "1.38")}
+
+
+def _deprecations(kind: str) -> Mapping[str, str]:
+    return {
+        version: f"{GROUP}/{version} {kind} is deprecated in v{since}+, unavailable in v{until}+"
+        for version, (since, until) in _DEPRECATED.items()
+    }
+
+
 def _kind(value: type[Object], plural: str, *, namespaced: bool = False, **more: Any) -> Kind:
     kind = value.__name__
     return Kind(
         GROUP, _VERSIONS, kind, plural, namespaced, kind.lower(), rules=_rules(value),
-        to_version=_to_version, from_version=_from_version, delete_returns_object=True, **more,
+        to_version=_to_version, from_version=_from_version, delete_returns_object=True,
+        deprecated=_deprecations(kind), **more,
     )  # fmt: skip
 
 

@@ -143,6 +143,8 @@ class Kind(NamedTuple):
     create_on_update: bool = False
     #: Whether deletion leaves dependents alone unless told otherwise (jobs do).
     orphans: bool = False
+    #: What to warn users of a version with.
+    deprecated: Mapping[str, str] = {}
     #: Of kinds with a scale subresource.
     scale: Scaled = Scaled()
     #: The shape by version, of kinds that are not in the packaged table.
