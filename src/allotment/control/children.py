@@ -45,7 +45,9 @@ class Children(Generic[T]):
     async def of(self, owner: Item[Any]) -> list[Item[T]]:
         """What belongs to an owner with a label selector, adopting and letting go where that must be."""
         selector = owner.spec.get("selector")
-        if selector is not None and "matchLabels" not in selector and "matchExpressions" not in selector:
+        if selector is None:
+            return list(self.known(owner.uid))
+        if "matchLabels" not in selector and "matchExpressions" not in selector:
             selector = {"matchLabels": selector}  # a ReplicationController selects as a Service does
         mine = []
         for child in self.known(owner.uid):

@@ -1,0 +1,54 @@
+"""What a failed pod means to its Job: counted, ignored, or the end of it (``podFailurePolicy``, KEP-3329)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from allotment.cluster.cache import Item
+from allotment.cluster.client import Tree
+
+
+class Meaning(NamedTuple):
+    """Whether the failure counts, and why the whole Job fails (empty if it does not)."""
+
+    counts: bool = True
+    end: str = ""
+
+
+def meaning_of(pod: Item[Any], policy: Tree | None) -> Meaning:
+    """By the first rule that fits; without one a failure counts."""
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        found = _exit_code(pod, rule.get("onExitCodes")) or _condition(pod, rule.get("onPodConditions"))
+        if not found:
+            continue
+        match rule["action"]:
+            case "FailJob":
+                return Meaning(end=f"{found} matching FailJob rule at index {number}")
+            case "Ignore":
+                return Meaning(counts=False)
+        return Meaning()
+    return Meaning()
+
+
+def _exit_code(pod: Item[Any], wanted: Tree | None) -> str:
+    if wanted is None:
+        return ""
+    values = wanted.get("values") or ()
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for status in pod.status.get(field) or ():
+            if wanted.get("containerName") not in (None, "", status["name"]):
+                continue
+            ended = (status.get("state") or {}).get("terminated")
+            code = ended.get("exitCode", 0) if ended else 0
+            if code and (code in values) == (wanted["operator"] == "In"):
+                name = f"{pod.namespace}/{pod.name}"
+                return f"Container {status['name']} for pod {name} failed with exit code {code}"
+    return ""
+
+
+def _condition(pod: Item[Any], wanted: list[Tree] | None) -> str:
+    for pattern in wanted or ():
+        for condition in pod.status.get("conditions") or ():
+            if condition["type"] == pattern["type"] and condition["status"] == pattern.get("status", "True"):
+                return f"Pod {pod.namespace}/{pod.name} has condition {condition['type']}"
+    return ""
