@@ -81,8 +81,9 @@ async def _sleep(arguments: Sequence[str], streams: Streams, inside: Inside) -> 
     return 0
 
 
-async def _filter(name: str, arguments: Sequence[str], streams: Streams) -> int:
-    files = [a for a in arguments if not a.startswith("-")][int(name == "grep") :]
+async def _filter(name: str, arguments: list[str], streams: Streams) -> int:
+    bare = [a for place, a in enumerate(arguments) if not a.startswith("-") and arguments[place - 1 : place] != ["-n"]]
+    files = bare[int(name == "grep") :]
     if files and name != "tee":
         await streams.err(f"{name}: {files[0]}: No such file or directory\n".encode())
         return 1
@@ -98,7 +99,7 @@ async def _filter(name: str, arguments: Sequence[str], streams: Streams) -> int:
         await streams.out(f"{len(lines)}\n".encode())
         return 0
     if name == "grep":
-        wanted = next((a for a in arguments if not a.startswith("-")), "")
+        wanted = bare[0] if bare else ""
         lines = [line for line in lines if wanted in line]
     else:
         count = next((int(a.lstrip("-n")) for a in arguments if a.lstrip("-n").isdigit()), 10)

@@ -35,6 +35,14 @@ class Exit(Exception):
         self.code = code
 
 
+class Leave(Exception):
+    """Raised by ``break``, or (``again``) by ``continue``, for the loop around it."""
+
+    def __init__(self, *, again: bool) -> None:
+        super().__init__(again)
+        self.again = again
+
+
 #: A command: words, environment, streams -> exit code; None for a name that it does not know.
 Execute = Callable[[list[str], Mapping[str, str], Streams], Awaitable[int | None]]
 
@@ -62,6 +70,8 @@ class Shell:
             return MISUSED
         except Exit as leaving:
             return leaving.code
+        except Leave:
+            return 0
         finally:
             for task in self._background:
                 task.cancel()
@@ -78,14 +88,25 @@ class Shell:
                 await self._pipe(node, streams)
             case Loop():
                 while (await self._node(node.condition, streams) == 0) == node.wanted:
-                    await self._node(node.body, streams)
+                    if not await self._goes_on(node.body, streams):
+                        break
             case Each():
                 for value in [value for word in node.words for value in await self._expanded(word, streams)]:
                     self.variables[node.name] = value
-                    await self._node(node.body, streams)
+                    if not await self._goes_on(node.body, streams):
+                        break
             case Choice():
                 await self._choice(node, streams)
         return self._last
+
+    async def _goes_on(self, body: Node, streams: Streams) -> bool:
+        """One round of a loop; False when it was the last."""
+        try:
+            await self._node(body, streams)
+        except Leave as leaving:
+            self._last = 0
+            return leaving.again
+        return True
 
     async def _chain(self, chain: Chain, streams: Streams) -> None:
         for joint, part, background in chain.parts:
@@ -103,6 +124,8 @@ class Shell:
             return await shell._node(part, streams)
         except Exit as leaving:
             return leaving.code
+        except Leave:
+            return 0
         finally:
             for task in shell._background:
                 task.cancel()
@@ -142,6 +165,8 @@ class Shell:
         name, arguments = words[0], words[1:]
         if name == "exit":
             raise Exit(int(arguments[0]) & 255 if arguments and arguments[0].isdigit() else self._last)
+        if name in ("break", "continue"):
+            raise Leave(again=name == "continue")
         if name == "wait":
             await asyncio.gather(*self._background)
             return 0

@@ -1,0 +1,112 @@
+"""What the shell of a simulated container does with the commands that manifests hold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cluster.clock import Clock
+from allotment.node.devices import Seen
+from allotment.node.programs import Inside, execute
+from allotment.node.script import Unreadable, parse
+from allotment.node.shell import Streams
+
+A100 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "NVIDIA A100-SXM4-40GB", "GPU-11", 40 * 2**30, "", "")
+SLICE = A100._replace(name="gpu-0-mig-1", uuid="MIG-22", profile="1g.5gb", parent="GPU-11")
+
+
+class Ran(NamedTuple):
+    code: int | None
+    out: str
+    err: str
+
+
+def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds: float = 5) -> Ran:
+    out, err, rest = bytearray(), bytearray(), [given]
+
+    async def to_out(data: bytes) -> None:
+        out.extend(data)
+
+    async def to_err(data: bytes) -> None:
+        err.extend(data)
+
+    async def read() -> bytes:
+        data, rest[0] = rest[0], b""
+        return data
+
+    async def run() -> int | None:
+        inside = Inside("train-0", devices, Clock(10_000))
+        environment = {"A": "1", "NAME": "a b"}
+        return await asyncio.wait_for(execute(list(words), environment, Streams(read, to_out, to_err), inside), seconds)
+
+    return Ran(asyncio.run(run()), out.decode(), err.decode())
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "out"),
+    [
+        ("echo hello", 0, "hello\n"),
+        ("echo one; echo two", 0, "one\ntwo\n"),
+        ("false || echo no", 0, "no\n"),
+        ("false && echo no; echo $?", 0, "1\n"),
+        ("exit 3; echo never", 3, ""),
+        ("X=5; echo $X ${X} '$X' \"$X\"", 0, "5 5 $X 5\n"),
+        ("echo $NAME; echo \"$NAME\"", 0, "a b\na b\n"),
+        ("echo ${MISSING:-other}$MISSING", 0, "other\n"),
+        ("for i in 1 2 3; do echo n$i; done", 0, "n1\nn2\nn3\n"),
+        ("for i in $(seq 2); do echo $i; done", 0, "1\n2\n"),
+        ("if false; then echo a; elif true; then echo b; else echo c; fi", 0, "b\n"),
+        ("until true; do echo never; done", 0, ""),
+        ("while true; do echo once; exit 4; done", 4, "once\n"),
+        ("while true; do echo once; break; done; echo after", 0, "once\nafter\n"),
+        ("for i in 1 2; do if true; then continue; fi; echo never; done", 0, ""),
+        ("(echo a; echo b) | grep b", 0, "b\n"),
+        ("seq 5 | tail -n 2 | wc -l", 0, "2\n"),
+        ("trap 'exit 0' TERM; sleep 9 & wait; echo after", 0, "after\n"),
+        ("echo a > /tmp/file 2>&1; echo b", 0, "a\nb\n"),
+        ("# nothing\necho x # more", 0, "x\n"),
+        ("timeout 5 echo in time", 0, "in time\n"),
+    ],
+)  # fmt: skip
+def test_commands_of_manifests_run(text: str, code: int, out: str) -> None:
+    assert ran("bash", "-c", text) == Ran(code, out, "")
+
+
+def test_an_unknown_command_says_so() -> None:
+    assert ran("sh", "-c", "train.py --fast; echo $?") == Ran(0, "127\n", "sh: 1: train.py: not found\n")
+    assert ran("train.py").code is None, "the container's own command is the application"
+
+
+@pytest.mark.parametrize("text", ["echo 'open", "if true; then echo", "for i in 1; echo", "echo )", "&& echo", "$("])
+def test_a_script_that_cannot_be_read_ends_with_two(text: str) -> None:
+    told = ran("sh", "-c", text)
+    assert told.code == 2
+    assert told.err.startswith("sh: ")
+
+
+def test_lines_on_standard_input_are_commands() -> None:
+    assert ran("sh", given=b"echo one\necho two\nexit 5\necho never\n") == Ran(5, "one\ntwo\n", "")
+
+
+def test_the_tools_of_the_vendor_show_the_devices_that_were_given() -> None:
+    assert ran("nvidia-smi", "-L", devices=(A100,)).out == "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-11)\n"
+    shown = ran("nvidia-smi", "-L", devices=(SLICE,)).out
+    assert shown.splitlines()[1].split() == ["MIG", "1g.5gb", "Device", "0:", "(UUID:", "MIG-22)"]
+    assert ran("nvidia-smi").code == 6, "without a device the tool fails"
+    assert "nvidia0" in ran("ls", "/dev", devices=(A100,)).out
+
+
+@given(st.text(alphabet="echo $X'\"\\;&|(){}<>#\nifdothenwhile ", max_size=60))
+def test_no_text_is_too_strange_to_be_read_or_refused(text: str) -> None:
+    with contextlib.suppress(Unreadable):
+        parse(text)
+
+
+def test_deep_nesting_is_refused() -> None:
+    with pytest.raises(Unreadable):
+        parse("(" * 5000)
