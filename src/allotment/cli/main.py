@@ -27,6 +27,7 @@ Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it g
   allot explain -f app.yaml --fleet dgx-a100-40gb:2   would it fit on this hardware?
   allot explain -f app.yaml --cluster snapshot.yaml   and on this cluster?
   allot free --cluster snapshot.yaml                  what is free, and who uses the rest?
+  allot up --fleet dgx-a100-40gb:2                    a Kubernetes control plane that has it, for kubectl and helm
 """
 
 _EPILOG = """\
@@ -36,6 +37,7 @@ A snapshot of a cluster is what kubectl prints:
 Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (--debug shows where).
 """
 
+_LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
 
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows ?, and no traceback
             stream.reconfigure(errors="replace")
     parsed = _parser().parse_args(arguments)
+    parsed.words = sys.argv[1:] if arguments is None else list(arguments)
     run: Run | None = getattr(parsed, "run", None)
     if run is None:
         parsed.help_of.print_help()
@@ -133,6 +136,7 @@ def _parser() -> Parser:
     _add_output(free, ("wide", "json", "yaml"))
     free.set_defaults(run=_lazy("free"))
 
+    _add_lab(commands)
     _add_fleet(commands)
     _add_examples(commands)
 
@@ -144,6 +148,35 @@ def _parser() -> Parser:
     _add_output(version, ("json", "yaml"))
     version.set_defaults(run=_lazy("version"))
     return parser
+
+
+def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
+    up = commands.add_parser("up", help="start a lab: a Kubernetes control plane with simulated GPU nodes")
+    up.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_LAB_FLEET_HELP)
+    up.add_argument("--name", default="default", metavar="NAME", help="several labs run side by side by their names")
+    where = up.add_mutually_exclusive_group()
+    where.add_argument("--ephemeral", action="store_true", help="keep everything in memory")
+    where.add_argument("--data", metavar="FOLDER", help="where the cluster is kept (default: by name, in XDG data)")
+    up.add_argument("--port", type=int, default=0, metavar="N", help="port of the API (default: 6443, or a free one)")
+    up.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="who can reach it (%(default)s: only you)")
+    up.add_argument("--http", action="store_true", help="plain HTTP: whoever reaches the port is the administrator")
+    up.add_argument("--kubeconfig", metavar="FILE", help="where the context goes (default: kubectl's own file)")
+    up.add_argument("--speed", type=float, default=1.0, metavar="X", help="simulated durations pass X times as fast")
+    up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")
+    up.add_argument("--log", help=argparse.SUPPRESS)  # given by --detach to the process that it starts
+    _add_release(up)
+    _add_gates(up)
+    up.set_defaults(run=_lazy("up"))
+
+    down = commands.add_parser("down", help="stop a lab")
+    which = down.add_mutually_exclusive_group()
+    which.add_argument("name", nargs="?", default="default", metavar="NAME", help="of this name (%(default)s)")
+    which.add_argument("--all", action="store_true", help="all labs of yours")
+    down.set_defaults(run=_lazy("down"))
+
+    status = commands.add_parser("status", help="the labs that run")
+    _add_output(status, ("wide", "json", "yaml"))
+    status.set_defaults(run=_lazy("status"))
 
 
 def _add_fleet(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -198,13 +231,17 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET_HELP)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
     _add_release(parser)
-    parser.add_argument(
-        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
+    _add_gates(parser)
 
 
 def _add_release(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kube-version", default="1.36", metavar="1.36", help="the cluster's Kubernetes (%(default)s)")
+
+
+def _add_gates(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:

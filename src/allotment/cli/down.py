@@ -1,0 +1,33 @@
+"""``allot down``: stop a lab, or all."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import open_screen
+from allotment.cli.up import mistakes
+from allotment.lab.state import DEFAULT_NAME, Register
+
+
+def run(arguments: Namespace) -> int:
+    """Stop what was asked for; a lab that does not run is told, not an error."""
+    from allotment.lab.up import DidNotStop, down
+
+    screen = open_screen()
+    register = Register()
+    names = [status.name for status in register.running()] if arguments.all else [arguments.name]
+    with mistakes(arguments.name):
+        for name in names:
+            try:
+                stopped = down(register, name)
+            except DidNotStop as error:
+                raise Mistake(str(error)) from None
+            if stopped is None:
+                screen.line("No lab runs." if name == DEFAULT_NAME else f"No lab {name!r} runs.")
+            else:
+                kept = f"; its data stay in {stopped.data}" if stopped.data else ""
+                screen.line(f"Lab {name!r} has stopped{kept}.")
+    if not names:
+        screen.line("No lab runs.")
+    return 0

@@ -1,0 +1,32 @@
+"""``allot status``: the labs that run."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import msgspec
+
+from allotment.cli.screen import open_screen
+from allotment.lab.state import Register
+from allotment.model.formats import to_json, to_yaml
+
+
+def run(arguments: Namespace) -> int:
+    """Print one line for each lab; exit code 1 if there is none."""
+    screen = open_screen()
+    labs = Register().running()
+    if arguments.output in ("json", "yaml"):
+        data = {"labs": [msgspec.to_builtins(lab) for lab in labs]}
+        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        return 0 if labs else 1
+    if not labs:
+        screen.line("No lab runs.")
+        return 1
+    headers = ["NAME", "URL", "CONTEXT", "PID", "STARTED", "FLEET"]
+    rows = [[lab.name, lab.url, lab.context, str(lab.pid), lab.started, ",".join(lab.fleet)] for lab in labs]
+    if arguments.output == "wide":
+        headers += ["DATA", "KUBECONFIG", "SPEED", "LOG"]
+        for row, lab in zip(rows, labs, strict=True):
+            row += [lab.data or "", lab.kubeconfig, f"{lab.speed:g}", lab.log or ""]
+    screen.table(headers, rows, cut=("FLEET", "DATA"))
+    return 0

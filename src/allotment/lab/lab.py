@@ -1,0 +1,291 @@
+"""``allotment.Lab``: a Kubernetes-compatible control plane with simulated GPU nodes, in a thread of this process.
+
+>>> with Lab(fleet="t4-4x-pcie") as lab:
+...     _ = lab.apply('''
+... apiVersion: resource.k8s.io/v1
+... kind: ResourceClaim
+... metadata: {name: one-gpu}
+... spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+... ''')
+...     lab.get("resourceclaim", "one-gpu")["metadata"]["namespace"]
+'default'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from allotment.cluster.client import Client, Resource
+from allotment.cluster.errors import StatusError
+from allotment.lab import kubeconfig, naming, waiting
+from allotment.lab.plane import Plane, running
+from allotment.lab.settings import RELEASE, Settings, fleet_of
+from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
+from allotment.lab.sync import LoopThread, SyncClient
+from allotment.lab.waiting import Test
+from allotment.model.features import Features
+from allotment.model.loading import Document, Loaded, load_paths, load_text
+
+Tree = dict[str, Any]
+Source = str | Path | Tree | Sequence["Source"]
+
+
+class NotApplied(Exception):
+    """A manifest could not be read, or the API refused an object of it. Says which, and where it stands."""
+
+
+class Lab:
+    """A lab of one's own. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
+
+    ``fleet``: the machines, in the words of ``allot up --fleet``; none by default. ``data``: a folder to keep the
+    cluster in; without one it is gone with the lab. ``gates``: feature gates that differ from the release's.
+    ``tls`` is off by default, because whoever can start a lab in a test can also reach its port.
+    """
+
+    def __init__(
+        self, fleet: str | Sequence[str] = (), *, data: str | Path | None = None, kube: str = RELEASE,
+        gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
+        name: str = DEFAULT_NAME,
+    ) -> None:  # fmt: skip
+        folder = None if data is None else DataFolder(Path(data))
+        features = Features(kube=kube, gates=gates or {})
+        self._settings = Settings(
+            name=name, fleet=fleet_of(fleet), data=folder, port=port, tls=tls, speed=speed, features=features
+        )
+        self._thread: LoopThread | None = None
+        self._running = AsyncExitStack()
+        self._plane: Plane | None = None
+        self._applied: list[tuple[Resource, str, str]] = []
+        self._files: tempfile.TemporaryDirectory[str] | None = None
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Lab:
+        """Start; returns when the API answers and the fleet is published."""
+        if self._thread is not None:
+            raise RuntimeError("the lab is running already")
+        self._thread = LoopThread("allotment-lab")
+        try:
+            self._plane = self._thread.wait(self._running.enter_async_context(running(self._settings)))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop; no error if it does not run."""
+        thread, self._thread, self._plane = self._thread, None, None
+        if thread is not None:
+            try:
+                thread.wait(self._running.aclose())
+            finally:
+                thread.stop()
+        if self._files is not None:
+            self._files.cleanup()
+            self._files = None
+
+    def __enter__(self) -> Lab:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- ways in -----------------------------------------------------------------------------------------------------
+
+    @property
+    def plane(self) -> Plane:
+        """The control plane itself: the store, the API, the asynchronous clients. It lives on another thread."""
+        if self._plane is None:
+            raise RuntimeError("the lab is not running: use it as a context manager, or call start()")
+        return self._plane
+
+    @property
+    def url(self) -> str:
+        """Where the API listens, for any client."""
+        return self.plane.access.server
+
+    @property
+    def client(self) -> SyncClient:
+        """Everything that the API can do, as the administrator."""
+        return self.client_for("allotment-admin")
+
+    def client_for(self, user: str, groups: Sequence[str] = ("system:masters",)) -> SyncClient:
+        """The same as somebody else."""
+        plane = self.plane
+        return SyncClient(self._loop, plane.client(user, groups))
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A configuration file for kubectl and other clients; it goes with the lab."""
+        if self._files is None:
+            self._files = tempfile.TemporaryDirectory(prefix="allotment-")
+        path = Path(self._files.name) / "config"
+        path.write_text(kubeconfig.text(context_of(self._settings.name), self.plane.access), encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    @property
+    def _loop(self) -> LoopThread:
+        if self._thread is None:
+            raise RuntimeError("the lab is not running: use it as a context manager, or call start()")
+        return self._thread
+
+    def resource(self, word: str) -> Resource:
+        """The resource that a word means: ``pod``, ``po``, ``deployments.apps``, or a kind of your own."""
+        return naming.by_word(self.plane.kinds(), word)
+
+    # --- what people do ----------------------------------------------------------------------------------------------
+
+    def apply(self, source: Source, *, namespace: str = "default") -> list[Tree]:
+        """Apply manifests: a path, text, an object, or several of these. Returns the objects. Raises NotApplied.
+
+        Objects are written as ``kubectl apply --server-side --force-conflicts`` would write them; those that name no
+        namespace go to ``namespace``.
+        """
+        return self._loop.wait(self._apply(list(_documents(source)), namespace))
+
+    async def _apply(self, documents: Sequence[tuple[Tree, str]], namespace: str) -> list[Tree]:
+        client = self.plane.client("allotment-admin")
+        written = []
+        for tree, place in documents:
+            try:
+                resource = naming.by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
+                written.append(await _applied(client, resource, tree, namespace))
+            except (StatusError, naming.UnknownKind) as error:
+                raise NotApplied(f"{place}{error}") from error
+            meta = written[-1]["metadata"]
+            self._applied.append((resource, meta.get("namespace", ""), meta["name"]))
+        return written
+
+    def delete(self, source: Source, name: str = "", *, namespace: str = "default") -> None:
+        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. What is not there is no error."""
+        if name:
+            targets = [(self.resource(str(source)), namespace, name)]
+        else:
+            targets = [self._target(tree, namespace) for tree, _ in reversed(list(_documents(source)))]
+        for resource, inside, called in targets:
+            try:
+                self.client.delete(resource, called, inside if resource.namespaced else "")
+            except StatusError as error:
+                if error.reason != "NotFound":
+                    raise
+
+    def _target(self, tree: Tree, namespace: str) -> tuple[Resource, str, str]:
+        meta = tree.get("metadata") or {}
+        resource = naming.by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
+        return resource, meta.get("namespace") or namespace, str(meta.get("name"))
+
+    def get(self, kind: str, name: str, *, namespace: str = "default") -> Tree:
+        """One object. Raises StatusError if there is none."""
+        resource = self.resource(kind)
+        return self.client.get(resource, name, namespace if resource.namespaced else "")
+
+    def list(self, kind: str, *, namespace: str | None = None, labels: str = "", fields: str = "") -> Sequence[Tree]:
+        """All objects of a kind, of all namespaces or of one."""
+        return self.client.list(self.resource(kind), namespace or "", labels=labels, fields=fields).items
+
+    def wait(
+        self, *targets: str, until: str | Test | None = None, timeout: float = 30.0, namespace: str = "default"
+    ) -> builtins.list[Tree]:
+        """Wait for objects (``"pod/a"``; none named: all that were applied) and return them as they are then.
+
+        ``until``: the type of a condition, ``phase=Running``, ``allocated``, or a function of the object. By default
+        what each kind is for: a pod is ready or has succeeded, a claim is allocated, a workload has its replicas.
+        Raises TimeoutError, which says what the object says of why not.
+        """
+        wanted = [self._named(target, namespace) for target in targets] or list(dict.fromkeys(self._applied))
+        return self._loop.wait(self._wait(wanted, until, timeout))
+
+    def _named(self, target: str, namespace: str) -> tuple[Resource, str, str]:
+        kind, slash, name = target.partition("/")
+        if not slash:
+            raise ValueError(f"wanted KIND/NAME, found {target!r}")
+        resource = self.resource(kind)
+        return resource, namespace if resource.namespaced else "", name
+
+    async def _wait(
+        self, wanted: Iterable[tuple[Resource, str, str]], until: str | Test | None, timeout: float
+    ) -> builtins.list[Tree]:
+        client = self.plane.client("allotment-admin")
+        found: list[Tree] = []
+        seen: dict[str, Tree | None] = {}
+        waited_for = ""
+        try:
+            async with asyncio.timeout(timeout):
+                for resource, namespace, name in wanted:
+                    waited_for = f"{resource.kind.lower()}/{name}"
+                    found.append(await _awaited(client, resource, namespace, name, until, seen))
+        except TimeoutError:
+            state = waiting.told(seen.get("last"))
+            raise TimeoutError(f"{waited_for}: not there after {timeout:g} s: {state}") from None
+        return found
+
+
+async def _applied(client: Client, resource: Resource, tree: Tree, namespace: str) -> Tree:
+    meta = tree.get("metadata") or {}
+    inside = (meta.get("namespace") or namespace) if resource.namespaced else ""
+    if not meta.get("name") and meta.get("generateName"):
+        return await client.create(resource, tree, inside)
+    return await client.patch(resource, str(meta.get("name", "")), tree, inside, kind="apply", force=True)
+
+
+async def _awaited(
+    client: Client, resource: Resource, namespace: str, name: str, until: str | Test | None,
+    seen: dict[str, Tree | None],
+) -> Tree:  # fmt: skip
+    """The object once it passes; ``seen["last"]`` is its state so far."""
+    test = waiting.test_of(until, resource.kind)
+    while True:
+        fields = f"metadata.name={name}"
+        listing = await client.list(resource, namespace, fields=fields)
+        seen["last"] = tree = next(iter(listing.items), None)
+        if tree is not None and test(tree):
+            return tree
+        try:
+            async for event in client.watch(resource, namespace, revision=listing.revision, fields=fields):
+                if event.type in ("ADDED", "MODIFIED"):
+                    seen["last"] = event.object
+                    if test(event.object):
+                        return event.object
+                elif event.type == "DELETED":
+                    seen["last"] = None
+        except StatusError as error:
+            if error.code != 410:
+                raise
+
+
+def _documents(source: Source) -> Iterable[tuple[Tree, str]]:
+    """Objects, each with what to put before a complaint about it."""
+    if isinstance(source, dict):
+        yield source, ""
+    elif isinstance(source, str | Path):
+        loaded = load_text(source) if isinstance(source, str) and _is_text(source) else load_paths([source])
+        yield from _loaded(loaded)
+    else:
+        for one in source:
+            yield from _documents(one)
+
+
+def _is_text(source: str) -> bool:
+    """A manifest has lines or braces; a path has not."""
+    return "\n" in source or source.lstrip().startswith("{")
+
+
+def _loaded(loaded: Loaded) -> Iterable[tuple[Tree, str]]:
+    if loaded.problems:
+        raise NotApplied("\n".join(f"{problem.position}: {problem.message}" for problem in loaded.problems))
+    for document in loaded.documents:
+        yield document.tree, _place(document)
+
+
+def _place(document: Document) -> str:
+    return f"{document.position()}: {document.kind} {document.name}: "

@@ -1,0 +1,225 @@
+"""A control plane in this process: the store, the API, its sockets and the programs, from start to a clean stop.
+
+Order matters at both ends. At the start the fleet is published before the programs run, so that they list a whole
+cluster; at the end programs stop before the API does, clients before the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from allotment import __version__
+from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
+from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.access.bootstrap import namespace_objects
+from allotment.apiserver.access.reviews import Access as ApiAccess
+from allotment.apiserver.api import Api
+from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.kinds.dra import dra_kinds
+from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.local import LocalClient
+from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.cluster import program
+from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client
+from allotment.cluster.clock import Clock
+from allotment.cluster.recorder import Events
+from allotment.lab import fleet
+from allotment.lab.first_objects import FirstObjects
+from allotment.lab.ids import RandomIds
+from allotment.lab.kubeconfig import Access
+from allotment.lab.programs import programs
+from allotment.lab.serving import Server, server_context
+from allotment.lab.settings import Settings
+from allotment.lab.state import replace_file
+from allotment.node.kubelet import Kubelets
+
+#: Answers under way at the end may take so long.
+_GRACE_SECONDS = 2.0
+
+ADMINISTRATOR = User("allotment-admin", ("system:masters", "system:authenticated"))
+
+
+class Plane:
+    """A control plane that runs."""
+
+    def __init__(self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access) -> None:
+        self.settings = settings
+        self.store = store
+        self.api = api
+        self.clock = clock
+        self.access = access
+        #: Ends the lab when it has an error: the store cannot be written any more.
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def kinds(self) -> Sequence[Kind]:
+        """The kinds that are served now."""
+        return tuple(self.api.catalog)
+
+    def client(self, user: str = ADMINISTRATOR.name, groups: Sequence[str] = ADMINISTRATOR.groups) -> Client:
+        """In-process access for a person."""
+        return LocalClient(self.api, User(user, (*groups, "system:authenticated")), "allotment")
+
+    def client_for(self, name: str, manager: str = "") -> Client:
+        """In-process access for a program, under the identity that Kubernetes gives it."""
+        user, usual = _identity(name)
+        return LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or usual)
+
+    def fail(self, error: OSError) -> None:
+        """The store has ended: so does everything."""
+        if not self.failed.done():
+            self.failed.set_exception(error)
+            self.failed.exception()  # whoever awaits it gets it; if nobody does, that is no second error
+
+
+def _identity(name: str) -> tuple[str, str]:
+    """User and field manager of a program."""
+    if name == "kube-scheduler":
+        return "system:kube-scheduler", "kube-scheduler"
+    if name == "kubelet":
+        return "system:node:simulated", "kubelet"
+    return f"system:serviceaccount:kube-system:{name}", "kube-controller-manager"
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Plane]:
+    """A control plane for as long as the context lasts; inside, it answers and its fleet is published."""
+    async with AsyncExitStack() as stack:
+        store = SqliteStore.open(settings.data.database if settings.data else None)
+        stack.push_async_callback(store.close)
+        clock = Clock(settings.speed)
+        keys = _keys(settings, clock, stack)
+        authorizer = Authorizer(store)
+        stack.callback(authorizer.close)
+        server, port = await _listening(settings, keys, stack)
+        access = _access(settings, keys, port)
+        companions = partial(namespace_objects, ca_certificate=access.authority.decode())
+        kinds = (*built_in_kinds(settings.features), *dra_kinds(settings.features))
+        api = Api(
+            store, kinds, clock=clock.moment, ids=RandomIds(), features=settings.features,
+            access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
+            server=access.server.partition("//")[2], companions=companions,
+        )  # fmt: skip
+        server.application = api
+        plane = Plane(settings, store, api, clock, access)
+        store.on_failure = plane.fail
+        kubelets = Kubelets()
+        first = FirstObjects(store, api.verbs, api.catalog, companions)
+        stack.callback(first.end)
+        first.begin(port)
+        if settings.fleet is not None:
+            await fleet.publish(
+                plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
+            )
+        await stack.enter_async_context(_programs(plane, kubelets))
+        await store.durable()
+        yield plane
+
+
+class _Keys(NamedTuple):
+    """What the lab proves itself with. ``access`` lacks the address still. Without TLS there is little of it."""
+
+    accounts: bytes
+    token: str = ""
+    tls: ssl.SSLContext | None = None
+    access: Access = Access("")
+
+
+def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
+    if settings.data is not None:
+        folder = settings.data.certificates
+    else:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-"))) / "pki"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    accounts = _secret(folder / "accounts.key")
+    if not settings.tls:
+        return _Keys(accounts)
+    from allotment.lab import certificates
+
+    made = certificates.ensure(folder, clock.moment(), tuple(filter(None, (settings.host, _shown(settings.host)))))
+    tls = server_context(made.server.certificate, made.server.key, made.authority)
+    access = Access(
+        "", made.authority.read_bytes(), made.admin.certificate.read_bytes(), made.admin.key.read_bytes()
+    )  # fmt: skip
+    return _Keys(accounts, made.token, tls, access)
+
+
+def _secret(path: Path) -> bytes:
+    """What tokens of service accounts are signed with: they outlive a restart."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        replace_file(path, os.urandom(32))
+        return path.read_bytes()
+
+
+class _Trusting(Authenticator):
+    """For plain HTTP: kubectl sends no credentials over it, whatever its configuration says."""
+
+    def __call__(self, request: Request) -> User | None:
+        """Who sent a request: the administrator, if it does not say."""
+        user = super().__call__(request)
+        return ADMINISTRATOR if user == ANONYMOUS else user
+
+
+def _authenticator(
+    settings: Settings, store: SqliteStore, clock: Clock, keys: _Keys, authorizer: Authorizer
+) -> Authenticator:
+    static = {keys.token: ADMINISTRATOR} if keys.token else {}
+    make = Authenticator if settings.tls else _Trusting
+    return make(store, clock=clock.moment, key=keys.accounts, authorize=authorizer, static=static)
+
+
+async def _listening(settings: Settings, keys: _Keys, stack: AsyncExitStack) -> tuple[Server, int]:
+    """A server on its port; what it serves is not known yet."""
+    server = Server(_starting)
+    stack.push_async_callback(server.stop, _GRACE_SECONDS)
+    try:
+        return server, await server.listen(settings.host, settings.port or settings.preferred_port, keys.tls)
+    except OSError:
+        if settings.port or not settings.preferred_port:
+            raise
+        return server, await server.listen(settings.host, 0, keys.tls)
+
+
+async def _starting(request: Request) -> Answer:
+    """Until the API is there, a moment later."""
+    return Response(503, (("retry-after", "1"),), b"")
+
+
+def _access(settings: Settings, keys: _Keys, port: int) -> Access:
+    shown = _shown(settings.host)
+    address = f"[{shown}]" if ":" in shown else shown
+    return keys.access._replace(server=f"{'https' if keys.tls else 'http'}://{address}:{port}")
+
+
+def _shown(host: str) -> str:
+    """The address that a client on this machine uses."""
+    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+@asynccontextmanager
+async def _programs(plane: Plane, kubelets: Kubelets) -> AsyncIterator[None]:
+    random = Random()
+    client = plane.client_for("allotment", "kube-controller-manager")
+    caches = Caches(client, clock=plane.clock, random=random)
+    events = Events(client, clock=plane.clock)
+    context = program.Context(plane.client_for, caches, plane.clock, events, random)
+    task = asyncio.create_task(program.run(programs(kubelets, plane.settings.features), context), name="programs")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

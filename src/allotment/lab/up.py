@@ -1,0 +1,138 @@
+"""The process behind ``allot up``: holds the lab's name, runs the control plane, tells the world where it is, and ends.
+
+``run`` is the lab itself and returns when it is told to stop. ``detach`` starts a process that does just that and
+returns when it is ready. ``down`` tells one to stop. All that passes between them is the register.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from allotment import __version__
+from allotment.lab import kubeconfig
+from allotment.lab.serving import new_event_loop
+from allotment.lab.settings import Settings
+from allotment.lab.state import Register, Status, context_of
+
+#: A process that is busy holds the interpreter's lock so long; the store's writer must not wait for it at each step.
+_SWITCH_SECONDS = 0.0005
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+_LOOK_SECONDS = 0.02
+
+
+class DidNotStart(Exception):
+    """A detached lab ended, or was not ready in time: ``log`` is what it wrote."""
+
+    def __init__(self, log: Path, why: str) -> None:
+        super().__init__(f"the lab did not start: {why}")
+        self.log = log
+
+
+class DidNotStop(Exception):
+    """A lab was told to stop and has not."""
+
+
+class Place(NamedTuple):
+    """Where a lab is announced. ``log``: the file that its output goes to, if any."""
+
+    register: Register
+    kubeconfig: Path
+    log: Path | None = None
+
+
+def run(settings: Settings, place: Place, ready: Callable[[Status], None]) -> None:
+    """Be a lab until SIGINT or SIGTERM. Raises Running, OSError, FleetError and what else a start can meet."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with place.register.hold(settings.name):
+        if settings.data is not None:
+            settings.data.make()
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(settings, place, ready))
+
+
+async def _serve(settings: Settings, place: Place, ready: Callable[[Status], None]) -> None:
+    from allotment.lab.plane import running
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            loop.add_signal_handler(number, stop.set)
+    async with running(settings) as plane:
+        context = context_of(settings.name)
+        with ExitStack() as announced:
+            previous = kubeconfig.add(place.kubeconfig, context, plane.access)
+            previous = "" if previous == context else previous
+            announced.callback(kubeconfig.remove, place.kubeconfig, context, previous)
+            status = Status(
+                name=settings.name, pid=os.getpid(), url=plane.access.server, context=context,
+                kubeconfig=str(place.kubeconfig), started=_now(), version=__version__,
+                data=str(settings.data.path) if settings.data else None, log=str(place.log) if place.log else None,
+                fleet=settings.fleet or (), speed=settings.speed, previous_context=previous,
+            )  # fmt: skip
+            place.register.write(status)
+            # What is there now stays for the lab's life; the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            ready(status)
+            stopped = asyncio.ensure_future(stop.wait())
+            await asyncio.wait((stopped, plane.failed), return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if plane.failed.done():
+                plane.failed.result()
+
+
+def detach(command: Sequence[str], name: str, place: Place, log: Path) -> Status:
+    """Start a lab in a process of its own by a command line; returns when it is ready. Raises DidNotStart."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        began = output.tell()
+        process = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    patience = time.monotonic() + _START_SECONDS
+    while (code := process.poll()) is None:
+        status = place.register.status(name)
+        if status is not None and status.pid == process.pid:
+            return status
+        if time.monotonic() > patience:
+            process.terminate()
+            raise DidNotStart(log, f"not ready after {_START_SECONDS:g} s; see {log}")
+        time.sleep(_LOOK_SECONDS)
+    with log.open("rb") as written:
+        written.seek(began)
+        said = written.read().decode("utf-8", "replace").strip()
+    raise DidNotStart(log, said or f"it ended with code {code}; see {log}")
+
+
+def down(register: Register, name: str) -> Status | None:
+    """Stop a lab and wait until it has gone; None if none of that name runs. Raises DidNotStop."""
+    patience = time.monotonic() + _STOP_SECONDS
+    told: Status | None = None
+    while register.runs(name):
+        status = register.status(name)
+        if status is not None and told is None:
+            with suppress(ProcessLookupError):
+                os.kill(status.pid, signal.SIGTERM)
+            told = status
+        if time.monotonic() > patience:
+            who = f"process {told.pid}" if told else "its process"
+            raise DidNotStop(f"lab {name!r} is still running after {_STOP_SECONDS:g} s: see {who}")
+        time.sleep(_LOOK_SECONDS)
+    return told
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
