@@ -144,7 +144,8 @@ class Verbs:
         else:
             stored = normal(rules.default(stored), shape)
             owned = stored
-            stored = rules.prepare_create(_without_status(stored, kind), write)
+            fresh = stored if rules.keeps_status else _without_status(stored, kind)
+            stored = rules.prepare_create(fresh, write)
             stored = rules.admit(stored, write)
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
         name = stored["metadata"].get("name") or ""

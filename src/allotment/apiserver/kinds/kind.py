@@ -81,6 +81,8 @@ class Rules(NamedTuple):
     validate_update: Callable[[Tree, Tree, Write], Errors] = lambda new, old, write: ()
     #: Whether metadata.generation counts changes of spec.
     has_generation: bool = False
+    #: Whether a new object may bring its status along (nodes do).
+    keeps_status: bool = False
     #: What keeps a text from being the name of an object.
     name: Callable[[str], list[str]] = subdomain_problems
     #: For kinds judged as typed values: everything from defaults to validation at once, metadata included. The tree is

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.apiserver.kinds import pods
-from allotment.apiserver.kinds.events import from_new, to_new
+from allotment.apiserver.kinds import cluster, config, events, jobs, network, pods, rbac, services, workloads
+from allotment.apiserver.kinds.defaults import defaults_for
+from allotment.apiserver.kinds.dra import dra_kinds
 from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
 from allotment.apiserver.kinds.quotas import charge
 from allotment.model.features import Features
@@ -216,7 +217,10 @@ def _gang_scheduling() -> tuple[Kind, ...]:
     )
 
 
-_RULES: Final[Mapping[str, Rules]] = {"pods": pods.RULES}
+_RULES: Final[Mapping[str, Rules]] = {
+    "pods": pods.RULES, **cluster.RULES, **config.RULES, **events.RULES, **jobs.RULES, **network.RULES, **rbac.RULES,
+    **services.RULES, **workloads.RULES,
+}  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.
 _CREATED_BY_UPDATE: Final = frozenset(
     {"endpoints", "events", "limitranges", "services", "leases.coordination.k8s.io", "events.events.k8s.io",
@@ -255,8 +259,10 @@ def _counted(kind: Kind) -> Kind:
 
 def _ruled(kind: Kind) -> Kind:
     bucket = kind.bucket
+    core = kind.stored_as or not kind.group  # events are stored as core writes them
+    stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
     return kind._replace(
-        rules=_RULES.get(bucket, kind.rules),
+        rules=_RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind)),
         create_on_update=bucket in _CREATED_BY_UPDATE,
         unconditional_update=bucket not in _CONDITIONAL,
         orphans=bucket in ("jobs.batch", "replicationcontrollers"),
@@ -265,10 +271,10 @@ def _ruled(kind: Kind) -> Kind:
 
 def built_in_kinds(features: Features) -> tuple[Kind, ...]:
     """The kinds of a fresh cluster, in the order in which Kubernetes lists their groups."""
-    events = _grouped(
+    new_events = _grouped(
         "events.k8s.io", "Event", "events", "ev", fields=_NEW_EVENT_FIELDS, stored_as="events",
-        to_version=to_new, from_version=from_new,
+        to_version=events.to_new, from_version=events.from_new,
     )  # fmt: skip
     gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
-    mine = (*_core(), events, *_workloads(), *_reviews(), *_cluster(), *gang)
-    return tuple(_counted(_ruled(kind)) for kind in mine)
+    mine = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)
+    return (*(_counted(_ruled(kind)) for kind in mine), *map(_counted, dra_kinds(features)))

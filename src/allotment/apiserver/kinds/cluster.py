@@ -1,0 +1,218 @@
+"""Nodes, namespaces, priority classes, leases and disruption budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.refusals import forbidden as refused
+from allotment.model.validation import names
+from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
+
+Tree = dict[str, Any]
+
+#: Who speaks for the lab's simulated nodes: they are ready when they come, so they need no taint.
+SIMULATED: Final = "system:node:simulated"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_HIGHEST: Final = 1_000_000_000
+_SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def _admit_node(tree: Tree, write: Write) -> Tree:
+    if write.user.name == SIMULATED:
+        return tree
+    spec: Tree = tree.setdefault("spec", {})
+    taints: list[Tree] = spec.get("taints") or []
+    if not any(taint.get("key") == NOT_READY for taint in taints):
+        spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
+    return tree
+
+
+def _taints(spec: Tree) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(spec.get("taints") or ()):
+        at, key, effect = f"spec.taints[{index}]", taint.get("key") or "", taint.get("effect") or ""
+        yield from names.label_key(key, f"{at}.key")
+        for problem in names.label_value_problems(taint.get("value") or ""):
+            yield invalid(f"{at}.value", taint.get("value"), problem)
+        yield from checks.choice(effect, f"{at}.effect", _EFFECTS)
+        if (key, effect) in seen:
+            error = duplicate(at, taint)
+            yield error._replace(detail="taints must be unique by key and effect pair")
+        seen.add((key, effect))
+
+
+def _node(tree: Tree, write: Write) -> Errors:
+    yield from _taints(tree.get("spec") or {})
+    for part in ("capacity", "allocatable"):
+        for name, amount in sorted(((tree.get("status") or {}).get(part) or {}).items()):
+            yield from checks.amount(name, amount, f"status.{part}[{name}]")
+
+
+def _node_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource:
+        return
+    yield from _node(new, write)
+    after, before = new.get("spec") or {}, old.get("spec") or {}
+    if before.get("providerID") and after.get("providerID") != before["providerID"]:
+        yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
+    if before.get("podCIDRs") and after.get("podCIDRs") != before["podCIDRs"]:
+        yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+
+
+# --- namespaces ------------------------------------------------------------------------------------------------------
+
+
+def _named(tree: Tree) -> Tree:
+    metadata: Tree = tree["metadata"]
+    labels = metadata.get("labels") or {}
+    if labels.get(_NAME_LABEL) != metadata.get("name"):
+        metadata["labels"] = {**labels, _NAME_LABEL: metadata.get("name")}
+    return tree
+
+
+def _new_namespace(tree: Tree, write: Write) -> Tree:
+    finalizers = (tree.get("spec") or {}).get("finalizers") or []
+    if "kubernetes" not in finalizers:
+        finalizers = [*finalizers, "kubernetes"]
+    return _named({**tree, "spec": {"finalizers": finalizers}, "status": {"phase": "Active"}})
+
+
+def _namespace_kept(new: Tree, old: Tree, write: Write) -> Tree:
+    if not write.subresource:
+        new["spec"] = old.get("spec") or {}
+    return _named(new)
+
+
+def _namespace(tree: Tree, write: Write) -> Errors:
+    for index, finalizer in enumerate((tree.get("spec") or {}).get("finalizers") or ()):
+        yield from names.label_key(finalizer, f"spec.finalizers[{index}]")
+
+
+def _namespace_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource == "finalize":
+        yield from _namespace(new, write)
+    phase = (new.get("status") or {}).get("phase")
+    if write.subresource == "status":
+        if new["metadata"].get("deletionTimestamp"):
+            if phase != "Terminating":
+                detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+                yield invalid("status.Phase", phase or "", detail)
+        elif phase != "Active":
+            yield invalid("status.Phase", phase or "", "may only be 'Active' if `deletionTimestamp` is empty")
+
+
+# --- priority classes ------------------------------------------------------------------------------------------------
+
+_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+
+
+def _only_default(tree: Tree, write: Write) -> Tree:
+    if tree.get("globalDefault"):
+        own = tree["metadata"].get("name")
+        for entry in write.reader.list(_CLASSES):
+            if entry.tree.get("globalDefault") and entry.name != own:
+                raise refused(
+                    _CLASSES,
+                    own,
+                    f"PriorityClass {entry.name} is already marked as default. Only one default can exist",
+                )
+    return tree
+
+
+def _priority_class(tree: Tree, write: Write) -> Errors:
+    name, value = tree["metadata"].get("name") or "", tree.get("value") or 0
+    if name.startswith("system-"):
+        if _SYSTEM_CLASSES.get(name) != value:
+            yield forbidden(
+                "metadata.name",
+                f"priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a "
+                "known system priority class",
+            )
+    elif value > _HIGHEST:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
+    policy = tree.get("preemptionPolicy")
+    if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
+        yield not_supported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+
+
+def _priority_class_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if (new.get("value") or 0) != (old.get("value") or 0):
+        yield forbidden("value", "may not be changed in an update.")
+    if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
+        yield invalid("preemptionPolicy", new.get("preemptionPolicy"), "field is immutable")
+
+
+# --- leases, budgets -------------------------------------------------------------------------------------------------
+
+
+def _lease(tree: Tree, write: Write) -> Errors:
+    spec = tree.get("spec") or {}
+    seconds = spec.get("leaseDurationSeconds")
+    if seconds is not None and seconds <= 0:
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    yield from checks.non_negative(spec.get("leaseTransitions"), "spec.leaseTransitions")
+
+
+def _budget(tree: Tree, write: Write) -> Errors:
+    spec = tree.get("spec") or {}
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if least is not None and most is not None:
+        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    for name, value in (("minAvailable", least), ("maxUnavailable", most)):
+        if value is not None:
+            yield from count_or_percent(value, f"spec.{name}")
+    yield from checks.label_selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in ("IfHealthyBudget", "AlwaysAllow"):
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("IfHealthyBudget", "AlwaysAllow"))
+
+
+def count_or_percent(value: Any, path: str) -> Errors:
+    """A number of pods, or a percentage of them."""
+    if isinstance(value, str):
+        if not checks.is_percent(value):
+            yield invalid(
+                path, value,
+                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+                "regex used for validation is '[0-9]+%')",
+            )  # fmt: skip
+        elif int(value[:-1]) > 100:
+            yield invalid(path, value, "must not be greater than 100%")
+    else:
+        yield from checks.non_negative(value, path)
+
+
+def _required_value(tree: Tree, write: Write) -> Errors:
+    if not tree.get("handler"):
+        yield required("handler")
+    else:
+        yield from names.label(tree["handler"], "handler")
+
+
+RULES: Final[Mapping[str, Rules]] = {
+    "nodes": Rules(admit=_admit_node, validate_create=_node, validate_update=_node_update, keeps_status=True),
+    "namespaces": Rules(
+        prepare_create=_new_namespace, validate_create=_namespace, prepare_update=_namespace_kept,
+        validate_update=_namespace_update, name=names.label_problems,
+    ),
+    "priorityclasses.scheduling.k8s.io": Rules(
+        admit=_only_default, validate_create=_priority_class, validate_update=_priority_class_update,
+        admit_update=lambda new, old, write: _only_default(new, write), has_generation=True,
+    ),
+    "leases.coordination.k8s.io": Rules(
+        validate_create=_lease, validate_update=lambda new, old, write: _lease(new, write)
+    ),
+    "poddisruptionbudgets.policy": Rules(
+        validate_create=_budget, has_generation=True,
+        validate_update=lambda new, old, write: () if write.subresource else _budget(new, write),
+    ),
+    "runtimeclasses.node.k8s.io": Rules(validate_create=_required_value),
+}  # fmt: skip

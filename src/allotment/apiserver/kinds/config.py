@@ -1,0 +1,226 @@
+"""Plain data for pods: ConfigMaps, Secrets, claims of storage; and what bounds a namespace.
+
+An immutable ConfigMap or Secret may change in nothing but its metadata (KEP-1412).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.limit_ranges import keep_claim_within
+from allotment.model.quantity import Quantity
+from allotment.model.validation import names
+from allotment.model.validation.errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+
+Tree = dict[str, Any]
+
+_MOST_BYTES: Final = 1024 * 1024
+_SEALED: Final = "field is immutable when `immutable` is set"
+#: Keys that a secret of a type must have, each group's first being enough where there are several.
+_KEYS_BY_TYPE: Final[Mapping[str, Sequence[str]]] = {
+    "kubernetes.io/dockercfg": (".dockercfg",), "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",), "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}  # fmt: skip
+_ACCOUNT: Final = "kubernetes.io/service-account.name"
+_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
+def _config_map(tree: Tree, write: Write) -> Errors:
+    data, binary = tree.get("data") or {}, tree.get("binaryData") or {}
+    for part, mine, other, others in (("data", data, "binaryData", binary), ("binaryData", binary, "data", data)):
+        for key in sorted(mine):
+            for problem in checks.config_key_problems(key):
+                yield invalid(f"{part}[{key}]", key, problem)
+            if key in others:
+                yield invalid(f"{part}[{key}]", key, f"duplicate of key present in {other}")
+    size = sum(len(value.encode(errors="replace")) for value in data.values())
+    size += sum(len(value) * 3 // 4 for value in binary.values())
+    if size > _MOST_BYTES:
+        yield too_long("", _MOST_BYTES)
+
+
+def _sealed(new: Tree, old: Tree, parts: Sequence[str]) -> Errors:
+    if not old.get("immutable"):
+        return
+    if not new.get("immutable"):
+        yield forbidden("immutable", _SEALED)
+    for part in parts:
+        if (new.get(part) or {}) != (old.get(part) or {}):
+            yield forbidden(part, _SEALED)
+
+
+def _config_map_update(new: Tree, old: Tree, write: Write) -> Errors:
+    yield from _sealed(new, old, ("data", "binaryData"))
+    yield from _config_map(new, write)
+
+
+def _with_strings(tree: Tree, write: Write) -> Tree:
+    """``stringData`` is for writing only: it becomes data."""
+    strings = tree.pop("stringData", None)
+    if strings:
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
+        tree["data"] = {**(tree.get("data") or {}), **encoded}
+    return tree
+
+
+def _secret_update_prepared(new: Tree, old: Tree, write: Write) -> Tree:
+    return _with_strings(new, write)
+
+
+def _secret(tree: Tree, write: Write) -> Errors:
+    data: Mapping[str, str] = tree.get("data") or {}
+    for key in sorted(data):
+        for problem in checks.config_key_problems(key):
+            yield invalid(f"data[{key}]", key, problem)
+    if sum(len(value) * 3 // 4 for value in data.values()) > _MOST_BYTES:
+        yield too_long("data", _MOST_BYTES)
+    kind = tree.get("type") or ""
+    if kind == "kubernetes.io/service-account-token":
+        if not (tree["metadata"].get("annotations") or {}).get(_ACCOUNT):
+            yield required(f"metadata.annotations[{_ACCOUNT}]")
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        yield required("data[username]")
+        yield required("data[password]")
+    for key in _KEYS_BY_TYPE.get(kind, ()):
+        if key not in data:
+            yield required(f"data[{key}]")
+        elif key.startswith(".docker") and not _is_json(data[key]):
+            yield invalid(f"data[{key}]", "<secret contents redacted>", "invalid character")
+
+
+def _is_json(encoded: str) -> bool:
+    try:
+        text = base64.b64decode(encoded).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    return text.lstrip().startswith("{") and text.rstrip().endswith("}")
+
+
+def _secret_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if new.get("type") != old.get("type"):
+        yield immutable("type", new.get("type") or "")
+    yield from _sealed(new, old, ("data",))
+    yield from _secret(new, write)
+
+
+# --- storage ---------------------------------------------------------------------------------------------------------
+
+
+def _volume_claim(tree: Tree, write: Write) -> Errors:
+    spec = tree.get("spec") or {}
+    errors: list[FieldError] = []
+    modes = spec.get("accessModes") or ()
+    if not modes:
+        errors.append(required("spec.accessModes", "at least 1 access mode is required"))
+    errors += [not_supported("spec.accessModes", mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
+    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if asked is None:
+        errors.append(required("spec.resources[storage]"))
+    elif Quantity.parse(str(asked)).nano <= 0:
+        errors.append(invalid("spec.resources[storage]", str(asked), "must be greater than zero"))
+    if spec.get("storageClassName"):
+        errors += names.subdomain(spec["storageClassName"], "spec.storageClassName")
+    if not errors:
+        keep_claim_within(tree, write)
+    return errors
+
+
+def _claim_pending(tree: Tree, write: Write) -> Tree:
+    tree["status"] = {"phase": "Pending"}
+    return tree
+
+
+def _volume_claim_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource:
+        return ()
+
+    def fixed(tree: Tree) -> Tree:
+        free = ("resources", "volumeName", "volumeAttributesClassName")
+        return {key: value for key, value in (tree.get("spec") or {}).items() if key not in free}
+
+    if fixed(new) != fixed(old):
+        detail = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        return [forbidden("spec", detail)]
+    return ()
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def _quota(tree: Tree, write: Write) -> Errors:
+    for name, amount in sorted(((tree.get("spec") or {}).get("hard") or {}).items()):
+        at = f"spec.hard[{name}]"
+        for problem in names.label_key_problems(name):
+            yield invalid(at, name, problem)
+        if "/" not in name and name not in checks.STANDARD:
+            yield invalid(at, name, "must be a standard resource for quota")
+        yield from checks.amount(name, amount, at)
+
+
+def _quota_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource:
+        return
+    yield from _quota(new, write)
+    if ((new.get("spec") or {}).get("scopes") or []) != ((old.get("spec") or {}).get("scopes") or []):
+        yield invalid("spec.scopes", (new.get("spec") or {}).get("scopes"), "field is immutable")
+
+
+def _limit_range(tree: Tree, write: Write) -> Errors:
+    seen: set[str] = set()
+    for index, item in enumerate((tree.get("spec") or {}).get("limits") or ()):
+        at, sort = f"spec.limits[{index}]", item.get("type") or ""
+        if sort in seen:
+            yield duplicate(f"{at}.type", sort)
+        seen.add(sort)
+        if not sort:
+            yield required(f"{at}.type")
+        bounds = {part: item.get(part) or {} for part in ("max", "min", "default", "defaultRequest")}
+        for name in sorted({name for part in bounds.values() for name in part}):
+            yield from _in_order(name, bounds, at)
+
+
+def _in_order(name: str, bounds: Mapping[str, Tree], at: str) -> Errors:
+    amounts = {part: Quantity.parse(str(given[name])) for part, given in bounds.items() if name in given}
+    for low, high in (
+        ("min", "max"), ("min", "defaultRequest"), ("defaultRequest", "max"), ("defaultRequest", "default"),
+        ("min", "default"), ("default", "max"),
+    ):  # fmt: skip
+        if low in amounts and high in amounts and amounts[low] > amounts[high]:
+            subject = "default request" if low == "defaultRequest" else low
+            other = "default request" if high == "defaultRequest" else high
+            yield invalid(
+                f"{at}.{low}[{name}]", str(amounts[low]),
+                f"{subject} value {amounts[low]} is greater than {other} value {amounts[high]}",
+            )  # fmt: skip
+
+
+RULES: Final[Mapping[str, Rules]] = {
+    "configmaps": Rules(validate_create=_config_map, validate_update=_config_map_update),
+    "secrets": Rules(
+        prepare_create=_with_strings, validate_create=_secret, prepare_update=_secret_update_prepared,
+        validate_update=_secret_update,
+    ),
+    "persistentvolumeclaims": Rules(
+        prepare_create=_claim_pending, validate_create=_volume_claim, validate_update=_volume_claim_update
+    ),
+    "resourcequotas": Rules(validate_create=_quota, validate_update=_quota_update),
+    "limitranges": Rules(
+        validate_create=_limit_range, validate_update=lambda new, old, write: _limit_range(new, write)
+    ),
+}  # fmt: skip
