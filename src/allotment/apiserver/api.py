@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses
 from allotment.apiserver.access.reviews import Access
@@ -37,6 +37,9 @@ from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.quoting import quote
 
+if TYPE_CHECKING:
+    from allotment.apiserver.streams import Kubelets
+
 Tree = dict[str, Any]
 Headers = tuple[tuple[str, str], ...]
 
@@ -46,6 +49,7 @@ _PRIVATE: Final = ("cache-control", "no-cache, private")
 _JSON: Final[Headers] = (_PRIVATE, ("content-type", representation.JSON))
 _YAML: Final[Headers] = (_PRIVATE, ("content-type", representation.YAML))
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+_STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 #: Subresources that are the object itself, seen from a side.
 _SIDES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
 
@@ -69,6 +73,7 @@ class Api:
         ids: Ids,
         features: Features,
         access: Access,
+        kubelets: Kubelets | None = None,
         server: str = "",
         companions: Callable[[str], Iterable[Tree]] = _none,
     ) -> None:
@@ -76,6 +81,7 @@ class Api:
         self.catalog = Catalog(kinds)
         self.verbs = Verbs(store, self.catalog, clock=clock, ids=ids, features=features, companions=companions)
         self.access = access
+        self._kubelets = kubelets
         self._lines = watching.Lines()
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
         self._documented = self.catalog.generation
@@ -209,10 +215,13 @@ class Api:
 
     def _form(self, request: Request, *, stream: bool = False) -> Form:
         form = negotiate(request.headers.get("accept", ""), stream=stream)
-        if form.shown == "table" and request.query:
-            include = first(parse_query(request.query), "includeObject")
-            return form._replace(include=include) if include else form
-        return form
+        if form.shown != "table" or not request.query:
+            return form
+        include = first(parse_query(request.query), "includeObject") or form.include
+        if include not in ("Metadata", "Object", "None"):
+            error = f"includeObject: Invalid value: {quote(include)}: must be 'Metadata', 'Object', 'None', or empty"
+            raise statuses.bad_request(f"Unable to convert to Table as requested: {error}")
+        return form._replace(include=include)
 
     async def _shown(
         self, kind: Kind, version: str, entry: Entry, form: Form, code: int = 200, warnings: Iterable[str] = ()
@@ -321,6 +330,8 @@ class Api:
         """Subresources that are no side of the object, and kinds that are not stored."""
         if target.subresource == "scale":
             return await self._scale(request, user, kind, target)
+        if target.subresource in _STREAMS:
+            return await self._streamed(request, kind, target)
         if request.method != "POST":
             raise statuses.method_not_allowed()
         form = self._form(request)
@@ -334,6 +345,17 @@ class Api:
         answered = self.call(ask, tree)
         await self.store.durable()
         return Response(201, _headers(form), representation.written(answered, form))
+
+    async def _streamed(self, request: Request, kind: Kind, target: Target) -> Answer:
+        """What a pod's node answers: logs, and connections into its containers."""
+        if request.method not in ("GET", "POST"):
+            raise statuses.method_not_allowed()
+        entry = self.store.get(kind.store_bucket, target.namespace, target.name)
+        if entry is None:
+            raise statuses.not_found(kind.group, kind.plural, target.name)
+        from allotment.apiserver import streams
+
+        return await streams.answer(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, ask: Ask, tree: Tree) -> Tree:
         """What is written like an object and is none: carried out and answered."""

@@ -15,6 +15,8 @@ from allotment.apiserver.kinds import pod_calls
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.options import delete_options
 from allotment.apiserver.verbs import Ask, Verbs
+from allotment.apiserver.writing import managed_fields
+from allotment.model.fields import shape_of
 
 Tree = dict[str, Any]
 
@@ -25,6 +27,7 @@ BODIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "token": ("TokenRequest", ("authentication.k8s.io/v1",)),
 }
 _PODS: Final = "pods"
+_TOKENS: Final = "authentication.k8s.io/v1"
 
 
 def bind(verbs: Verbs, ask: Ask, binding: Tree) -> Tree:
@@ -58,7 +61,14 @@ def issue_token(verbs: Verbs, ask: Ask, body: Tree, access: Access) -> Tree:
     """A token for a service account."""
     account = verbs.entry(ask).tree
     now = datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    return token_request(account, body, access, now=now, token_id=verbs.ids.uid())
+    answered = token_request(account, body, access, now=now, token_id=verbs.ids.uid())
+    # Upstream tracks who wrote what even of what it never stores.
+    written = {**body, "metadata": {}, "spec": {**answered["spec"], "audiences": None}}
+    fields = managed_fields.updated(
+        None, written, shape_of(_TOKENS, "TokenRequest"), manager=ask.manager, api_version=_TOKENS,
+        subresource="token", now=verbs.now(),
+    )  # fmt: skip
+    return {**answered, "metadata": {**answered["metadata"], "managedFields": fields}} if fields else answered
 
 
 def review(kind: Kind, tree: Tree, user: User, namespace: str, access: Access) -> Tree:

@@ -93,9 +93,9 @@ def too_large(limit: int) -> StatusError:
     return StatusError(failure(413, "RequestEntityTooLarge", message))
 
 
-def not_acceptable(message: str) -> StatusError:
+def not_acceptable(message: str, details: Tree | None = None) -> StatusError:
     """406: nothing that the client accepts can be made."""
-    return StatusError(failure(406, "NotAcceptable", message, {}))
+    return StatusError(failure(406, "NotAcceptable", message, details))
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:

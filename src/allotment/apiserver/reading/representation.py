@@ -54,7 +54,10 @@ def negotiate(accept: str, *, stream: bool = False) -> Form:
     if stream:
         types = f"{JSON};stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         raise statuses.not_acceptable(f"only the following media types are accepted: {types}")
-    raise statuses.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}")
+    if any(clause.partition(";")[0].strip() in (JSON, YAML, "*/*", "application/*") for clause in accept.split(",")):
+        # The medium is known, what should be shown in it is not.
+        raise statuses.not_acceptable(f"only the following media types are accepted: {_AVAILABLE}")
+    raise statuses.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}", {})
 
 
 @lru_cache(maxsize=512)
