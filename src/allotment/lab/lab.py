@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -216,18 +216,30 @@ class Lab:
         self, wanted: Iterable[tuple[Resource, str, str]], until: str | Test | None, timeout: float
     ) -> builtins.list[Tree]:
         client = self.plane.client("allotment-admin")
-        found: list[Tree] = []
-        seen: dict[str, Tree | None] = {}
-        waited_for = ""
+        targets = list(wanted)
+        seen: dict[int, Tree | None] = {}
+        found: dict[int, Tree] = {}
+
+        async def awaited(number: int) -> None:
+            resource, namespace, name = targets[number]
+            async for tree in _states(client, resource, namespace, name):
+                seen[number] = tree
+                if tree is not None and waiting.test_of(until, resource.kind)(tree):
+                    found[number] = tree
+                    return
+
         try:
-            async with asyncio.timeout(timeout):
-                for resource, namespace, name in wanted:
-                    waited_for = f"{resource.kind.lower()}/{name}"
-                    found.append(await _awaited(client, resource, namespace, name, until, seen))
+            async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
+                for number in range(len(targets)):
+                    group.create_task(awaited(number))
         except TimeoutError:
-            state = waiting.told(seen.get("last"))
-            raise TimeoutError(f"{waited_for}: not there after {timeout:g} s: {state}") from None
-        return found
+            missing = [number for number in range(len(targets)) if number not in found]
+            lines = [
+                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {waiting.told(seen.get(number))}"
+                for number in missing
+            ]
+            raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None
+        return [found[number] for number in range(len(targets))]
 
 
 async def _applied(client: Client, resource: Resource, tree: Tree, namespace: str) -> Tree:
@@ -238,26 +250,16 @@ async def _applied(client: Client, resource: Resource, tree: Tree, namespace: st
     return await client.patch(resource, str(meta.get("name", "")), tree, inside, kind="apply", force=True)
 
 
-async def _awaited(
-    client: Client, resource: Resource, namespace: str, name: str, until: str | Test | None,
-    seen: dict[str, Tree | None],
-) -> Tree:  # fmt: skip
-    """The object once it passes; ``seen["last"]`` is its state so far."""
-    test = waiting.test_of(until, resource.kind)
+async def _states(client: Client, resource: Resource, namespace: str, name: str) -> AsyncIterator[Tree | None]:
+    """The states of an object from now on, None where there is none."""
+    fields = f"metadata.name={name}"
     while True:
-        fields = f"metadata.name={name}"
         listing = await client.list(resource, namespace, fields=fields)
-        seen["last"] = tree = next(iter(listing.items), None)
-        if tree is not None and test(tree):
-            return tree
+        yield next(iter(listing.items), None)
         try:
             async for event in client.watch(resource, namespace, revision=listing.revision, fields=fields):
-                if event.type in ("ADDED", "MODIFIED"):
-                    seen["last"] = event.object
-                    if test(event.object):
-                        return event.object
-                elif event.type == "DELETED":
-                    seen["last"] = None
+                if event.type != "BOOKMARK":
+                    yield event.object if event.type != "DELETED" else None
         except StatusError as error:
             if error.code != 410:
                 raise
