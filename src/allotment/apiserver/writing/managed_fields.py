@@ -244,6 +244,25 @@ def _cap(managed: Managed) -> None:
         count -= 1
 
 
+def only_times_differ(old: Tree, new: Tree) -> bool:
+    """Whether a write changes nothing but when its fields were taken: then it is none.
+
+    Who applies a null over an empty list, or a default over nothing, seems to change the object until it is normal.
+    """
+    if old == new:
+        return True
+    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    if {**old, "metadata": None} != {**new, "metadata": None}:
+        return False
+    entries, others = before.get("managedFields") or [], after.get("managedFields") or []
+    if {**before, "managedFields": None} != {**after, "managedFields": None} or len(entries) != len(others):
+        return False
+    times = {"time": None}
+    # Times are part of the order, so the entries are matched by who and what they are.
+    left = [{**entry, **times} for entry in entries]
+    return all({**entry, **times} in left for entry in others)
+
+
 _BLANKS: dict[int, tuple[Shape, Tree]] = {}
 
 

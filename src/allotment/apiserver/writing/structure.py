@@ -134,10 +134,19 @@ def _structure(shape: Shape, list_type: str, list_keys: tuple[str, ...], map_typ
         if made.relation == "keyed":
             made.keys = tuple(sorted(list_keys))
             fields = shape.element.fields
-            made.defaults = {
-                name: fields[name].default for name in made.keys if name in fields and fields[name].default is not None
-            }
+            defaults = {name: _key_default(fields[name]) for name in made.keys if name in fields}
+            made.defaults = {name: value for name, value in defaults.items() if value is not None}
     return made
+
+
+_ZEROS: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+
+
+def _key_default(field: Field) -> Any:
+    """What a missing key counts as: the schema's default, which for fields that are always printed is their zero."""
+    if field.default is None and field.always and not field.pointer:
+        return _ZEROS.get(field.shape.form)
+    return field.default
 
 
 def _relation(shape: Shape, list_type: str, map_type: str) -> Relation:

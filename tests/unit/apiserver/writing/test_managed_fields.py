@@ -110,17 +110,16 @@ def test_the_eleventh_updater_makes_the_oldest_ancient() -> None:
 
 
 def test_items_that_cannot_be_named_end_the_tracking() -> None:
-    service = {
-        "kind": "Service",
-        "apiVersion": "v1",
-        "metadata": {"name": "s"},
-        "spec": {"clusterIPs": [{"no": "text"}], "ports": [{}]},
-        "status": {},
-    }
-    shape = shape_of("v1", "Pod")
-    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": {"containers": [{"image": "i"}]}, "status": {}}
-    assert updated(None, pod, shape, manager="m", api_version="v1", now=EARLY) == []
-    assert updated(None, service, shape_of("v1", "ConfigMap"), manager="m", api_version="v1", now=EARLY) != []
+    pod: Tree = {"kind": "Pod", "apiVersion": "v1", "metadata": {"finalizers": [["f"]]}, "spec": {}, "status": {}}
+    assert written(None, pod) == []
+
+
+def test_items_without_their_key_count_as_having_its_default() -> None:
+    spec = {"containers": [{"image": "i", "ports": [{"containerPort": 80}]}]}
+    pod: Tree = {"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": spec, "status": {}}
+    fields = written(None, pod)[0]["fieldsV1"]["f:spec"]["f:containers"]
+    assert list(fields) == ['k:{"name":""}']
+    assert list(fields['k:{"name":""}']["f:ports"]) == [".", 'k:{"containerPort":80,"protocol":"TCP"}']
 
 
 DATA = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("12"), max_size=4)
