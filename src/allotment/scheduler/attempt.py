@@ -269,9 +269,10 @@ class Attempts:
     def _wishes(self, pod: WaitingPod, good: int, claims: tuple[ResourceClaim, ...]) -> dict[int, int]:
         """Scores that hold for this pod alone: spread and neighbours (weight 2 each), alternatives of claims (2)."""
         extra: dict[int, int] = {}
-        candidates = [m for place in places_in(good) if (m := self.machines.at(place)) is not None]
-        if len(candidates) < 2:
+        alternatives = any(request.first_available for claim in claims for request in claim.spec.devices.requests)
+        if not (alternatives or pod.demand.social or self.machines.neighbourly) or not good & (good - 1):
             return extra
+        candidates = [m for place in places_in(good) if (m := self.machines.at(place)) is not None]
         resident = pod.resident
         if pod.demand.spread:
             _weigh(
@@ -279,7 +280,7 @@ class Attempts:
             )
         if pod.demand.has_neighbours or self.machines.neighbourly:
             _weigh(extra, neighbour_scores(resident, self.machines, self.namespaces, candidates))
-        if any(request.first_available for claim in claims for request in claim.spec.devices.requests):
+        if alternatives:
             preferred = {m.place: self.devices.preference(claims, m.place) for m in candidates}
             most = max(preferred.values())
             if most:

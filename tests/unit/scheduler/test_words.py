@@ -1,0 +1,70 @@
+"""What pods are told."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.scheduler import reasons, sentence, shortage
+from allotment.scheduler.filters import judge
+from allotment.scheduler.machines import Machines
+from allotment.scheduler.telling import condition_patch
+from tests.unit.scheduler.machines import demand, machines_of, resident, tree_of
+from tests.unit.scheduler.world import node
+
+
+def test_sentence_counts_sorts_and_ends_as_kubernetes_does() -> None:
+    after = sentence.afterwards(sentence.STILL_NOT, 4, {sentence.NOT_HELPFUL: 4})
+    reasons_ = {"cannot allocate all claims": 3, "invalid resource pools were encountered": 1}
+    assert sentence.unavailable(4, reasons_, after=after) == (
+        "0/4 nodes are available: 1 invalid resource pools were encountered, 3 cannot allocate all claims. "
+        "still not schedulable, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+    )
+
+
+@given(st.lists(st.text(max_size=300), max_size=20), st.text(min_size=1, max_size=1200))
+def test_event_never_exceeds_its_bytes_and_keeps_first_and_last(told: list[str], words: str) -> None:
+    note = reasons.event(told, words)
+    assert len(note.encode()) <= reasons.EVENT_BYTES
+    if len(words.encode()) <= 600:
+        assert note.endswith(words)
+        if told and len(told[0].encode()) < 300:
+            assert note.startswith(told[0])
+
+
+def _lines(machines: Machines, **pod: object) -> list[str]:
+    shape = demand(**pod)
+    refused = [(m, r) for m in machines if (r := judge(shape, m)) is not None]
+    return shortage.lines(shape, refused)
+
+
+def test_shortage_names_the_node_that_comes_nearest() -> None:
+    machines = machines_of("a", "b")
+    machines.put(node("c", cpu="2")[1])
+    machines.seat(resident("p", requests={"cpu": "5"}), "a")
+    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 asked, b has 8 free of 8, the most of a, b, c"]
+    assert _lines(machines, requests={"memory": "1Ti"}) == [
+        "memory: 1Ti asked, a has 32Gi free of 32Gi, the most of a, b, c"
+    ]
+
+
+def test_shortage_shows_what_a_label_has_instead() -> None:
+    machines = machines_of("a", labels={"gpu": "t4"})
+    assert _lines(machines, nodeSelector={"gpu": "a100"}) == ["nodeSelector gpu=a100 matches none of a; a has gpu=t4"]
+    assert _lines(machines, nodeSelector={"zone": "x"}) == [
+        "nodeSelector zone=x matches none of a; a has no label zone"
+    ]
+
+
+def test_shortage_names_the_taint() -> None:
+    machines = machines_of("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    assert _lines(machines) == ["taint k=v:NoSchedule on a is not tolerated"]
+
+
+def test_condition_keeps_its_time_while_it_stays_false() -> None:
+    before = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "old",
+              "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    tree = tree_of("p", status={"conditions": [before]})
+    (condition,) = condition_patch(tree, "Unschedulable", "new", "2026-02-02T00:00:00Z")["conditions"]
+    assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    assert condition_patch(tree, "Unschedulable", "old", "2026-02-02T00:00:00Z") == {}
