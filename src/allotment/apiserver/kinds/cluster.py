@@ -28,10 +28,10 @@ _SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster
 def _admit_node(tree: Tree, write: Write) -> Tree:
     if write.user.name == SIMULATED:
         return tree
-    spec: Tree = tree.setdefault("spec", {})
+    spec: Tree = tree.get("spec") or {}
     taints: list[Tree] = spec.get("taints") or []
     if not any(taint.get("key") == NOT_READY for taint in taints):
-        spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
+        return {**tree, "spec": {**spec, "taints": [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]}}
     return tree
 
 
@@ -74,7 +74,7 @@ def _named(tree: Tree) -> Tree:
     metadata: Tree = tree["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(_NAME_LABEL) != metadata.get("name"):
-        metadata["labels"] = {**labels, _NAME_LABEL: metadata.get("name")}
+        return {**tree, "metadata": {**metadata, "labels": {**labels, _NAME_LABEL: metadata.get("name")}}}
     return tree
 
 
@@ -86,9 +86,7 @@ def _new_namespace(tree: Tree, write: Write) -> Tree:
 
 
 def _namespace_kept(new: Tree, old: Tree, write: Write) -> Tree:
-    if not write.subresource:
-        new["spec"] = old.get("spec") or {}
-    return _named(new)
+    return _named(new if write.subresource else {**new, "spec": old.get("spec") or {}})
 
 
 def _namespace(tree: Tree, write: Write) -> Errors:

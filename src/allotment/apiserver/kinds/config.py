@@ -70,11 +70,12 @@ def _config_map_update(new: Tree, old: Tree, write: Write) -> Errors:
 
 def _with_strings(tree: Tree, write: Write) -> Tree:
     """``stringData`` is for writing only: it becomes data."""
-    strings = tree.pop("stringData", None)
-    if strings:
-        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
-        tree["data"] = {**(tree.get("data") or {}), **encoded}
-    return tree
+    strings = tree.get("stringData")
+    if not strings:
+        return tree
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
+    rest = {name: value for name, value in tree.items() if name != "stringData"}
+    return {**rest, "data": {**(tree.get("data") or {}), **encoded}}
 
 
 def _secret_update_prepared(new: Tree, old: Tree, write: Write) -> Tree:
@@ -140,8 +141,7 @@ def _volume_claim(tree: Tree, write: Write) -> Errors:
 
 
 def _claim_pending(tree: Tree, write: Write) -> Tree:
-    tree["status"] = {"phase": "Pending"}
-    return tree
+    return {**tree, "status": {"phase": "Pending"}}
 
 
 def _volume_claim_update(new: Tree, old: Tree, write: Write) -> Errors:

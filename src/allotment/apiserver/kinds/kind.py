@@ -63,7 +63,8 @@ Errors = Iterable[FieldError]
 
 
 class Rules(NamedTuple):
-    """What happens to an object on its way in. Each function gets trees it may change in place only if it returns them.
+    """What happens to an object on its way in. Functions never change what they are given, for it may be stored, or
+    be needed as it came: they copy along the path that changes.
 
     Order for a create: ``default`` (after decoding, every write), ``prepare_create`` (drop status, set what the server
     sets), ``admit`` (mutating admission; may raise StatusError), ``validate_create``. For an update:

@@ -21,8 +21,11 @@ def _items(write: Write, sort: str) -> Iterator[Tree]:
                 yield item
 
 
-def with_default_limits(pod: Tree, write: Write) -> None:
-    """Give containers without requests or limits those of the namespace's LimitRanges; told in an annotation."""
+def with_default_limits(pod: Tree, spec: Tree, write: Write) -> None:
+    """Give containers without requests or limits those of the namespace's LimitRanges; told in an annotation.
+
+    ``pod`` and its ``spec`` are the caller's own and change; what is in them does not.
+    """
     defaults: Tree = {}
     default_requests: Tree = {}
     for item in _items(write, "Container"):
@@ -30,9 +33,12 @@ def with_default_limits(pod: Tree, write: Write) -> None:
         default_requests |= item.get("defaultRequest") or {}
     if not defaults and not default_requests:
         return
-    spec, told = pod["spec"], []
-    for sort, items in (("container", spec.get("containers")), ("init container", spec.get("initContainers"))):
-        for item in items or ():
+    told: list[str] = []
+    for sort, part in (("container", "containers"), ("init container", "initContainers")):
+        items: list[Tree] = [dict(item) for item in spec.get(part) or ()]
+        if items:
+            spec[part] = items
+        for item in items:
             resources = item["resources"] = dict(item.get("resources") or {})
             requested = _fill(resources, "requests", default_requests)
             limited = _fill(resources, "limits", defaults)
@@ -41,8 +47,9 @@ def with_default_limits(pod: Tree, write: Write) -> None:
             if limited:
                 told.append(f"{', '.join(limited)} limit for {sort} {item.get('name')}")
     if told:
-        annotations = pod["metadata"].setdefault("annotations", {})
+        annotations = {**(pod["metadata"].get("annotations") or {})}
         annotations[_ANNOTATION] = "LimitRanger plugin set: " + "; ".join(told)
+        pod["metadata"] = {**pod["metadata"], "annotations": annotations}
 
 
 def _fill(resources: Tree, part: str, defaults: Tree) -> list[str]:

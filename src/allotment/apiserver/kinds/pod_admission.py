@@ -25,9 +25,10 @@ _PREEMPTS: Final = "PreemptLowerPriority"
 
 def admit(pod: Tree, write: Write) -> Tree:
     """Mutating admission of a new pod."""
-    spec: Tree = pod.setdefault("spec", {})
+    spec: Tree = {**(pod.get("spec") or {})}
+    pod = {**pod, "spec": spec}
     name = pod["metadata"].get("name") or pod["metadata"].get("generateName") or ""
-    with_default_limits(pod, write)
+    with_default_limits(pod, spec, write)
     if MIRROR not in (pod["metadata"].get("annotations") or {}):
         _service_account(spec, name, write)
     _priority(spec, name, write.reader)
@@ -61,14 +62,20 @@ def _mount_token(spec: Tree, write: Write) -> None:
     present = next((v["name"] for v in volumes if (v.get("name") or "").startswith(_TOKEN_VOLUME)), "")
     volume = present or _TOKEN_VOLUME + write.suffix()
     mounted = False
-    for item in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        mounts: list[Tree] = item.get("volumeMounts") or []
-        if any(mount.get("mountPath") == TOKEN_PATH for mount in mounts):
-            continue
-        item["volumeMounts"] = [*mounts, {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}]
-        mounted = True
+    for part in ("initContainers", "containers"):
+        items: list[Tree] = spec.get(part) or []
+        if items:
+            spec[part] = made = [_with_mount(item, volume) for item in items]
+            mounted = mounted or any(one is not other for one, other in zip(made, items, strict=True))
     if mounted and not present:
         spec["volumes"] = [*volumes, _token_volume(volume)]
+
+
+def _with_mount(item: Tree, volume: str) -> Tree:
+    mounts: list[Tree] = item.get("volumeMounts") or []
+    if any(mount.get("mountPath") == TOKEN_PATH for mount in mounts):
+        return item
+    return {**item, "volumeMounts": [*mounts, {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}]}
 
 
 def _token_volume(name: str) -> Tree:
@@ -124,7 +131,7 @@ def default_priority_class(reader: Reader) -> Tree:
 
 
 def tolerate_lost_nodes(spec: Tree) -> None:
-    """Stay on a node that is lost for five minutes, unless the pod says otherwise."""
+    """Stay on a node that is lost for five minutes, unless the pod says otherwise. ``spec`` is changed."""
     tolerations: list[Tree] = spec.get("tolerations") or []
     executing = [item for item in tolerations if item.get("effect") in (None, "", "NoExecute")]
     missing = [
@@ -150,14 +157,16 @@ def _runtime_class(spec: Tree, name: str, reader: Reader) -> None:
             raise forbidden("pods", name, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = overhead
     scheduling = runtime.get("scheduling") or {}
+    selector: Tree = {**(spec.get("nodeSelector") or {})}
     for key, value in (scheduling.get("nodeSelector") or {}).items():
-        selector = spec.setdefault("nodeSelector", {})
         if selector.setdefault(key, value) != value:
             raise forbidden(
                 "pods", name,
                 f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = "
                 f"{selector[key]}",
             )  # fmt: skip
+    if selector:
+        spec["nodeSelector"] = selector
     own = spec.get("tolerations") or []
     more = [item for item in scheduling.get("tolerations") or () if item not in own]
     if more:

@@ -81,8 +81,7 @@ def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
     prepare = _PREPARED.get(write.subresource)
     if prepare is not None:
         return prepare(new, old)
-    new["status"] = old["status"]
-    return new
+    return {**new, "status": old["status"]}
 
 
 def _with_metadata(new: Tree, old: Tree, kept: tuple[str, ...]) -> Tree:
@@ -134,13 +133,13 @@ _PREPARED: Final[dict[str, Callable[[Tree, Tree], Tree]]] = {
 def _admit_update(new: Tree, old: Tree, write: Write) -> Tree:
     if write.subresource:
         return new
-    spec = new["spec"]
+    spec = {**new["spec"]}
     # An old manifest that is applied again does not take away what admission added.
     for name in ("priority", "preemptionPolicy"):
         if spec.get(name) is None and old["spec"].get(name) is not None:
             spec[name] = old["spec"][name]
     pod_admission.tolerate_lost_nodes(spec)
-    return new
+    return {**new, "spec": spec}
 
 
 def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:

@@ -32,7 +32,8 @@ def _others(reader: Reader, tree: Tree) -> list[Tree]:
 
 
 def _allocate(tree: Tree, write: Write) -> Tree:
-    spec: Tree = tree.setdefault("spec", {})
+    spec: Tree = {**(tree.get("spec") or {})}
+    tree = {**tree, "spec": spec}
     kind = spec.get("type") or "ClusterIP"
     if kind == "ExternalName":
         return tree
@@ -43,8 +44,9 @@ def _allocate(tree: Tree, write: Write) -> Tree:
     spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
-    ports: list[Tree] = spec.get("ports") or []
     if kind in _WITH_PORTS and spec.get("allocateLoadBalancerNodePorts") is not False:
+        ports: list[Tree] = [dict(port) for port in spec.get("ports") or ()]
+        spec["ports"] = ports
         lacking = [port for port in ports if not port.get("nodePort")]
         if lacking:
             taken = _node_ports(others if others is not None else _others(write.reader, tree))
@@ -198,7 +200,10 @@ def _update_prepared(new: Tree, old: Tree, write: Write) -> Tree:
     """What the server chose stays chosen, though a manifest that is applied again does not name it."""
     if write.subresource:
         return new
-    spec: Tree = new.setdefault("spec", {})
+    spec: Tree = {**(new.get("spec") or {})}
+    new = {**new, "spec": spec}
+    if spec.get("ports"):
+        spec["ports"] = [dict(port) for port in spec["ports"]]
     before = old.get("spec") or {}
     if (spec.get("type") or "ClusterIP") == "ExternalName":
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
