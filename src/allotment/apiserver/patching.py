@@ -13,6 +13,7 @@ from allotment.apiserver.options import Validation, WriteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs, in_version
 from allotment.apiserver.writing import json_patch
+from allotment.apiserver.writing.apply import apply
 from allotment.apiserver.writing.gomaps import shown
 from allotment.apiserver.writing.merge_patch import apply_merge_patch
 from allotment.apiserver.writing.strategic import apply_strategic
@@ -118,8 +119,6 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
     entry = verbs.store.get(kind.store_bucket, ask.namespace, ask.name)
     if entry is None and ask.subresource:
         raise statuses.not_found(kind.group, kind.plural, ask.name)
-    from allotment.apiserver.writing.apply import apply
-
     live = in_version(kind, version, entry.tree) if entry is not None else None
     tree = apply(
         live,
@@ -127,9 +126,12 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
         shape_in(kind, version),
         manager=ask.manager,
         api_version=ask.api_version,
+        kind=kind.kind,
         subresource=ask.subresource,
         force=bool(options.force),
         now=verbs.now(),
+        custom_status=is_custom(kind) and "status" in kind.subresources,
+        versions=verbs.versions(kind),
     )
     found = (applied.get("metadata") or {}).get("name")
     if found and found != ask.name:

@@ -258,11 +258,13 @@ class Verbs:
             subresource=ask.subresource,
             now=now,
             custom_status=is_custom(kind) and "status" in kind.subresources,
-            versions=self._versions(kind) if len(kind.versions) > 1 else None,
+            versions=self.versions(kind),
         )
 
-    def _versions(self, kind: Kind) -> managed_fields.Versions:
-        """How the same object looks in another version, for owners that wrote that one."""
+    def versions(self, kind: Kind) -> managed_fields.Versions | None:
+        """How the same object looks in another version, for owners that wrote that one; None if there is but one."""
+        if len(kind.versions) == 1:
+            return None
 
         def seen(tree: Tree, written: str) -> tuple[Tree, Shape] | None:
             short = written.rpartition("/")[2]
@@ -283,7 +285,7 @@ class Verbs:
             meta["managedFields"] = fields
         tree = normal({**tree, "metadata": meta}, _stored_shape(kind))
         if before is not None:
-            if tree == before.tree:
+            if managed_fields.only_times_differ(before.tree, tree):
                 return before
             if released(tree) and not ask.dry_run:
                 # Whoever takes the last finalizer away sees the object as he left it, under its old revision.

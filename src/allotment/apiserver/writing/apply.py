@@ -89,7 +89,7 @@ class Applier(NamedTuple):
 
 def apply(
     live: Tree | None,
-    applied: Tree,
+    applied: Any,
     shape: Shape | None,
     *,
     manager: str,
@@ -106,6 +106,8 @@ def apply(
     ``live`` is in the normal form of ``api_version``, or None; what comes back still wants defaults and the normal
     form. ``kind`` is what the path asks for (default: that of ``live``, else of ``applied``).
     """
+    if type(applied) is not dict:
+        applied = _read(applied)
     kind = kind or (live or applied).get("kind", "")
     _check_type(applied, api_version, kind)
     metadata = applied.get("metadata") or {}
@@ -125,6 +127,15 @@ def apply(
         raise _refusal(error.conflicts) from None
     except UnkeyedError as error:
         raise unclassified(str(error)) from None
+
+
+def _read(document: Any) -> Tree:
+    """An empty document is an empty object; anything else is none."""
+    if document is None:
+        return {}
+    word = {list: "array", str: "string", bool: "bool"}.get(type(document), "number")
+    cause = f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+    raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {cause}")
 
 
 def _check_type(applied: Tree, api_version: str, kind: str) -> None:
