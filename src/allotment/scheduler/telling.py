@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
@@ -104,12 +105,13 @@ class Teller:
         if not untold:
             return False
         told = self._reasons(untold[0], verdict)
-        first = untold[0].key
+        first = _claim_names(untold[0].tree)
         gate = asyncio.Semaphore(_WRITERS)
 
         async def write(pod: WaitingPod) -> None:
             async with gate:
-                await self._write(pod, verdict, _for(pod, first, told), now)
+                own = {old: new for old, new in zip(first, _claim_names(pod.tree), strict=False) if old != new}
+                await self._write(pod, verdict, _for(told, own), now)
 
         async with asyncio.TaskGroup() as writers:
             for pod in untold[:_AT_ONCE]:
@@ -226,19 +228,32 @@ def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
     return {"conditions": [condition]}
 
 
-def _for(pod: WaitingPod, first: ObjectKey, told: list[str]) -> list[str]:
+def _for(told: list[str], names: Mapping[str, str]) -> list[str]:
     """The reasons of the first pod of a group, with another pod's claims in place of its own."""
-    if pod.key == first:
+    if not names:
         return told
-    return [line.replace(f"{first.namespace}/{first.name}-", f"{pod.key}-") for line in told]
+    pattern = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+    return [pattern.sub(lambda found: names[found[0]], line) for line in told]
+
+
+def _claim_names(pod: Tree) -> list[str]:
+    """The pod's claims, in order."""
+    namespace = pod["metadata"].get("namespace", "")
+    generated = _generated(pod)
+    names = [e.get("resourceClaimName") or generated.get(e["name"]) for e in pod["spec"].get("resourceClaims") or ()]
+    return [f"{namespace}/{name}" for name in names if name]
+
+
+def _generated(pod: Tree) -> dict[str, str]:
+    """Claim by entry."""
+    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    return {s["name"]: s["resourceClaimName"] for s in statuses if s.get("resourceClaimName")}
 
 
 def _templates(pod: Tree) -> dict[ObjectKey, str]:
     """Template by claim generated from it."""
     namespace = pod["metadata"].get("namespace", "")
-    generated = {
-        s["name"]: s.get("resourceClaimName") for s in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    }
+    generated = _generated(pod)
     return {
         ObjectKey(namespace, name): entry["resourceClaimTemplateName"]
         for entry in pod["spec"].get("resourceClaims") or ()

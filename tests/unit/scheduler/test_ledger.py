@@ -109,7 +109,7 @@ def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[st
     for name in ("c0", "c1", "c2"):
         ledger.settle(_key(name))
     wanted: dict[str, list[str]] = {}
-    for name, device in sorted(there.items()):
-        if device:
-            wanted.setdefault(device, []).append(name)
+    for name, held in sorted(there.items()):
+        if held:
+            wanted.setdefault(held, []).append(name)
     assert {d: sorted(names) for d, names in _held(ledger, inventory).items()} == wanted

@@ -332,7 +332,7 @@ def test_many_equal_pods_that_fit_nowhere_are_all_told() -> None:
         async with world(*CLUSTER, *objects) as lab:
             for n in range(20):
                 message = await lab.told(f"p{n}")
-                assert f"claim ns/c{n}" in message
+                assert f"claim ns/c{n}, request gpu: 3 devices" in message
 
     asyncio.run(scenario())
 
