@@ -153,6 +153,11 @@ class Disk:
         """The changes since, oldest first."""
         return map(Row._make, self._connection.execute("SELECT * FROM log ORDER BY revision"))
 
+    def last(self) -> int:
+        """The last revision; 0 if the log is empty."""
+        (revision,) = self._connection.execute("SELECT max(revision) FROM log").fetchone()
+        return int(revision or 0)
+
     def last_before(self, time: float) -> int:
         """The last revision older than a time; 0 if the log has none."""
         (revision,) = self._connection.execute("SELECT max(revision) FROM log WHERE time < ?", (time,)).fetchone()

@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import groupby, takewhile
+from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from allotment.apiserver.storage.writing import Writer
 
 #: The revision of an empty store; the first write makes the next one. 0 means "any" to clients.
 FIRST = 1
+#: Changes that a restart remembers, at most.
+_REMEMBERED = 10_000
 #: Past states that are kept ready, for clients that read a list page by page.
 _SNAPSHOTS = 8
 
@@ -82,22 +84,39 @@ class SqliteStore:
             raise
 
     def _load(self, disk: Disk) -> None:
-        """Read the file: the objects as the log begins, then the log, which is the history."""
+        """Read the file: the objects as they were some time ago, and what changed since, which is the history.
+
+        Only the end of the log becomes history: whoever watched before a restart was cut off by it and is back soon.
+        What was written over before that is never decoded.
+        """
         now = self._clock()
         forgotten = disk.last_before(now - self._history.window.age)
         while forgotten and disk.fold(forgotten):
             pass
-        self._revision = disk.compacted()
-        self._history.forget(self._revision)
+        begin = disk.compacted()
+        last = max(begin, disk.last())
+        remembered = max(begin, last - _REMEMBERED)
+        raw: dict[tuple[str, str, str], tuple[int, bytes]] = {
+            (resource, namespace, name): (revision, value)
+            for resource, namespace, name, revision, value in disk.objects()
+        }
+        log = disk.log()
+        for row in islice(log, remembered - begin):
+            if row.deleted:
+                raw.pop(row[3:6], None)
+            else:
+                raw[row[3:6]] = (row.revision, row.value)
         states: dict[str, dict[Key, Entry]] = {}
-        for resource, namespace, name, revision, value in disk.objects():
+        for (resource, namespace, name), (revision, value) in raw.items():
             entry = Entry(namespace, name, revision, _decode(value), value)
             states.setdefault(resource, {})[namespace, name] = entry
-        for written, rows in groupby(disk.log(), key=attrgetter("time")):
+        self._history.forget(remembered)
+        for written, rows in groupby(log, key=attrgetter("time")):
             for row in rows:
                 self._history.add(_replay(states.setdefault(row.resource, {}), row))
                 self._revision = row.revision
             self._history.mark(self._revision, written)
+        self._revision = last
         self._buckets = {resource: Bucket(entries) for resource, entries in states.items()}
 
     # --- reading -----------------------------------------------------------------------------------------------------
