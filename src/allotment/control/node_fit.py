@@ -1,0 +1,110 @@
+"""Whether a daemon pod belongs on a node: by its selectors, and by the node's taints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.cache import Item
+from allotment.cluster.client import Tree
+from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
+from allotment.model.selection import NodeSelector
+from allotment.model.trees import to_value
+
+#: What every daemon pod tolerates, so that node trouble does not take daemons away.
+DAEMON_TOLERATIONS: Final[tuple[Tree, ...]] = tuple(
+    {"key": f"node.kubernetes.io/{trouble}", "operator": "Exists", "effect": effect}
+    for trouble, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+_ON_HOST_NETWORK: Final[Tree] = {
+    "key": "node.kubernetes.io/network-unavailable",
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
+
+
+class Fit(NamedTuple):
+    """Whether a daemon should be started on a node, and whether one that is there may stay."""
+
+    start: bool
+    stay: bool
+
+
+def fit(spec: Tree, node: Item[Any]) -> Fit:
+    """For the pod spec of a template."""
+    if spec.get("nodeName") not in (None, "", node.name) or not _selected(spec, node):
+        return Fit(False, False)
+    tolerations = daemon_tolerations(spec)
+    taints = node.spec.get("taints") or ()
+    stay = not any(taint["effect"] == "NoExecute" and not tolerated(taint, tolerations) for taint in taints)
+    start = stay and not any(taint["effect"] == "NoSchedule" and not tolerated(taint, tolerations) for taint in taints)
+    return Fit(start, stay)
+
+
+def daemon_tolerations(spec: Tree) -> list[Tree]:
+    """The tolerations of a template's pods with those that every daemon has."""
+    own = list(spec.get("tolerations") or ())
+    added = [*DAEMON_TOLERATIONS, *([_ON_HOST_NETWORK] if spec.get("hostNetwork") else ())]
+    return own + [one for one in added if one not in own]
+
+
+def tolerated(taint: Tree, tolerations: Iterable[Tree]) -> bool:
+    """Whether one of the tolerations covers a node's taint."""
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def tolerates(toleration: Tree, taint: Tree) -> bool:
+    """An empty effect covers any, an empty key with Exists everything."""
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def bound_to(spec: Tree, node: str) -> Tree:
+    """A daemon's pod finds its node through affinity, which replaces the terms that the template required."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity = spec.get("affinity") or {}
+    node_affinity = {
+        **(affinity.get("nodeAffinity") or {}),
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+    }
+    return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}, "tolerations": daemon_tolerations(spec)}
+
+
+def node_of(pod: Item[Any]) -> str:
+    """The node that a daemon's pod is on or made for."""
+    name: str = pod.spec.get("nodeName") or ""
+    if name:
+        return name
+    affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required: Tree = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms: Sequence[Tree] = required.get("nodeSelectorTerms") or ()
+    for term in terms:
+        for field in term.get("matchFields") or ():
+            if field["key"] == "metadata.name" and field["values"]:
+                return str(field["values"][0])
+    return ""
+
+
+def _selected(spec: Tree, node: Item[Any]) -> bool:
+    if any(node.labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    try:
+        return selects(to_value(required, NodeSelector), NodeFacts(node.name, node.labels))
+    except UnusableNodeSelector:
+        return False

@@ -1,0 +1,149 @@
+"""StatefulSets make, change and end their pods in the order of their numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
+from allotment.control.stateful_sets import stateful_sets
+from tests.unit.control.world import World, kubelet, world
+
+
+def spec(image: str = "one", replicas: int = 3, **more: Any) -> Tree:
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    selector = {"matchLabels": {"app": "db"}}
+    return {"replicas": replicas, "selector": selector, "template": template, "serviceName": "db", **more}
+
+
+def stateful_set(**fields: Any) -> Tree:
+    return {"metadata": {"name": "db", "generation": 1}, "spec": spec(**fields)}
+
+
+def status(here: World) -> Tree:
+    found: Tree = here.get(STATEFUL_SETS, "db").get("status") or {}
+    return found
+
+
+def images(here: World) -> list[str]:
+    return [tree["spec"]["containers"][0]["image"] for tree in here.all(PODS)]
+
+
+def shows(here: World, image: str) -> bool:
+    return images(here) == [image]
+
+
+def told(here: World, type: str) -> list[str]:
+    """Pods in the order in which they came or went."""
+    return [
+        event.object["metadata"]["name"]
+        for _, resource, event in here.client.history
+        if resource == PODS and event.type == type
+    ]
+
+
+def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            volumes = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+            here.put(STATEFUL_SETS, stateful_set(volumeClaimTemplates=volumes))
+            await here.until(lambda: status(here).get("availableReplicas") == 3)
+            assert told(here, "ADDED") == ["db-0", "db-1", "db-2"]
+            assert here.names(VOLUME_CLAIMS) == ["data-db-0", "data-db-1", "data-db-2"]
+            first = here.get(PODS, "db-0")
+            assert first["spec"]["hostname"] == "db-0"
+            assert first["spec"]["subdomain"] == "db"
+            assert first["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
+            assert first["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "0"
+            assert status(here)["currentRevision"] == status(here)["updateRevision"]
+            [revision] = here.names(CONTROLLER_REVISIONS)
+            assert first["metadata"]["labels"]["controller-revision-hash"] == revision
+            await here.until(lambda: len(here.events("SuccessfulCreate")) == 3)
+            assert "create Pod db-0 in StatefulSet db successful" in here.events("SuccessfulCreate")
+
+    asyncio.run(story())
+
+
+def test_a_pod_that_is_not_ready_holds_the_others_up() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            tree = stateful_set()
+            tree["spec"]["template"]["metadata"]["labels"]["stuck"] = "yes"
+            here.put(STATEFUL_SETS, tree)
+            await here.settled()
+            assert here.names(PODS) == ["db-0"]
+
+    asyncio.run(story())
+
+
+def test_in_parallel_nobody_waits() -> None:
+    async def story() -> None:
+        async with world(stateful_sets) as here:
+            here.put(STATEFUL_SETS, stateful_set(podManagementPolicy="Parallel"))
+            await here.until(lambda: here.names(PODS) == ["db-0", "db-1", "db-2"])
+            here.change(STATEFUL_SETS, "db", spec=spec(replicas=0, podManagementPolicy="Parallel"))
+            await here.until(lambda: not here.all(PODS))
+
+    asyncio.run(story())
+
+
+def test_the_highest_numbers_go_first() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            here.put(STATEFUL_SETS, stateful_set())
+            await here.until(lambda: status(here).get("readyReplicas") == 3)
+            here.change(STATEFUL_SETS, "db", spec=spec(replicas=1))
+            await here.until(lambda: here.names(PODS) == ["db-0"])
+            assert told(here, "DELETED") == ["db-2", "db-1"]
+
+    asyncio.run(story())
+
+
+def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            here.put(STATEFUL_SETS, stateful_set())
+            await here.until(lambda: status(here).get("readyReplicas") == 3)
+            strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+            here.change(STATEFUL_SETS, "db", spec=spec(image="two", updateStrategy=strategy))
+            await here.until(lambda: images(here) == ["one", "two", "two"])
+            assert told(here, "DELETED") == ["db-2", "db-1"]
+            here.remove(PODS, "db-0")
+            await here.until(lambda: images(here) == ["one", "two", "two"])
+            here.change(STATEFUL_SETS, "db", spec=spec(image="two"))
+            await here.until(lambda: images(here) == ["two"] * 3)
+            await here.until(lambda: status(here)["currentRevision"] == status(here)["updateRevision"])
+            assert status(here)["updatedReplicas"] == 3
+
+    asyncio.run(story())
+
+
+def test_going_back_takes_the_old_revision_again() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            here.put(STATEFUL_SETS, stateful_set(replicas=1))
+            await here.until(lambda: status(here).get("readyReplicas") == 1)
+            first = status(here)["currentRevision"]
+            for image in ("two", "one"):
+                here.change(STATEFUL_SETS, "db", spec=spec(image=image, replicas=1))
+                await here.until(partial(shows, here, image))
+            await here.until(lambda: status(here)["currentRevision"] == first)
+            assert len(here.all(CONTROLLER_REVISIONS)) == 2
+            revisions = {tree["metadata"]["name"]: tree["revision"] for tree in here.all(CONTROLLER_REVISIONS)}
+            assert revisions[first] == 3
+
+    asyncio.run(story())
+
+
+def test_a_failed_pod_is_made_again_under_its_name() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            here.put(STATEFUL_SETS, stateful_set(replicas=2))
+            await here.until(lambda: status(here).get("readyReplicas") == 2)
+            before = here.get(PODS, "db-0")["metadata"]["uid"]
+            here.change(PODS, "db-0", status={"phase": "Failed"})
+            await here.until(lambda: here.get(PODS, "db-0")["metadata"]["uid"] != before)
+
+    asyncio.run(story())
