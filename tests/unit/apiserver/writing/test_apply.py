@@ -211,7 +211,7 @@ def test_types_without_a_schema_are_deduced() -> None:
     assert tree["spec"] == {"l": [3], "c": 1}
 
 
-NAMES = st.lists(st.sampled_from("abcd"), unique=True, max_size=4)
+NAMES = st.lists(st.sampled_from("abcd"), unique=True, min_size=1, max_size=4)
 CONFIGURATIONS = st.tuples(st.dictionaries(st.sampled_from("xyz"), st.sampled_from("12"), max_size=3), NAMES).map(
     lambda pair: {
         **deployment(*({"name": name, "image": "i", "env": [{"name": "E", "value": name}]} for name in pair[1])),
