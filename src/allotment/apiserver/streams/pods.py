@@ -1,0 +1,84 @@
+"""Which container of which pod is meant, and whether it is in a state to be asked; refusals in upstream's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.apiserver.streams.kubelets import Kubelets
+from allotment.cluster.errors import StatusError
+from allotment.model.quoting import quote
+from allotment.model.validation.errors import failure
+
+Tree = dict[str, Any]
+
+_KINDS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def refused(message: str) -> StatusError:
+    """400, as kubelet and API server answer nearly everything here."""
+    return StatusError(failure(400, "BadRequest", message))
+
+
+def name_of(pod: Tree) -> str:
+    """The pod's name."""
+    return str(pod["metadata"]["name"])
+
+
+def container_named(pod: Tree, name: str) -> str:
+    """The container that a client asks for; the only one, if it names none."""
+    spec = pod.get("spec") or {}
+    known = [str(container.get("name")) for kind in _KINDS for container in spec.get(kind) or ()]
+    if name:
+        if name not in known:
+            raise refused(f"container {name} is not valid for pod {name_of(pod)}")
+        return name
+    containers = spec.get("containers") or []
+    if len(containers) == 1:
+        return str(containers[0].get("name"))
+    choice = f", choose one of: [{' '.join(known)}]" if containers else ""
+    raise refused(f"a container name must be specified for pod {name_of(pod)}{choice}")
+
+
+def is_bound(pod: Tree) -> bool:
+    """Whether it has a node."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def reachable(pod: Tree, kubelets: Kubelets | None) -> Kubelets:
+    """The kubelets, for a pod that has a node."""
+    if not is_bound(pod):
+        raise refused(f"pod {name_of(pod)} does not have a host assigned")
+    if kubelets is None:
+        message = f"no kubelet answers for node {pod['spec']['nodeName']}"
+        raise StatusError(failure(503, "ServiceUnavailable", message))
+    return kubelets
+
+
+def _states(pod: Tree) -> Iterator[Tree]:
+    status = pod.get("status") or {}
+    for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        yield from status.get(kind) or ()
+
+
+def has_log(pod: Tree, container: str, *, previous: bool) -> None:
+    """Raises StatusError where a container has not printed anything yet, or not before its last start."""
+    named = f"container {quote(container)} in pod {quote(name_of(pod))}"
+    found = next((state for state in _states(pod) if state.get("name") == container), None)
+    if found is None:
+        raise refused(f"{named} is not available")
+    state, last = found.get("state") or {}, found.get("lastState") or {}
+    if previous:
+        if not last.get("terminated"):
+            raise refused(f"previous terminated {named} not found")
+    elif state.get("waiting") is not None and not last.get("terminated"):
+        reason = state["waiting"].get("reason", "")
+        raise refused(f"{named} is waiting to start: {_WAITING.get(reason, reason)}")
+
+
+_WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+
+
+def is_running(pod: Tree, container: str) -> bool:
+    """Whether a container runs, as far as its status says."""
+    return any(s.get("name") == container and (s.get("state") or {}).get("running") is not None for s in _states(pod))
