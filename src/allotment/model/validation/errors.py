@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from allotment.model.quoting import quote
 from allotment.model.validation.gotext import json_text
@@ -20,6 +20,7 @@ class ErrorType(Enum):
 
     REQUIRED = ("FieldValueRequired", "Required value")
     INVALID = ("FieldValueInvalid", "Invalid value")
+    TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
     NOT_SUPPORTED = ("FieldValueNotSupported", "Unsupported value")
     NOT_FOUND = ("FieldValueNotFound", "Not found")
     DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
@@ -41,8 +42,19 @@ class ErrorType(Enum):
 
 #: Kinds whose message shows the value found.
 _SHOWS_VALUE = frozenset(
-    {ErrorType.INVALID, ErrorType.NOT_SUPPORTED, ErrorType.NOT_FOUND, ErrorType.DUPLICATE, ErrorType.TOO_MANY}
+    {
+        ErrorType.INVALID,
+        ErrorType.TYPE_INVALID,
+        ErrorType.NOT_SUPPORTED,
+        ErrorType.NOT_FOUND,
+        ErrorType.DUPLICATE,
+        ErrorType.TOO_MANY,
+    }
 )
+
+
+#: The value of a problem whose message shows none, although messages of its type usually do.
+OMITTED: Final = object()
 
 
 class FieldError(NamedTuple):
@@ -61,7 +73,7 @@ class FieldError(NamedTuple):
     def body(self) -> str:
         """The text without the path: the ``message`` of a cause."""
         text = self.type.words
-        if self.type in _SHOWS_VALUE:
+        if self.type in _SHOWS_VALUE and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 

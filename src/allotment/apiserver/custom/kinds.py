@@ -1,0 +1,132 @@
+"""From a definition to a kind that the API can serve: names, versions, shapes, tables and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from allotment.apiserver.custom.columns import table_of
+from allotment.apiserver.custom.defaulting import default
+from allotment.apiserver.custom.json_paths import PathError, find, parse
+from allotment.apiserver.custom.lists import ABSENT, list_problems
+from allotment.apiserver.custom.rules import Judge
+from allotment.apiserver.custom.shapes import object_shape
+from allotment.apiserver.custom.values import problems
+from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.model.validation.errors import ErrorType, FieldError, invalid
+
+Tree = dict[str, Any]
+
+#: After these, rules in CEL could meet values that they cannot read.
+_BLOCKING: Final = frozenset({ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID})
+_UNCHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
+    """The kind that a definition adds; None while it is not established."""
+    spec, status = definition["spec"], definition.get("status") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    if conditions.get("Established") != "True" or (definition.get("metadata") or {}).get("deletionTimestamp"):
+        return None
+    names = status.get("acceptedNames") or spec["names"]
+    served = sorted(
+        (version for version in spec["versions"] if version.get("served")),
+        key=lambda version: not version.get("storage"),
+    )
+    if not served:
+        return None
+    versions = {version["name"]: _Version(version, kube) for version in served}
+    first = served[0]
+    subresources = first.get("subresources") or {}
+    return Kind(
+        group=spec["group"],
+        versions=tuple(versions),
+        kind=names["kind"],
+        plural=names["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        singular=names.get("singular") or names["kind"].lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(name for name in ("scale", "status") if subresources.get(name) is not None),
+        rules=_rules(versions, {version["name"]: version for version in served}, spec, names["kind"]),
+        table=table_of(first.get("additionalPrinterColumns") or []),
+        fields=_selectable(first),
+        shapes={name: object_shape(version.schema) for name, version in versions.items()},
+        schemas={name: version.schema for name, version in versions.items()},
+        delete_returns_object=False,
+    )
+
+
+class _Version:
+    """A version's schema, and its rules once they are needed."""
+
+    def __init__(self, version: Tree, kube: str) -> None:
+        self.schema: Tree = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        self._kube = kube
+        self._judge: Judge | None = None
+
+    @property
+    def judge(self) -> Judge:
+        if self._judge is None:
+            self._judge = Judge(self.schema, self._kube, root=True)
+        return self._judge
+
+    def problems(self, new: Tree, old: Any = ABSENT) -> list[FieldError]:
+        found = problems(_without_metadata(new), self.schema, _without_metadata(old))
+        found += list_problems(new, self.schema)
+        if not self.judge.asks:
+            return found
+        if any(problem.type in _BLOCKING for problem in found):
+            return [*found, invalid("<nil>", None, _UNCHECKED)]
+        return found + self.judge.problems(new, old)
+
+
+def _without_metadata(tree: Any) -> Any:
+    """What the schema judges: metadata has rules of its own, and every object has one."""
+    return tree if tree is ABSENT else {**tree, "metadata": {}}
+
+
+def _rules(versions: dict[str, _Version], served: dict[str, Tree], spec: Tree, kind: str) -> Rules:
+    def version_of(tree: Tree) -> _Version:
+        name = str(tree.get("apiVersion") or "").rpartition("/")[2]
+        return versions.get(name) or next(iter(versions.values()))
+
+    def filled(tree: Tree) -> Tree:
+        made: Tree = default(tree, version_of(tree).schema)
+        return made
+
+    def warned(write: Write) -> _Version:
+        version = served.get(write.version) or {}
+        if version.get("deprecated"):
+            text = f"{spec['group']}/{write.version} {kind} is deprecated"
+            write.warn(version.get("deprecationWarning") or text)
+        return versions.get(write.version) or next(iter(versions.values()))
+
+    def create(tree: Tree, write: Write) -> Iterable[FieldError]:
+        return warned(write).problems(tree)
+
+    def update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
+        return warned(write).problems(new, old)
+
+    return Rules(default=filled, validate_create=create, validate_update=update, has_generation=True)
+
+
+def _selectable(version: Tree) -> dict[str, Callable[[Tree], str]]:
+    """What field selectors may ask for (KEP-4358)."""
+    found: dict[str, Callable[[Tree], str]] = {}
+    for field in version.get("selectableFields") or ():
+        path = field["jsonPath"]
+        try:
+            steps = parse(path)
+        except PathError:
+            continue
+
+        def read(tree: Tree, steps: Any = steps) -> str:
+            value = next(iter(find(tree, steps)), None)
+            return "" if value is None else str(value).lower() if type(value) is bool else str(value)
+
+        found[path.removeprefix(".")] = read
+    return found
