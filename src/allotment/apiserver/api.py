@@ -373,7 +373,7 @@ class Api:
             return calls.issue_token(self.verbs, ask, tree, self.access)
         if kind.verbs == ("create",) and not ask.subresource:
             tree = {"kind": kind.kind, "apiVersion": ask.api_version, **tree}
-            return calls.review(kind, tree, ask.user, ask.namespace, self.access)
+            return calls.review(self.verbs, ask, tree, self.access)
         raise statuses.unknown_path()
 
     async def _scale(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from allotment.apiserver import deleting, metadata, statuses
 from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
 from allotment.apiserver.kinds import pod_calls
-from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.options import delete_options
 from allotment.apiserver.verbs import Ask, Verbs
 from allotment.apiserver.writing import managed_fields
@@ -62,21 +61,31 @@ def issue_token(verbs: Verbs, ask: Ask, body: Tree, access: Access) -> Tree:
     account = verbs.entry(ask).tree
     now = datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     answered = token_request(account, body, access, now=now, token_id=verbs.ids.uid())
-    # Upstream tracks who wrote what even of what it never stores.
-    written = {**body, "metadata": {}, "spec": {**answered["spec"], "audiences": None}}
-    fields = managed_fields.updated(
-        None, written, shape_of(_TOKENS, "TokenRequest"), manager=ask.manager, api_version=_TOKENS,
-        subresource="token", now=verbs.now(),
-    )  # fmt: skip
-    return {**answered, "metadata": {**answered["metadata"], "managedFields": fields}} if fields else answered
+    spec = {key: value for key, value in answered["spec"].items() if value is not None and key != "audiences"}
+    return _owned(ask, verbs, {**answered, "spec": {"audiences": None, **spec}}, answered, _TOKENS)
 
 
-def review(kind: Kind, tree: Tree, user: User, namespace: str, access: Access) -> Tree:
+def review(verbs: Verbs, ask: Ask, tree: Tree, access: Access) -> Tree:
     """Answer a question about access."""
+    kind = ask.kind
     if kind.namespaced:
-        tree = {**tree, "metadata": {**(tree.get("metadata") or {}), "namespace": namespace}}
-    answered = REVIEWS[kind.bucket](tree, user, access)
-    return {"kind": kind.kind, "metadata": {}, **answered}
+        tree = {**tree, "metadata": {**(tree.get("metadata") or {}), "namespace": ask.namespace}}
+    answered = {"kind": kind.kind, "metadata": {}, **REVIEWS[kind.bucket](tree, ask.user, access)}
+    return _owned(ask, verbs, tree, answered, ask.api_version)
+
+
+def _owned(ask: Ask, verbs: Verbs, written: Tree, answered: Tree, api_version: str) -> Tree:
+    """The answer with managed fields: upstream tracks who wrote what even of what it never stores."""
+    fields = managed_fields.updated(
+        None,
+        {key: value for key, value in written.items() if key != "status"},
+        shape_of(api_version, answered["kind"]),
+        manager=ask.manager,
+        api_version=api_version,
+        subresource=ask.subresource,
+        now=verbs.now(),
+    )
+    return {**answered, "metadata": {**answered["metadata"], "managedFields": fields}} if fields else answered
 
 
 def _own_metadata(tree: Tree) -> Tree:
