@@ -1,0 +1,150 @@
+"""``allotment.Lab``: what its users do with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import allotment
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import NODES, PODS
+from allotment.lab.lab import NotApplied
+
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: %s}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: %d}}]}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  containers: [{name: main, image: busybox, command: [sleep, infinity], resources: {claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimName: %s}]
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[allotment.Lab]:
+    with allotment.Lab(fleet="t4-4x-pcie", speed=50) as lab:
+        yield lab
+
+
+def test_a_pod_gets_its_gpu(lab: allotment.Lab) -> None:
+    written = lab.apply(CLAIM % ("one", 1) + "---" + POD % ("train", "one"))
+    assert [tree["kind"] for tree in written] == ["ResourceClaim", "Pod"]
+    claim, pod = lab.wait("resourceclaim/one", "pod/train")
+    assert claim["status"]["reservedFor"][0]["name"] == "train"
+    assert pod["spec"]["nodeName"] == "t4-4x-pcie-1"
+    assert lab.wait() == lab.wait("resourceclaim/one", "pod/train")
+    lab.delete("pod", "train")
+    lab.delete(CLAIM % ("one", 1))
+    lab.delete("pod", "never-was")
+    with pytest.raises(StatusError):
+        lab.get("pod", "train")
+
+
+def test_what_does_not_come_is_told_with_the_reason(lab: allotment.Lab) -> None:
+    lab.apply([CLAIM % ("nine", 9), POD % ("greedy", "nine")])
+    with pytest.raises(TimeoutError, match=r"pod/greedy: PodScheduled: ") as told:
+        lab.wait("pod/greedy", "pod/nobody", timeout=1)
+    assert "pod/nobody: it does not exist" in str(told.value)
+    lab.delete([POD % ("greedy", "nine"), CLAIM % ("nine", 9)])
+
+
+def test_manifests_that_are_wrong_are_refused_with_their_place(lab: allotment.Lab, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(POD % ("a", "one") + "  nodeNmae: x\n")
+    with pytest.raises(NotApplied, match=r"wrong\.yaml:2:1: Pod a: .*nodeNmae"):
+        lab.apply(path)
+    with pytest.raises(NotApplied, match="no kind is called 'Pdo'; did you mean 'Pod'"):
+        lab.apply({"apiVersion": "v1", "kind": "Pdo", "metadata": {"name": "a"}})
+    with pytest.raises(NotApplied, match=r"never\.yaml"):
+        lab.apply(tmp_path / "never.yaml")
+
+
+def test_the_client_can_do_what_the_api_can(lab: allotment.Lab) -> None:
+    (node,) = lab.client.list(NODES).items
+    assert lab.client.get(NODES, node["metadata"]["name"]) == node
+    events = lab.client.watch(PODS, "default", revision=lab.client.list(PODS).revision)
+    lab.apply(POD.replace("claims: [{name: gpu}]", "").replace("  resourceClaims", "  #") % ("seen", ""))
+    assert next(events).object["metadata"]["name"] == "seen"
+    lab.client.delete(PODS, "seen", "default", grace_seconds=0)
+    nobody = lab.client_for("nobody", ())
+    with pytest.raises(StatusError, match="forbidden"):
+        nobody.list(PODS)
+
+
+def test_others_reach_it_by_url_and_kubeconfig(lab: allotment.Lab) -> None:
+    with urllib.request.urlopen(f"{lab.url}/api/v1/nodes") as answer:
+        assert len(json.load(answer)["items"]) == 1
+    assert lab.url in lab.kubeconfig.read_text()
+
+
+def test_a_lab_on_data_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50) as lab:
+        lab.apply(CLAIM % ("one", 1) + "---" + POD % ("train", "one"))
+        before = lab.wait("resourceclaim/one", "pod/train")
+    with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50, tls=True) as lab:
+        after = lab.wait("resourceclaim/one", "pod/train")
+        assert lab.url.startswith("https")
+        assert after[0]["status"] == before[0]["status"]
+        assert [tree["metadata"]["uid"] for tree in after] == [tree["metadata"]["uid"] for tree in before]
+        authority = lab.get("configmap", "kube-root-ca.crt")["data"]["ca.crt"]
+        assert authority.startswith("-----BEGIN CERTIFICATE-----")
+
+
+def test_what_every_namespace_has_comes_back(lab: allotment.Lab) -> None:
+    lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    uid = lab.get("serviceaccount", "default", namespace="shop")["metadata"]["uid"]
+    lab.delete("serviceaccount", "default", namespace="shop")
+    assert lab.wait("serviceaccount/default", namespace="shop", timeout=5)[0]["metadata"]["uid"] != uid
+
+
+def test_labs_run_side_by_side_and_stop_once() -> None:
+    one, two = allotment.Lab(), allotment.Lab()
+    with one, two:
+        assert one.url != two.url
+        with pytest.raises(RuntimeError, match="running already"):
+            one.start()
+    one.stop()
+    with pytest.raises(RuntimeError, match="not running"):
+        one.url.upper()
+
+
+def test_importing_the_package_brings_no_lab() -> None:
+    script = "import sys, allotment; print([m for m in sys.modules if m.startswith('allotment.')])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    with pytest.raises(AttributeError):
+        allotment.Labour  # noqa: B018 - that it fails is the point
+
+
+def test_pytest_gives_each_test_a_lab(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        textwrap.dedent("""
+            import pytest
+
+            @pytest.mark.allotment_lab(fleet="t4-4x-pcie:2")
+            def test_two_nodes(allotment_lab):
+                assert len(allotment_lab.list("nodes")) == 2
+
+            def test_none(allotment_lab):
+                assert allotment_lab.list("nodes") == []
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "allotment.lab.pytest_plugin", "-p", "no:cacheprovider",
+         "--strict-markers", "test_it.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout

@@ -1,0 +1,154 @@
+"""``allot up``, ``down`` and ``status``, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from allotment.lab.state import Register
+from allotment.model.loading import load_text
+
+Allot = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_DATA_HOME": str(tmp_path / "share"), "KUBECONFIG": str(tmp_path / "kube" / "config"),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def allot(environment: dict[str, str]) -> Iterator[Allot]:
+    """Runs ``allot`` with words; whatever it leaves running is stopped."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "allotment.cli.main", *words],
+            env=environment, capture_output=True, text=True, timeout=50, check=False,
+        )  # fmt: skip
+
+    yield run
+    run("down", "--all")
+
+
+def nodes(url: str) -> list[str]:
+    with urllib.request.urlopen(f"{url}/api/v1/nodes") as answer:
+        return sorted(tree["metadata"]["name"] for tree in json.load(answer)["items"])
+
+
+def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str, str], tmp_path: Path) -> None:
+    nothing = allot("status")
+    assert (nothing.returncode, nothing.stdout) == (1, "No lab runs.\n")
+    one = allot("up", "--detach", "--http", "--name", "one", "--fleet", "t4-4x-pcie:2")
+    assert one.returncode == 0, one.stderr
+    two = allot("up", "--detach", "--http", "--name", "two", "--fleet", "big=dgx-a100-40gb", "--ephemeral")
+    assert two.returncode == 0, two.stderr
+    assert "in memory only" in two.stdout
+
+    labs = {lab["name"]: lab for lab in json.loads(allot("status", "-o", "json").stdout)["labs"]}
+    assert nodes(labs["one"]["url"]) == ["t4-4x-pcie-1", "t4-4x-pcie-2"]
+    assert nodes(labs["two"]["url"]) == ["big"]
+    assert labs["one"]["data"] == str(tmp_path / "share/allotment/labs/one")
+    config = load_text(Path(environment["KUBECONFIG"]).read_bytes()).documents[0].tree
+    assert [entry["name"] for entry in config["contexts"]] == ["allotment-one", "allotment-two"]
+    assert config["current-context"] == "allotment-two"
+
+    again = allot("up", "--detach", "--name", "one")
+    assert again.returncode == 2
+    assert f"lab 'one' is running already (process {labs['one']['pid']}" in again.stderr
+
+    down = allot("down", "one")
+    assert down.stdout == f"Lab 'one' has stopped; its data stay in {labs['one']['data']}.\n"
+    assert allot("down", "one").stdout == "No lab 'one' runs.\n"
+    assert [line.split()[0] for line in allot("status").stdout.splitlines()] == ["NAME", "two"]
+    assert allot("down", "--all").stdout == "Lab 'two' has stopped.\n"
+    config = load_text(Path(environment["KUBECONFIG"]).read_bytes()).documents[0].tree
+    assert config["contexts"] == []
+
+    back = allot("up", "--detach", "--http", "--name", "one")
+    assert "fleet    as it was" in back.stdout, back.stderr
+    (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
+    assert nodes(lab["url"]) == ["t4-4x-pcie-1", "t4-4x-pcie-2"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_lab_in_the_foreground_stops_cleanly(
+    environment: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "allotment.cli.main", "up", "--ephemeral", "--fleet", "t4-4x-pcie"]
+    register = Register(tmp_path / "state" / "allotment")
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as lab:
+        assert lab.stdout is not None
+        assert lab.stdout.readline().startswith("Ready in ")
+        status = register.status("default")
+        assert status is not None
+        assert status.context == "allotment"
+        lab.send_signal(number)
+        rest = lab.stdout.read()
+        assert lab.wait(10) == 0, rest
+    assert rest.endswith("Lab 'default' has stopped.\n")
+    assert "Traceback" not in rest
+    assert not register.runs("default")
+    assert register.status("default") is None
+
+
+def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) -> None:
+    assert allot("up", "--detach", "--http", "--fleet", "t4-4x-pcie").returncode == 0
+    (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
+    os.kill(lab["pid"], signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while Register(tmp_path / "state" / "allotment").runs("default") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert allot("status").stdout == "No lab runs.\n"
+    again = allot("up", "--detach", "--http")
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--name", "A b"], "a lab's name is"),
+        (["--fleet", "tpu-v7"], "tpu-v7"),
+        (["--speed", "0"], "--speed: wanted a positive number"),
+        (["--port", "70000"], "--port: wanted 0 to 65535"),
+        (["--kube-version", "1.10"], "--kube-version"),
+        (["--ephemeral", "--data", "x"], "not allowed with"),
+        (["--host", "203.0.113.1"], "203.0.113.1"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(allot: Allot, words: list[str], complaint: str) -> None:
+    for more in ([], ["--detach"]):
+        done = allot("up", *more, *words)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert complaint in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_told(allot: Allot) -> None:
+    assert allot("up", "--detach", "--http", "--ephemeral", "--name", "one").returncode == 0
+    (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
+    port = lab["url"].rpartition(":")[2]
+    done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert port in done.stderr
+
+
+def test_a_kubeconfig_that_is_not_understood_stops_the_start(allot: Allot, environment: dict[str, str]) -> None:
+    path = Path(environment["KUBECONFIG"])
+    path.parent.mkdir()
+    path.write_text("a: [")
+    done = allot("up", "--http", "--ephemeral")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "repair it, or give another file with --kubeconfig" in done.stderr
+    assert path.read_text() == "a: ["
