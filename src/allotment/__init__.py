@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """``allotment.Lab``, which brings a whole control plane along, is imported when it is first asked for."""
     if name == "Lab":
-        from allotment.lab.lab import Lab
+        from importlib import import_module
 
-        return Lab
+        return import_module("allotment.lab.lab").Lab
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
