@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses
+from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses, streams
 from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.catalog import Catalog
 from allotment.apiserver.documents.serving import Documents
@@ -32,13 +32,11 @@ from allotment.apiserver.reading import paging, representation, watching
 from allotment.apiserver.reading.representation import Form, negotiate
 from allotment.apiserver.reading.selectors import selection
 from allotment.apiserver.storage.store import Entry, Store
+from allotment.apiserver.streams import Kubelets
 from allotment.apiserver.verbs import Ask, Ids, Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.quoting import quote
-
-if TYPE_CHECKING:
-    from allotment.apiserver.streams import Kubelets
 
 Tree = dict[str, Any]
 Headers = tuple[tuple[str, str], ...]
@@ -353,8 +351,6 @@ class Api:
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise statuses.not_found(kind.group, kind.plural, target.name)
-        from allotment.apiserver import streams
-
         return await streams.answer(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, ask: Ask, tree: Tree) -> Tree:
