@@ -12,6 +12,8 @@ event cannot undo it.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from random import Random
@@ -159,6 +161,8 @@ class Cache(Generic[T]):
         self._callbacks: list[Changed[T]] = []
         # Up to which revision the list and the watch have told everything; "" before the first list.
         self._revision = ""
+        self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets = itertools.count()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -224,6 +228,25 @@ class Cache(Generic[T]):
         if known is not None and known.uid == metadata.get("uid", ""):
             self._put(known, None)
 
+    async def reached(self, revision: str) -> None:
+        """Wait until list and watch have told everything up to a revision of this resource.
+
+        Whoever has written something and must know what others wrote before it waits for this.
+        """
+        wanted = _number(revision)
+        if _number(self._revision) < wanted:
+            arrived = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._awaited, (wanted, next(self._tickets), arrived))
+            await arrived
+
+    def _moved(self, revision: str) -> None:
+        """List or watch have come to a revision, and all of it has been told."""
+        self._revision = revision
+        while self._awaited and self._awaited[0][0] <= _number(revision):
+            arrived = heapq.heappop(self._awaited)[2]
+            if not arrived.done():
+                arrived.set_result(None)
+
     # --- following ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -262,6 +285,7 @@ class Cache(Generic[T]):
             old = self._items.get(key)
             if old is None or old.revision < item.revision:
                 self._put(old, item)
+        self._moved(listing.revision)
         self.synced.set()
 
     def _not_served(self) -> None:
@@ -277,8 +301,9 @@ class Cache(Generic[T]):
             self.resource, self._namespace, revision=self._revision, labels=self._labels, fields=self._fields
         ):
             metadata = event.object["metadata"]
-            self._revision = metadata["resourceVersion"]
+            revision = self._revision = metadata["resourceVersion"]
             if event.type == "BOOKMARK":
+                self._moved(revision)
                 continue
             known = self._items.get((metadata.get("namespace", ""), metadata["name"]))
             if event.type == "DELETED":
@@ -287,6 +312,8 @@ class Cache(Generic[T]):
                     self._put(known, None)
             elif known is None or known.revision < _number(self._revision):
                 self._put(known, self._item(event.object))
+            if self._awaited:
+                self._moved(revision)
 
     def _item(self, tree: Tree) -> Item[T]:
         if "kind" not in tree:  # Kubernetes leaves it out of the items of lists

@@ -69,12 +69,16 @@ class Failed:
 
 
 class _Short(NamedTuple):
-    """No node has the devices. Where they were looked for, by bit mask of places."""
+    """No node has the devices, or those that have them are out of reach of other claims."""
 
     tried: list[tuple[int, DeviceTable]]
+    """Where devices were looked for, by bit mask of places."""
     pending: tuple[ResourceClaim, ...]
+    otherwise_good: int
 
-    def refusal(self, place: int) -> Refusal:
+    def refusal(self, place: int) -> Refusal | None:
+        if self.otherwise_good >> place & 1:
+            return None
         for among, devices in self.tried:
             if among >> place & 1:
                 return devices.refusal(place)
@@ -134,15 +138,11 @@ class Attempts:
             self._respect_nominations(pod, among, by_devices, out)
         for place in out:
             among &= ~(1 << place)
+        lost = {claim.uid: among & ~(0 if claim.uid in unusable else self._usable(claim, among)) for claim in allocated}
         elsewhere = 0
-        unavailable: list[KnownClaim] = []
-        for claim in allocated:
-            lost = among & ~(0 if claim.uid in unusable else self._usable(claim, among))
-            if lost:
-                elsewhere |= lost
-                unavailable.append(claim)
-        among &= ~elsewhere
-        found = self._devices(pod, table, among, by_devices, pending, allocated)
+        for places in lost.values():
+            elsewhere |= places
+        found = self._devices(pod, table, among, elsewhere, by_devices, pending, allocated)
         if not isinstance(found, _Short):
             return found
         refusals: dict[int, Refusal] = {}
@@ -152,9 +152,11 @@ class Attempts:
             if named is not None and machine.name not in named:
                 own = _NOT_NAMED
             if own is None:
-                own = out.get(place) or (_ELSEWHERE if elsewhere >> place & 1 else found.refusal(place))
+                own = out.get(place) or found.refusal(place) or _ELSEWHERE
             refusals[place] = own
-        return NoNode(len(machines), refusals=refusals, unavailable=tuple(unavailable), pending=found.pending)
+        # A claim counts as in the way only where everything else is there (as upstream: others it would not help).
+        unavailable = tuple(claim for claim in allocated if lost[claim.uid] & found.otherwise_good)
+        return NoNode(len(machines), refusals=refusals, unavailable=unavailable, pending=found.pending)
 
     # --- before any node -----------------------------------------------------------------------------------------
 
@@ -213,9 +215,10 @@ class Attempts:
         return found
 
     def _devices(
-        self, pod: WaitingPod, table: Table, among: int, by_devices: frozenset[str], pending: list[KnownClaim],
-        allocated: list[KnownClaim],
+        self, pod: WaitingPod, table: Table, among: int, elsewhere: int, by_devices: frozenset[str],
+        pending: list[KnownClaim], allocated: list[KnownClaim],
     ) -> Chosen | Failed | _Short:  # fmt: skip
+        """Kubernetes asks for devices first and only then whether other claims of the pod can be used there."""
         claims = tuple(claim.value for claim in pending)
         if by_devices:
             groups = extended.groups(
@@ -239,8 +242,9 @@ class Attempts:
             good |= devices.fits & group.among
             tried.append((group.among, devices))
         made = next((group.claim for group in groups if group.claim is not None), None)
+        otherwise_good, good = good, good & ~elsewhere
         if not good:
-            return _Short(tried, (*claims, made) if made is not None else claims)
+            return _Short(tried, (*claims, made) if made is not None else claims, otherwise_good)
         place = self._best(pod, table, good, claims)
         machine = self.machines.at(place)
         assert machine is not None

@@ -12,6 +12,7 @@ before binding we look whether anybody else holds our devices, and step back if 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -99,25 +100,38 @@ class Binder:
         )
 
     async def _write_claims(self, pod: WaitingPod, chosen: Chosen, written: list[tuple[ObjectKey, bool]]) -> None:
+        """All claims of a pod; ``written`` grows with each, and whether it was allocated here."""
+        revision = ""
         for claim, _ in chosen.allocations:
-            await self._write(claim, pod, self._ledger.planned(claim.key))
+            revision = await self._write(claim, pod, self._ledger.planned(claim.key))
             written.append((claim.key, True))
             self._ledger.settle(claim.key)
         if chosen.extended is not None:
-            written.append((await self._make_extended(pod, *chosen.extended), True))
+            key, revision = await self._make_extended(pod, *chosen.extended)
+            written.append((key, True))
+        if written:
+            await self._check_alone(written, revision)
         for claim in chosen.allocated:
             if not claim.is_reserved_for(pod.uid):
                 await self._write(claim, pod, None)
                 written.append((claim.key, False))
-        for key, ours in written:
-            contested = self._ledger.contested(key) if ours else None
+        await self._wait_until_ready(pod, chosen)
+
+    async def _check_alone(self, written: list[tuple[ObjectKey, bool]], revision: str) -> None:
+        """Step back if somebody else gave one of these devices to another claim.
+
+        What others wrote before us is known once the watch has come to our own write; whoever writes after that finds
+        ours. So of two schedulers at least one notices.
+        """
+        await self._claims.reached(revision)
+        for key, _ in written:
+            contested = self._ledger.contested(key)
             if contested is not None:
                 device, holder = contested
                 raise NotBound(f"{_PRE_BIND}device {device} of claim {key} was given to claim {holder} meanwhile")
-        await self._wait_until_ready(pod, chosen)
 
-    async def _write(self, claim: KnownClaim, pod: WaitingPod, allocation: Tree | None) -> None:
-        """Finalizer, allocation and reservation of one claim."""
+    async def _write(self, claim: KnownClaim, pod: WaitingPod, allocation: Tree | None) -> str:
+        """Finalizer, allocation and reservation of one claim; returns the revision that it has then."""
         known = self._ledger.known.get(claim.key)
         tree = (known or claim).tree
         doing = "add reservation to claim"
@@ -149,6 +163,7 @@ class Binder:
                 await self._clock.sleep(0.5)
             again = True
         self._claims.noted(tree)
+        return str(tree["metadata"].get("resourceVersion", ""))
 
     def _is_done(self, claim: KnownClaim, tree: Tree, pod: WaitingPod, allocation: Tree | None) -> bool:
         """Whether the claim has what is to be written, from a write whose answer was lost; raises if it never can."""
@@ -178,7 +193,9 @@ class Binder:
             users = [*users, {"resource": "pods", "name": pod.key.name, "uid": pod.uid}]
         return {**tree, "status": {**status, "allocation": there, "reservedFor": users}}
 
-    async def _make_extended(self, pod: WaitingPod, claim: ResourceClaim, allocation: AllocationResult) -> ObjectKey:
+    async def _make_extended(
+        self, pod: WaitingPod, claim: ResourceClaim, allocation: AllocationResult
+    ) -> tuple[ObjectKey, str]:
         """The claim for extended resources: made, allocated, and named in the pod's status."""
         try:
             tree = await self._client.create(CLAIMS, extended.claim_tree(pod.tree, claim), pod.key.namespace)
@@ -189,7 +206,7 @@ class Binder:
         made = KnownClaim(tree, claim.spec)
         planned = self._ledger.plan(made.key, pod.uid, allocation)
         try:
-            await self._write(made, pod, planned)
+            revision = await self._write(made, pod, planned)
             status = {
                 "extendedResourceClaimStatus": {
                     "requestMappings": extended.mappings(pod.tree, claim), "resourceClaimName": made.key.name,
@@ -203,7 +220,7 @@ class Binder:
             await self._delete(made)
             raise NotBound(str(error)) from error
         self._ledger.settle(made.key)
-        return made.key
+        return made.key, revision
 
     async def _bind(self, pod: WaitingPod, node: str) -> None:
         key = pod.key
@@ -241,6 +258,7 @@ class Binder:
             return
         text = f"waiting for binding conditions for device on node {chosen.node}"
         self._recorder.event(pod.tree, "Normal", "BindingConditionsPending", text, "Scheduling")
+        await self._nominate(pod, chosen.node)
         began = self._clock.seconds()
         for key in keys:
             watcher = self._watchers[key] = asyncio.Event()
@@ -264,6 +282,12 @@ class Binder:
                         alarm.cancel()
             finally:
                 self._watchers.pop(key, None)
+
+    async def _nominate(self, pod: WaitingPod, node: str) -> None:
+        """Say where the pod is going while it takes long; nobody depends on it."""
+        patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+        with contextlib.suppress(StatusError, Unreachable):
+            await self._client.patch(PODS, pod.key.name, patch, pod.key.namespace, subresource="status")
 
     def _give_up(self, key: ObjectKey) -> None:
         known = self._ledger.known.get(key)

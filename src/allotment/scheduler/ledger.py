@@ -180,9 +180,9 @@ class Ledger:
         allocation = usage.allocations.get(key)
         for result in allocation.devices.results if allocation is not None else ():
             device = DeviceID(result.driver, result.pool, result.device)
-            for holder in usage.exclusive.get(device, ()):
-                if holder != key:
-                    return device, holder
+            holders = usage.exclusive.get(device, ())
+            if len(holders) > 1 and key in holders:  # with admin access a claim uses the device and holds nothing
+                return device, next(holder for holder in holders if holder != key)
         return None
 
     def _book(self, key: ObjectKey, allocation: AllocationResult, tree: Tree) -> None:

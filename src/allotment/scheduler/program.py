@@ -211,6 +211,11 @@ class Scheduler:
         except NotBound as error:
             del self._assumed[pod.uid]
             self._back(pod, str(error))
+        except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the bindings of all others
+            _log.exception("binding pod %s", pod.key)
+            self._binder.cancel(pod, chosen)
+            del self._assumed[pod.uid]
+            self._back(pod, f"internal error: {error}")
         else:
             del self._assumed[pod.uid]
             self._forget_users(pod)
@@ -233,7 +238,8 @@ class Scheduler:
         self._failed(again, text)
 
     def _failed(self, pod: WaitingPod, text: str, failed: Failed | None = None) -> None:
-        verdict = Verdict("SchedulerError", text, failed.pending if failed is not None else ())
+        pending = failed.pending if failed is not None else ()
+        verdict = Verdict("SchedulerError", text, pending, nominated="" if pod.nominated else None)
         key = self._group_of(pod)
         self.queue.back_off(pod, key, self._clock.seconds())
         self._note_users(pod)

@@ -216,3 +216,18 @@ def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
 def test_lists_that_kubernetes_prints_as_null_are_read_as_empty() -> None:
     item = Item({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"containers": None}}, Pod)
     assert item.value.spec.containers == ()
+
+
+def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        async with following(client) as cache:
+            client.put(PODS, pod("theirs"))
+            mine = client.put(PODS, pod("mine"))
+            cache.noted(mine)
+            assert names(cache) == ["mine"]
+            await cache.reached(mine["metadata"]["resourceVersion"])
+            assert sorted(names(cache)) == ["mine", "theirs"]
+            await cache.reached(mine["metadata"]["resourceVersion"])
+
+    asyncio.run(story())

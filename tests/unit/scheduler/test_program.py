@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS
 from allotment.scheduler.binding import FINALIZER
 from tests.unit.cluster.memory import refusal
@@ -344,5 +345,51 @@ def test_node_that_went_takes_its_room_along() -> None:
             lab.client.remove(NODES, "", "a")
             lab.put(*pod("q"))
             assert await lab.told("q") == "no nodes available to schedule pods"
+
+    asyncio.run(scenario())
+
+
+def test_device_that_another_scheduler_gave_away_meanwhile_is_not_used() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, claim("mine"), speed=10) as lab:
+
+            def take(written: Tree) -> None:
+                device = written["status"]["allocation"]["devices"]["results"][0]["device"]
+                lab.put(*claim("theirs", status={"allocation": written["status"]["allocation"], "reservedFor": []}))
+                assert device == "gpu-0"
+
+            lab.client.on_claim = take
+            lab.put(*pod("p", "mine"))
+            await lab.bound("p")
+            assert (lab.devices("theirs"), lab.devices("mine")) == (["gpu-0"], ["gpu-1"])
+
+    asyncio.run(scenario())
+
+
+def test_admin_access_looks_at_devices_that_others_hold() -> None:
+    async def scenario() -> None:
+        resource, tree = claim("look", count=2)
+        tree["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+        async with world(*CLUSTER, claim("held", count=2), pod("user", "held")) as lab:
+            await lab.bound("user")
+            lab.put(resource, tree)
+            lab.put(*pod("admin", "look"))
+            await lab.bound("admin")
+            assert lab.devices("look") == lab.devices("held") == ["gpu-0", "gpu-1"]
+
+    asyncio.run(scenario())
+
+
+def test_claim_that_is_allocated_where_another_cannot_be_is_told_both() -> None:
+    async def scenario() -> None:
+        other = [device_class("nic.example.com"), node("b"), gpus("b", 1, driver="nic.example.com")]
+        both = [claim("nic", of="nic.example.com"), pod("q", "gpu", "nic")]
+        async with world(*CLUSTER, *other, claim("gpu"), pod("p", "gpu")) as lab:
+            await lab.bound("p")
+            for resource, tree in both:
+                lab.put(resource, tree)
+            message = await lab.told("q")
+            assert "1 cannot allocate all claims, 1 resourceclaim not available on the node" in message
+            assert "claim ns/gpu is allocated on a, where the pod may not run" in message
 
     asyncio.run(scenario())
