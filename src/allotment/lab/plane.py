@@ -25,7 +25,6 @@ from allotment.apiserver.access.bootstrap import namespace_objects
 from allotment.apiserver.access.reviews import Access as ApiAccess
 from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Request, Response
-from allotment.apiserver.kinds.dra import dra_kinds
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.kinds.registry import built_in_kinds
 from allotment.apiserver.local import LocalClient
@@ -105,7 +104,7 @@ async def running(settings: Settings) -> AsyncIterator[Plane]:
         server, port = await _listening(settings, keys, stack)
         access = _access(settings, keys, port)
         companions = partial(namespace_objects, ca_certificate=access.authority.decode())
-        kinds = (*built_in_kinds(settings.features), *dra_kinds(settings.features))
+        kinds = built_in_kinds(settings.features)
         api = Api(
             store, kinds, clock=clock.moment, ids=RandomIds(), features=settings.features,
             access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),

@@ -30,6 +30,11 @@ class User(NamedTuple):
 class Reader(Protocol):
     """What rules may read of the store, by bucket (``pods``, ``resourceclaims.resource.k8s.io``)."""
 
+    @property
+    def revision(self) -> int:
+        """Of the newest write."""
+        ...
+
     def get(self, resource: str, namespace: str, name: str) -> Entry | None:
         """The newest state."""
         ...

@@ -14,6 +14,7 @@ from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.dra import dra_kinds
 from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
 from allotment.apiserver.kinds.quotas import charge
+from allotment.apiserver.reading.tables import TABLES
 from allotment.model.features import Features
 from allotment.model.validation.errors import FieldError
 
@@ -277,4 +278,5 @@ def built_in_kinds(features: Features) -> tuple[Kind, ...]:
     )  # fmt: skip
     gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
     mine = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)
-    return (*(_counted(_ruled(kind)) for kind in mine), *map(_counted, dra_kinds(features)))
+    ruled = (*map(_ruled, mine), *dra_kinds(features))
+    return tuple(_counted(kind._replace(table=kind.table or TABLES.get(kind.bucket))) for kind in ruled)

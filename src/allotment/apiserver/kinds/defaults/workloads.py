@@ -9,16 +9,24 @@ from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty
 Tree = dict[str, Any]
 
 _MOST: Final = 2**31 - 1
+#: Where a daemon set's count of template changes has lived since the field went; whoever counts starts at 1.
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def _rolling(strategy: Tree, defaults: Tree) -> Tree:
+    """How to roll; where another strategy is asked for all the same, what it does not say is zero."""
+    if strategy["type"] != "RollingUpdate":
+        if strategy.get("rollingUpdate") is None:
+            return strategy
+        defaults = dict.fromkeys(defaults, 0)
+    return within(strategy, "rollingUpdate", lambda inner: absent(inner, defaults))
 
 
 def deployment(tree: Tree) -> Tree:
     """One replica, replaced a quarter at a time."""
 
     def strategy(inner: Tree) -> Tree:
-        inner = empty(inner, {"type": "RollingUpdate"})
-        if inner["type"] != "RollingUpdate":
-            return inner
-        return within(inner, "rollingUpdate", when_absent(maxUnavailable="25%", maxSurge="25%"))
+        return _rolling(empty(inner, {"type": "RollingUpdate"}), {"maxUnavailable": "25%", "maxSurge": "25%"})
 
     def spec(inner: Tree) -> Tree:
         inner = absent(inner, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
@@ -31,15 +39,15 @@ def daemon_set(tree: Tree) -> Tree:
     """Replaced one at a time."""
 
     def strategy(inner: Tree) -> Tree:
-        inner = empty(inner, {"type": "RollingUpdate"})
-        if inner["type"] != "RollingUpdate":
-            return inner
-        return within(inner, "rollingUpdate", when_absent(maxUnavailable=1, maxSurge=0))
+        return _rolling(empty(inner, {"type": "RollingUpdate"}), {"maxUnavailable": 1, "maxSurge": 0})
 
     def spec(inner: Tree) -> Tree:
         return within(absent(inner, {"revisionHistoryLimit": 10}), "updateStrategy", strategy)
 
-    return within(tree, "spec", spec)
+    def metadata(inner: Tree) -> Tree:
+        return within(inner, "annotations", when_absent(**{TEMPLATE_GENERATION: "0"}))
+
+    return within(within(tree, "spec", spec), "metadata", metadata)
 
 
 def stateful_set(tree: Tree) -> Tree:
@@ -48,9 +56,13 @@ def stateful_set(tree: Tree) -> Tree:
     def strategy(inner: Tree) -> Tree:
         if not inner.get("type"):
             inner = absent({**inner, "type": "RollingUpdate"}, {"rollingUpdate": {}})
-        if inner["type"] == "RollingUpdate" and inner.get("rollingUpdate") is not None:
+        if inner.get("rollingUpdate") is not None:
             inner = within(inner, "rollingUpdate", when_absent(partition=0))
         return inner
+
+    def template(claim: Tree) -> Tree:
+        named = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
+        return claim if claim.items() >= named.items() else {**claim, **named}
 
     def spec(inner: Tree) -> Tree:
         inner = empty(inner, {"podManagementPolicy": "OrderedReady"})
@@ -59,7 +71,7 @@ def stateful_set(tree: Tree) -> Tree:
         inner = within(
             inner, "persistentVolumeClaimRetentionPolicy", when_empty(whenDeleted="Retain", whenScaled="Retain")
         )
-        return each(inner, "volumeClaimTemplates", when_empty(kind="PersistentVolumeClaim", apiVersion="v1"))
+        return each(inner, "volumeClaimTemplates", template)
 
     return within(tree, "spec", spec)
 

@@ -1,0 +1,158 @@
+"""The words tables are made of: columns written shortly, ages, labels, lists that end in "+ n more...".
+
+A column is written ``Name``, with ``:integer`` or ``:boolean`` where it holds no text, and with a star where it shows
+under ``-o wide`` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from allotment.apiserver.kinds.kind import Column, Reader, Table
+
+Tree = dict[str, Any]
+Row = Callable[[Tree, str], list[Any]]
+
+NONE: Final = "<none>"
+_SHOWN: Final = 3
+#: What a column says of itself to programs; people see only its name.
+_DESCRIPTIONS: Final = {
+    "Name": "The name of the object, unique within its namespace.",
+    "Age": "How long ago the object was created.",
+    "Status": "The state of the object in a word.",
+    "State": "A summary of the current state (allocated, pending, reserved, etc.).",
+    "Ready": "How many are ready to serve, of how many there are to be.",
+    "Restarts": "How often containers have been restarted, and when the last time was.",
+    "Node": "The node that it is on, or belongs to.",
+    "Devices": "The devices: of a claim, those allocated; of a slice, how many it publishes.",
+    "Driver": "The DRA driver of the devices.",
+    "Pool": "The pool that the devices belong to.",
+    "Free": "Devices of the slice that a new claim could get.",
+    "Used": "Devices of the slice that claims hold.",
+    "Requests": "The requests of the claim that got devices.",
+    "Reserved For": "Who may use the claim now.",
+    "Containers": "Names of the containers.",
+    "Images": "Images of the containers.",
+    "Selector": "Which pods belong to it, by labels.",
+}
+
+
+def columns(*names: str) -> tuple[Column, ...]:
+    """Columns from their short form.
+
+    >>> [(c.name, c.type, c.priority) for c in columns("Name", "Data:integer*")]
+    [('Name', 'string', 0), ('Data', 'integer', 1)]
+    """
+    made = []
+    for name in names:
+        text, _, sort = name.rstrip("*").partition(":")
+        description = _DESCRIPTIONS.get(text, f"{text} of the object.")
+        priority = 1 if name.endswith("*") else 0
+        made.append(Column(text, sort or "string", description, priority, "name" if text == "Name" else ""))
+    return tuple(made)
+
+
+def table(row: Row, *names: str) -> Table:
+    """A table whose rows need nothing but the object."""
+
+    def cells(tree: Tree, now: str, reader: Reader) -> list[Any]:
+        return row(tree, now)
+
+    return Table(columns(*names), cells)
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8192)
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def age(since: str | None, now: str) -> str:
+    """How long ago, in at most two units.
+
+    >>> age("2026-01-01T00:00:00Z", "2026-01-04T04:00:00Z"), age(None, "2026-01-01T00:00:00Z")
+    ('3d4h', '<unknown>')
+    """
+    return duration(_seconds(now) - _seconds(since)) if since else "<unknown>"
+
+
+def between(start: str, end: str) -> str:
+    """How long something took."""
+    return duration(_seconds(end) - _seconds(start))
+
+
+def duration(seconds: float) -> str:
+    """A length of time as kubectl shows it."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 120:
+        return f"{max(whole, 0)}s"
+    minutes, hours = whole // 60, whole // 3600
+    if minutes < 10:
+        return _two(minutes, "m", whole % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if hours < 192:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    return _two(days // 365, "y", days % 365, "d") if days < 2920 else f"{days // 365}y"
+
+
+def _two(large: int, unit: str, small: int, smaller: str) -> str:
+    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"
+
+
+# --- objects ---------------------------------------------------------------------------------------------------------
+
+
+def name_of(tree: Tree) -> str:
+    """Its name."""
+    return str(tree["metadata"].get("name") or "")
+
+
+def born(tree: Tree, now: str) -> str:
+    """Its age."""
+    return age(tree["metadata"].get("creationTimestamp"), now)
+
+
+def labels(values: Mapping[str, str] | None) -> str:
+    """Labels as ``a=b,c=d``."""
+    return ",".join(f"{key}={value}" for key, value in sorted((values or {}).items())) or NONE
+
+
+def selector(value: Tree | None) -> str:
+    """A label selector as a command line takes it."""
+    found = [(key, f"{key}={text}") for key, text in ((value or {}).get("matchLabels") or {}).items()]
+    for term in (value or {}).get("matchExpressions") or ():
+        key, listed = term["key"], ",".join(sorted(term.get("values") or ()))
+        text = {"In": f"{key} in ({listed})", "NotIn": f"{key} notin ({listed})", "Exists": key}.get(
+            term["operator"], f"!{key}"
+        )
+        found.append((key, text))
+    return ",".join(text for _, text in sorted(found)) or NONE
+
+
+def few(values: Sequence[str], most: int = _SHOWN) -> str:
+    """The first of many."""
+    if not values:
+        return NONE
+    shown = ",".join(values[:most])
+    return f"{shown} + {len(values) - most} more..." if len(values) > most else shown
+
+
+def containers(pod_spec: Tree) -> list[str]:
+    """Names and images of containers, two cells."""
+    items: Iterable[Tree] = pod_spec.get("containers") or ()
+    return [",".join(item.get("name") or "" for item in items), ",".join(item.get("image") or "" for item in items)]
