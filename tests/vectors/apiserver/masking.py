@@ -15,6 +15,8 @@ _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 #: The letters of generated endings: no vowels, and no digits that look like letters.
 _ENDING = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b")
+#: Where messages name a revision of the server's own.
+_REVISION = re.compile(r"(current: |in record \(|too old resource version: \d+ \()\d+")
 _ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*", re.DOTALL)
 _CEL_SYNTAX = re.compile(r"(ERROR: <input>:\d+:\d+: Syntax error).*", re.DOTALL)
@@ -39,6 +41,7 @@ def masked(tree: Any) -> Any:
 
 def _text(text: str) -> str:
     text = _CERTIFICATE.sub("CERTIFICATE", _CEL_SYNTAX.sub(r"\1", text))
+    text = _REVISION.sub(r"\1REVISION", text)
     return _ADDRESS.sub("ADDRESS", _ENDING.sub("-ENDING", _TIME.sub("TIME", _UUID.sub("UID", text))))
 
 
@@ -74,10 +77,14 @@ class Correspondence:
                 if key == "resourceVersion" and isinstance(item, str) and isinstance(other, str):
                     if item.isdigit() and other.isdigit():
                         self.revisions[int(item)] = int(other)
-                elif key in ("uid", "continue", "token", "name") and isinstance(item, str) and isinstance(other, str):
-                    self.values[item] = other
-                else:
+                elif not isinstance(item, str) or not isinstance(other, str):
                     self.learn(item, other)
+                elif key in ("uid", "continue", "token") or (
+                    key == "name" and item != other and masked(item) == masked(other)
+                ):
+                    self.values[item] = other
+                elif key == "serverRelativeURL":
+                    self.values[item.rpartition("=")[2]] = other.rpartition("=")[2]
         elif isinstance(recorded, list) and isinstance(ours, list):
             for item, other in zip(recorded, ours, strict=False):
                 self.learn(item, other)

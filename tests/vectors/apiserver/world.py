@@ -31,7 +31,7 @@ class World:
     async def started() -> AsyncIterator[World]:
         """A fresh one, gone at the end."""
         gates = {gate: True for gate, releases in GATES.items() if RELEASE in releases}
-        settings = Settings(name="vectors", fleet=(), tls=False, speed=SPEED, features=Features(RELEASE, gates))
+        settings = Settings(name="vectors", fleet=(), speed=SPEED, features=Features(RELEASE, gates))
         async with running(settings) as plane:
             world = World(plane)
             await world.settled()
