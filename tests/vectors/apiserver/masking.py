@@ -13,6 +13,7 @@ from typing import Any
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_AGE = re.compile(r"(?:\d+[ydhms]){1,2}|<unknown>")
 #: The letters of generated endings: no vowels, and no digits that look like letters.
 _ENDING = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b")
 #: Where messages name a revision of the server's own.
@@ -31,12 +32,23 @@ def masked(tree: Any) -> Any:
         if tree.get("kind") == "Table":
             return _masked_table(tree)
         return {
-            _text(key): _HIDDEN[key] if key in _HIDDEN and item else "HASH" if key in _HASHES else masked(item)
+            _text(key): _HIDDEN[key]
+            if key in _HIDDEN and item
+            else "HASH"
+            if key in _HASHES
+            else sorted(masked(item), key=_manager)
+            if key == "managedFields" and isinstance(item, list)
+            else masked(item)
             for key, item in tree.items()
         }
     if isinstance(tree, list):
         return [masked(item) for item in tree]
     return _text(tree) if isinstance(tree, str) else tree
+
+
+def _manager(entry: Any) -> tuple[str, ...]:
+    """Entries stand in the order of their times, which is another when requests come slower."""
+    return tuple(str(entry.get(key)) for key in ("manager", "operation", "subresource", "apiVersion"))
 
 
 def _text(text: str) -> str:
@@ -46,14 +58,12 @@ def _text(text: str) -> str:
 
 
 def _masked_table(table: dict[str, Any]) -> dict[str, Any]:
-    columns = [column["name"] for column in table.get("columnDefinitions") or ()]
     rest = {key: item for key, item in table.items() if key not in ("kind", "rows", "columnDefinitions")}
     shown = [
         {
             **masked({key: item for key, item in row.items() if key != "cells"}),
             "cells": [
-                "AGE" if index < len(columns) and columns[index] == "Age" else masked(cell)
-                for index, cell in enumerate(row["cells"])
+                "AGE" if isinstance(cell, str) and _AGE.fullmatch(cell) else masked(cell) for cell in row["cells"]
             ],
         }
         for row in table.get("rows") or ()

@@ -44,7 +44,7 @@ _TEMPLATE = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [_SIDE
 #: The answer shows what had been sent.
 _SENT: Mapping[tuple[str, int], Any] = {
     ("23-server-side-apply", 19): {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": _TEMPLATE},
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "d"}}, "template": _TEMPLATE},
     },
 }  # fmt: skip
 #: Whoever sent a request, where managed fields tell and the recorded headers do not.
