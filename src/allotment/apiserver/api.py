@@ -14,6 +14,7 @@ from typing import Any, Final
 from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses, streams
 from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.catalog import Catalog
+from allotment.apiserver.custom.following import follow
 from allotment.apiserver.documents.serving import Documents
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import Kind, User
@@ -81,9 +82,14 @@ class Api:
         self.access = access
         self._kubelets = kubelets
         self._lines = watching.Lines()
+        self._unfollow = follow(store, self.catalog, features.kube)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
         self._documented = self.catalog.generation
         self._release, self._server = features.kube, server
+
+    def close(self) -> None:
+        """Stop following the store."""
+        self._unfollow()
 
     async def __call__(self, request: Request) -> Answer:
         """Answer one request."""

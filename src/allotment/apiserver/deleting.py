@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from allotment.apiserver import metadata, statuses
+from allotment.apiserver.custom.following import DEFINITIONS, clear
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import DeleteOptions
 from allotment.apiserver.storage.store import Entry
@@ -57,6 +58,8 @@ def delete(verbs: Verbs, ask: Ask, options: DeleteOptions) -> tuple[Entry, bool]
             return entry, False
     if ask.dry_run:
         return entry, True
+    if kind.bucket == DEFINITIONS:
+        clear(verbs.store, ask.name)
     return verbs.store.delete(kind.store_bucket, ask.namespace, ask.name), True
 
 

@@ -68,7 +68,7 @@ def _with(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
 
 def _selector(tree: Tree, kind: Kind) -> str:
     """The selector as text: label selectors are spelled out, texts are taken as they are."""
-    found = _at(tree, kind.scale.selector)
+    found = _at(tree, kind.scale.selector) if kind.scale.selector else None
     if not isinstance(found, dict):
         return found if isinstance(found, str) else ""
     if "matchLabels" not in found and "matchExpressions" not in found:

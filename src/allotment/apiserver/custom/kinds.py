@@ -12,7 +12,7 @@ from allotment.apiserver.custom.lists import ABSENT, list_problems
 from allotment.apiserver.custom.rules import Judge
 from allotment.apiserver.custom.shapes import object_shape
 from allotment.apiserver.custom.values import problems
-from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.apiserver.kinds.kind import Kind, Rules, Scaled, Write
 from allotment.model.validation.errors import ErrorType, FieldError, invalid
 
 Tree = dict[str, Any]
@@ -56,7 +56,19 @@ def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
         fields=_selectable(first),
         shapes={name: object_shape(version.schema) for name, version in versions.items()},
         schemas={name: version.schema for name, version in versions.items()},
-        delete_returns_object=False,
+        unconditional_update=False,
+        scale=_scaled(subresources.get("scale") or {}),
+    )
+
+
+def _scaled(scale: Tree) -> Scaled:
+    """Where the objects keep their replicas; a definition with a scale always says it."""
+
+    def path(key: str) -> tuple[str, ...]:
+        return tuple(step for step in str(scale.get(key) or "").split(".") if step)
+
+    return (
+        Scaled(path("specReplicasPath"), path("statusReplicasPath"), path("labelSelectorPath")) if scale else Scaled()
     )
 
 

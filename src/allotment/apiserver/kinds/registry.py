@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from allotment.apiserver.custom import definitions
 from allotment.apiserver.kinds import cluster, config, events, jobs, network, pods, rbac, services, workloads
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.dra import dra_kinds
@@ -262,8 +263,9 @@ def _ruled(kind: Kind) -> Kind:
     bucket = kind.bucket
     core = kind.stored_as or not kind.group  # events are stored as core writes them
     stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
+    rules = _RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind))
     return kind._replace(
-        rules=_RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind)),
+        rules=definitions.DEFINITION_RULES if bucket == definitions.BUCKET else rules,
         create_on_update=bucket in _CREATED_BY_UPDATE,
         unconditional_update=bucket not in _CONDITIONAL,
         orphans=bucket in ("jobs.batch", "replicationcontrollers"),
