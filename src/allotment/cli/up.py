@@ -11,7 +11,7 @@ from pathlib import Path
 
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
-from allotment.cli.screen import Screen, open_screen
+from allotment.cli.screen import Screen, open_screen, shorten
 from allotment.lab import kubeconfig
 from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
@@ -33,14 +33,20 @@ def run(arguments: Namespace) -> int:
         from allotment.lab.up import Place
         from allotment.lab.up import run as run_lab
 
+        live = screen.out.isatty()
+
         def ready(status: Status) -> None:
             announce(screen, status, time.perf_counter() - began)
-            screen.line("Ctrl-C stops it." if sys.stdout.isatty() else "SIGINT or SIGTERM stops it.")
+            screen.line("Ctrl-C stops it." if live else "SIGINT or SIGTERM stops it.")
+            screen.out.flush()
+
+        def show(overview: object) -> None:
+            screen.out.write("\r\x1b[K" + shorten(str(overview), screen.width or 80))
             screen.out.flush()
 
         log = Path(arguments.log) if arguments.log else None
-        run_lab(settings, Place(register, path.absolute(), log), ready)
-        screen.line(f"Lab {settings.name!r} has stopped.")
+        run_lab(settings, Place(register, path.absolute(), log), ready, show if live else None)
+        screen.line(f"{chr(10) if live else ''}Lab {settings.name!r} has stopped.")
     return 0
 
 

@@ -17,13 +17,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
 from allotment.lab import kubeconfig
 from allotment.lab.serving import new_event_loop
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
+
+if TYPE_CHECKING:
+    from allotment.lab.overview import Overview
 
 #: A process that is busy holds the interpreter's lock so long; the store's writer must not wait for it at each step.
 _SWITCH_SECONDS = 0.0005
@@ -52,17 +55,25 @@ class Place(NamedTuple):
     log: Path | None = None
 
 
-def run(settings: Settings, place: Place, ready: Callable[[Status], None]) -> None:
-    """Be a lab until SIGINT or SIGTERM. Raises Running, OSError, FleetError and what else a start can meet."""
+def run(
+    settings: Settings, place: Place, ready: Callable[[Status], None], show: Callable[[Overview], None] | None = None
+) -> None:
+    """Be a lab until SIGINT or SIGTERM. Raises Running, OSError, FleetError and what else a start can meet.
+
+    ``ready`` is told once, ``show`` (if given) again whenever the numbers change.
+    """
     sys.setswitchinterval(_SWITCH_SECONDS)
     with place.register.hold(settings.name):
         if settings.data is not None:
             settings.data.make()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(settings, place, ready))
+            runner.run(_serve(settings, place, ready, show))
 
 
-async def _serve(settings: Settings, place: Place, ready: Callable[[Status], None]) -> None:
+async def _serve(
+    settings: Settings, place: Place, ready: Callable[[Status], None], show: Callable[[Overview], None] | None
+) -> None:
+    from allotment.lab.overview import shown
     from allotment.lab.plane import running
 
     stop = asyncio.Event()
@@ -87,6 +98,8 @@ async def _serve(settings: Settings, place: Place, ready: Callable[[Status], Non
             gc.collect()
             gc.freeze()
             ready(status)
+            if show is not None:
+                announced.enter_context(shown(plane.store, show))
             stopped = asyncio.ensure_future(stop.wait())
             await asyncio.wait((stopped, plane.failed), return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()

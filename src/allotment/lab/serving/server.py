@@ -13,13 +13,28 @@ from allotment.lab.serving.connection import Connection
 from allotment.lab.serving.limits import DEFAULT, Limits
 from allotment.lab.serving.reading import BodyBudget
 
+#: Connections that are accepted at once, before any of them can be refused.
+_BACKLOG = 128
+#: Descriptors that are left to the rest of the process.
+_OTHERS = 128
+
+
+def _most_connections(wanted: int) -> int:
+    """As many as the process has descriptors for: to run out of them would disturb everybody."""
+    try:
+        import resource
+    except ImportError:  # Windows counts otherwise
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft == resource.RLIM_INFINITY else max(8, min(wanted, soft - _BACKLOG - _OTHERS))
+
 
 class Server:
     """Serves one application on any number of addresses, plain and TLS."""
 
     def __init__(self, application: Application, limits: Limits = DEFAULT) -> None:
         self.application = application
-        self.limits = limits
+        self.limits = limits._replace(connections=_most_connections(limits.connections))
         self.bodies = BodyBudget(limits.all_body_bytes)
         self.stopping = False
         self.now: Callable[[], float] = time.monotonic
@@ -34,7 +49,7 @@ class Server:
         loop = asyncio.get_running_loop()
         handshake = self.limits.handshake_seconds if tls is not None else None
         listener = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=tls, backlog=1024, ssl_handshake_timeout=handshake,
+            lambda: Connection(self), host, port, ssl=tls, backlog=_BACKLOG, ssl_handshake_timeout=handshake,
             reuse_address=sys.platform != "win32",
         )  # fmt: skip
         self._listeners.append(listener)

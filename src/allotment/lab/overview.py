@@ -1,0 +1,96 @@
+"""A running lab in one line: what is there, and what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from allotment.apiserver.storage.store import Change, Store
+
+Tree = dict[str, Any]
+
+_PODS, _NODES, _CLAIMS = "pods", "nodes", "resourceclaims.resource.k8s.io"
+#: An eye reads no faster, and counting thousands of pods takes its time.
+_PAUSE_SECONDS = 0.5
+
+
+class Overview(NamedTuple):
+    """Numbers of objects. ``homeless``: pods that no node has taken; ``waiting``: claims without devices."""
+
+    nodes: int = 0
+    running: int = 0
+    starting: int = 0
+    homeless: int = 0
+    ended: int = 0
+    allocated: int = 0
+    waiting: int = 0
+
+    @staticmethod
+    def of(store: Store) -> Overview:
+        """What a store holds now."""
+        pods = Counter(_state(entry.tree) for entry in store.list(_PODS))
+        claims = Counter(bool((entry.tree.get("status") or {}).get("allocation")) for entry in store.list(_CLAIMS))
+        return Overview(
+            len(store.list(_NODES)), pods["running"], pods["starting"], pods["homeless"], pods["ended"], claims[True],
+            claims[False],
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        """One line.
+
+        >>> print(Overview(nodes=3, running=2, homeless=1, allocated=2, waiting=1))
+        3 nodes; pods: 2 running, 1 without a node; claims: 2 allocated, 1 waiting
+        """
+        pods = _counted(
+            (self.running, "running"), (self.starting, "starting"), (self.homeless, "without a node"),
+            (self.ended, "ended"),
+        )  # fmt: skip
+        claims = _counted((self.allocated, "allocated"), (self.waiting, "waiting"))
+        return f"{self.nodes} node{'' if self.nodes == 1 else 's'}; pods: {pods}; claims: {claims}"
+
+
+def _state(pod: Tree) -> str:
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return "ended"
+    if phase == "Running":
+        return "running"
+    return "starting" if pod["spec"].get("nodeName") else "homeless"
+
+
+def _counted(*amounts: tuple[int, str]) -> str:
+    return ", ".join(f"{amount} {word}" for amount, word in amounts if amount) or "none"
+
+
+@contextmanager
+def shown(store: Store, show: Callable[[Overview], None]) -> Iterator[None]:
+    """Call ``show`` now, and after changes, but not again and again."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+    last = Overview.of(store)
+    show(last)
+
+    def look() -> None:
+        nonlocal timer, last
+        timer = None
+        now = Overview.of(store)
+        if now != last:
+            last = now
+            show(now)
+
+    def changed(change: Change) -> None:
+        nonlocal timer
+        if timer is None:
+            timer = loop.call_later(_PAUSE_SECONDS, look)
+
+    stops = [store.subscribe(bucket, changed) for bucket in (_PODS, _NODES, _CLAIMS)]
+    try:
+        yield
+    finally:
+        for stop in stops:
+            stop()
+        if timer is not None:
+            timer.cancel()
