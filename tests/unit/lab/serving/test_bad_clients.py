@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from typing import cast
 import pytest
 
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
-from allotment.lab.serving import Limits
+from allotment.lab.serving import Limits, Server
 from tests.unit.lab.serving.loopback import HTML, Run, echo, served
 
 GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -316,3 +317,9 @@ def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run
             assert (await third.answer())[2] == b"done"
 
     run(story())
+
+
+def test_a_process_with_few_descriptors_takes_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, most in [(1024, 768), (100_000, 2000), (resource.RLIM_INFINITY, 2000), (64, 8)]:
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert Server(echo).limits.connections == most
