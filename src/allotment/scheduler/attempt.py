@@ -14,7 +14,7 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
 from allotment.model.resource import AllocationResult, ResourceClaim
-from allotment.scheduler import extended
+from allotment.scheduler import extended, readiness
 from allotment.scheduler.devices import NO_FIT, DeviceTable, DeviceTables
 from allotment.scheduler.filters.neighbours import Namespaces, neighbour_scores, neighbours
 from allotment.scheduler.filters.refusal import Refusal
@@ -138,7 +138,10 @@ class Attempts:
             self._respect_nominations(pod, among, by_devices, out)
         for place in out:
             among &= ~(1 << place)
-        lost = {claim.uid: among & ~(0 if claim.uid in unusable else self._usable(claim, among)) for claim in allocated}
+        lost: dict[str, int] = {}
+        for claim in allocated:
+            broken = claim.uid in unusable or bool(readiness.of(claim.tree).failure)
+            lost[claim.uid] = among & ~(0 if broken else self._usable(claim, among))
         elsewhere = 0
         for places in lost.values():
             elsewhere |= places

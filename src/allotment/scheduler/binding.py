@@ -27,7 +27,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.scheduler import extended, readiness
 from allotment.scheduler.attempt import Chosen
-from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
 Tree = dict[str, Any]
@@ -72,6 +72,7 @@ class Binder:
         """Book what was decided, so that the next decision sees it."""
         for claim, allocation in chosen.allocations:
             self._ledger.plan(claim.key, pod.uid, allocation)
+            self.unusable.discard(claim.uid)
         if chosen.extended is not None:
             self._ledger.plan(_placeholder(pod), pod.uid, chosen.extended[1])
 
@@ -313,11 +314,16 @@ class Binder:
             return {**status, "reservedFor": left}
 
         known = self._ledger.known.get(key)
-        if known is not None and extended.ANNOTATION in (known.tree["metadata"].get("annotations") or {}):
+        if known is not None and EXTENDED in (known.tree["metadata"].get("annotations") or {}):
             await self.change_status(key, undone)
             await self._delete(known)
         elif known is not None:
             await self.change_status(key, undone)
+
+    async def discard(self, claim: KnownClaim) -> None:
+        """Delete a claim for extended resources that an earlier attempt of its pod left behind."""
+        await self.change_status(claim.key, lambda status: {} if status else None)
+        await self._delete(claim)
 
     async def deallocate(self, claim: KnownClaim, pod: WaitingPod) -> bool:
         """Free a claim whose devices the pod cannot use where they are, if nobody else uses it."""

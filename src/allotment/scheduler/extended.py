@@ -16,13 +16,13 @@ from allotment.model.generated import name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import to_tree, to_value
 from allotment.scheduler.demand import Demand
+from allotment.scheduler.ledger import EXTENDED
 from allotment.scheduler.machines import Machines
 from allotment.scheduler.table import places_in
 from allotment.tools.explain.extended import extended_claim, is_extended
 
 Tree = dict[str, Any]
 
-ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 _SUFFIX: Final = "extended-resources"
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 
@@ -82,7 +82,7 @@ def claim_tree(pod: Tree, claim: ResourceClaim) -> Tree:
         "metadata": {
             "generateName": name_prefix(metadata["name"], _SUFFIX),
             "namespace": metadata.get("namespace", ""),
-            "annotations": {ANNOTATION: "true"},
+            "annotations": {EXTENDED: "true"},
             "ownerReferences": [owner],
         },
         "spec": to_tree(claim.spec),

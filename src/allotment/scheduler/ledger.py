@@ -15,7 +15,7 @@ import msgspec
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.reach import NodeFacts
-from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference
+from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
 from allotment.model.trees import to_tree, to_value
@@ -26,6 +26,8 @@ Tree = dict[str, Any]
 #: What became of a claim: ``freed`` its devices can be used by others, ``changed`` something of its status.
 News = Literal["created", "freed", "changed", "same"]
 
+#: The annotation of claims that a scheduler made for extended resources.
+EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 #: Specs that are kept: claims of one template have one spec.
 _SPECS: Final = 4096
 
@@ -91,10 +93,6 @@ class KnownClaim:
             for owner in self.tree["metadata"].get("ownerReferences") or ()
         )
 
-    def owners(self) -> tuple[OwnerReference, ...]:
-        """Its owners, as values."""
-        return tuple(to_value(o, OwnerReference) for o in self.tree["metadata"].get("ownerReferences") or ())
-
 
 class Ledger:
     """All claims by name, and the bookings."""
@@ -104,6 +102,8 @@ class Ledger:
         self.known: dict[ObjectKey, KnownClaim] = {}
         self.in_flight: dict[ObjectKey, str] = {}
         """Claims that are being allocated, and the pod (uid) for which."""
+        self.extended: dict[str, ObjectKey] = {}
+        """Claims made for pods' extended resources, by the pod (uid)."""
         self._booked: dict[ObjectKey, Tree] = {}
         self._specs: dict[bytes, ResourceClaimSpec] = {}
         self.version = 0
@@ -116,6 +116,9 @@ class Ledger:
         claim = KnownClaim(tree, self.spec(tree.get("spec") or {}))
         before = self.known.get(claim.key)
         self.known[claim.key] = claim
+        if EXTENDED in (tree["metadata"].get("annotations") or ()):
+            for owner in tree["metadata"].get("ownerReferences") or ():
+                self.extended[owner["uid"]] = claim.key
         allocation = claim.allocation
         if allocation is None:
             if claim.key in self.in_flight or not self._unbook(claim.key):
@@ -131,7 +134,10 @@ class Ledger:
 
     def remove(self, key: ObjectKey) -> bool:
         """A claim is gone; whether that freed anything."""
-        self.known.pop(key, None)
+        claim = self.known.pop(key, None)
+        for owner in claim.tree["metadata"].get("ownerReferences") or () if claim is not None else ():
+            if self.extended.get(owner["uid"]) == key:
+                del self.extended[owner["uid"]]
         return key not in self.in_flight and self._unbook(key)
 
     def spec(self, tree: Tree) -> ResourceClaimSpec:

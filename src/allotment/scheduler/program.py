@@ -40,7 +40,7 @@ from allotment.scheduler.binding import Binder, NotBound
 from allotment.scheduler.demand import Demands
 from allotment.scheduler.happenings import Happening, helped_by
 from allotment.scheduler.holding import Held
-from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.machines import Machines, Resident
 from allotment.scheduler.pods import Hold, WaitingPod, claims_of, resident_of
 from allotment.scheduler.queue import Queue
@@ -51,6 +51,7 @@ Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 DEFAULT_NAME: Final = "default-scheduler"
+_NOBODY: Final = ObjectKey("", "")
 #: Bindings at a time; more decisions wait until some of them are done.
 _BINDINGS: Final = 128
 #: Decisions after which everybody else has a turn.
@@ -192,6 +193,10 @@ class Scheduler:
         if isinstance(claims, Hold):
             self._hold(pod, claims)
             return
+        left = self.ledger.known.get(self.ledger.extended.get(pod.uid, _NOBODY))
+        if left is not None:
+            self._discard(pod, left)
+            return
         outcome = self.attempts.attempt(pod, claims, frozenset(self._binder.unusable))
         if isinstance(outcome, Chosen):
             self._binder.plan(pod, outcome)
@@ -204,6 +209,15 @@ class Scheduler:
             self._failed(pod, outcome.text, outcome)
         else:
             self._no_node(pod, claims, outcome)
+
+    def _discard(self, pod: WaitingPod, left: KnownClaim) -> None:
+        """An earlier attempt, of a scheduler that is no more, made a claim for extended resources: it goes first."""
+        nodes = len(self.machines)
+        after = sentence.afterwards(sentence.DISCARDED, nodes, {sentence.NOT_HELPFUL: nodes})
+        text = sentence.unavailable(nodes, {sentence.LEFT_BEHIND: nodes}, after=after)
+        verdict = Verdict("Unschedulable", text)
+        self._teller.tell(self.queue.park(pod, ("alone", pod.uid), verdict, helped_by({"claim"})))
+        self._start(self._binder.discard(left), f"discard {left.key}")
 
     async def _carry_out(self, pod: WaitingPod, chosen: Chosen) -> None:
         try:
@@ -238,6 +252,7 @@ class Scheduler:
         self._failed(again, text)
 
     def _failed(self, pod: WaitingPod, text: str, failed: Failed | None = None) -> None:
+        self.attempts.nominations.pop(pod.uid, None)
         pending = failed.pending if failed is not None else ()
         verdict = Verdict("SchedulerError", text, pending, nominated="" if pod.nominated else None)
         key = self._group_of(pod)
@@ -254,6 +269,7 @@ class Scheduler:
             return
         nominated: str | None = "" if pod.nominated else None
         if outcome.before:
+            self.attempts.nominations.pop(pod.uid, None)
             after = sentence.afterwards(sentence.NO_CLAIMS, outcome.nodes, {sentence.NOT_HELPFUL: outcome.nodes})
             text = sentence.unavailable(outcome.nodes, {}, outcome.before, after)
             verdict = Verdict("Unschedulable", text, outcome.pending, None)
@@ -390,7 +406,10 @@ class Scheduler:
             if old is None:
                 return
             key = ObjectKey(old.namespace, old.name)
-            if self.ledger.remove(key):
+            known = self.ledger.known.get(key)
+            if self.ledger.remove(key) or (
+                known is not None and EXTENDED in (known.tree["metadata"].get("annotations") or ())
+            ):
                 self._happens(Happening.CLAIM_FREED)
         else:
             key = ObjectKey(new.namespace, new.name)
@@ -418,8 +437,11 @@ class Scheduler:
             return
         if node:
             self._leave_queue(new.uid)
+            before = self.machines.node_of(new.uid)
             if self.machines.seat(resident_of(new.tree, self._demands.of(spec)), node):
                 self._happens(Happening.POD_PLACED)
+                if before is not None:
+                    self._happens(Happening.POD_GONE)  # it asks for something else now, or goes
             return
         if new.uid in self._assumed or spec.get("schedulerName", DEFAULT_NAME) != self._options.name:
             return
@@ -463,6 +485,8 @@ class Scheduler:
             if patch and not _has_condition(pod.tree):
                 self._start(self._say_gated(pod, patch), f"gated {pod.key}")
             return
+        if pod.nominated and pod.nominated in self.machines.by_name:
+            self.attempts.nominations[pod.uid] = (pod, pod.nominated)  # by this scheduler, or one before it
         claims = claims_of(pod.tree, self.ledger)
         if isinstance(claims, Hold):
             self._hold(pod, claims)

@@ -22,7 +22,7 @@ from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import ObjectKey
-from allotment.scheduler import reasons, shortage
+from allotment.scheduler import exclusion, reasons, shortage
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
@@ -182,11 +182,12 @@ class Teller:
             for place, refusal in (refusals or {}).items()
             if refusal.cause not in ("devices", "claim") and (machine := machines.at(place)) is not None
         ]
-        lines = shortage.lines(pod.demand, others)
-        for claim in verdict.elsewhere:
-            lines.insert(0, self._elsewhere(claim))
+        lines = [self._elsewhere(claim) for claim in verdict.elsewhere]
+        if not told and not lines:
+            told = exclusion.reasons_of(pod, others)
+        lines += shortage.lines(pod.demand, others)
         if told:
-            return [*told, *(f"  {line}" for line in lines)]
+            return [*told, *(f"  {line}" for line in lines if line not in told[0])]
         return [*lines[:1], *(f"  {line}" for line in lines[1:])]
 
     def _elsewhere(self, name: str) -> str:

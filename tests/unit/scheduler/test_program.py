@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from allotment.cluster.client import Tree
-from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS
+from allotment.cluster.program import run
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.scheduler.binding import FINALIZER
+from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster.memory import refusal
-from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, pod, world
+from tests.unit.scheduler.world import FEATURES, NAMESPACE, claim, context_of, device_class, gpus, node, pod, world
 
 CLUSTER = (node("a"), gpus("a", 2), device_class())
 
@@ -391,5 +393,106 @@ def test_claim_that_is_allocated_where_another_cannot_be_is_told_both() -> None:
             message = await lab.told("q")
             assert "1 cannot allocate all claims, 1 resourceclaim not available on the node" in message
             assert "claim ns/gpu is allocated on a, where the pod may not run" in message
+
+    asyncio.run(scenario())
+
+
+def test_claim_for_extended_resources_that_was_left_behind_goes_first() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        resource, asks = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
+        asks["metadata"]["uid"] = "p-uid"
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
+        left = claim(
+            "p-extended-resources-old",
+            annotations={"resource.kubernetes.io/extended-resource-claim": "true"},
+            ownerReferences=[owner],
+            finalizers=[FINALIZER],
+            status={"allocation": {"devices": {"results": [result]}}},
+        )
+        async with world(node("a"), gpus("a", 2), served, left, (resource, asks)) as lab:
+            await lab.bound("p")
+            made = lab.pod("p")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+            assert made != "p-extended-resources-old"
+            assert lab.devices(made) == ["gpu-0", "gpu-1"]
+            assert (CLAIMS, NAMESPACE, "p-extended-resources-old") not in lab.client.objects
+
+    asyncio.run(scenario())
+
+
+def test_pod_that_keeps_itself_out_hears_how_it_would_come_in() -> None:
+    async def scenario() -> None:
+        tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+        async with world(tainted, pod("p")) as lab:
+            first, *more, last = (await lab.told("p")).splitlines()
+            assert first == "taint gpu:NoSchedule on a is not tolerated (node-not-eligible)"
+            assert "  to make it fit on a: tolerate the node's taint gpu" in more
+            assert last.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims")
+
+    asyncio.run(scenario())
+
+
+def test_place_that_is_being_made_for_a_pod_is_nobody_elses() -> None:
+    async def scenario() -> None:
+        low = pod("low", requests={"cpu": "8"}, priority=1)
+        async with world(node("a"), low) as lab:
+            await lab.bound("low")
+            tree = lab.pod("low")
+            lab.put(PODS, {**tree, "metadata": {**tree["metadata"], "finalizers": ["slow"]}})
+            lab.put(*pod("high", requests={"cpu": "8"}, priority=100))
+            await lab.until(lambda: lab.pod("high")["status"].get("nominatedNodeName") == "a")
+            lab.put(*pod("sneaky", requests={"cpu": "8"}, priority=50))
+            await lab.told("sneaky")
+            lab.end("low")
+            await lab.bound("high")
+            assert lab.node_of("sneaky") == ""
+
+    asyncio.run(scenario())
+
+
+def test_claim_whose_device_reports_failure_is_allocated_anew() -> None:
+    async def scenario() -> None:
+        slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+        good = gpus("b", 1)
+        async with world(node("a"), slow, device_class(), claim("one"), pod("p", "one"), speed=20) as lab:
+            await lab.until(lambda: lab.events("BindingConditionsPending"))
+            lab.put(*node("b"))
+            lab.put(*good)
+            tree = lab.claim("one")
+            fire = {"type": "broken", "status": "True", "reason": "Fire", "message": "hot"}
+            broken = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0", "conditions": [fire]}
+            lab.client.remove(SLICES, "", "a-gpu.example.com")
+            lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [broken]}})
+            assert 'device binding failed: claim=one, reason=Fire, message="hot"' in await lab.told(
+                "p", "SchedulerError"
+            )
+            await lab.bound("p")
+            assert lab.node_of("p") == "b"
+
+    asyncio.run(scenario())
+
+
+def test_two_schedulers_at_once_give_no_device_twice() -> None:
+    async def scenario() -> None:
+        pods = [pod(f"p{n}", f"c{n}") for n in range(12)]
+        claims = [claim(f"c{n}") for n in range(12)]
+        cluster = [x for n in ("a", "b") for x in (node(n), gpus(n, 4))]
+        async with world(*cluster, device_class(), speed=20) as lab:
+            other = asyncio.create_task(run({"other": scheduler(Options(FEATURES))}, context_of(lab.client, 20)))
+            await asyncio.sleep(0.05)
+            for resource, tree in (*claims, *pods):
+                lab.put(resource, tree)
+            await lab.until(lambda: len(lab.client.bound) == 8, seconds=20)
+            await asyncio.sleep(0.2)
+            held = [
+                (lab.node_of(f"p{n}"), device)
+                for n in range(12)
+                if lab.node_of(f"p{n}")
+                for device in lab.devices(f"c{n}")
+            ]
+            assert len(held) == len(set(held)) == 8
+            other.cancel()
+            await asyncio.wait([other])
 
     asyncio.run(scenario())

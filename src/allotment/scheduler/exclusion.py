@@ -1,0 +1,67 @@
+"""A pod that keeps itself from every node, by selector, affinity or a taint that it does not tolerate: what to change.
+
+Told in the words of ``allot explain``, with the smallest change that would let the pod onto the nearest node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from allotment.engine.refusal import Diagnosis, Refused
+from allotment.model.core import Pod
+from allotment.model.trees import to_value
+from allotment.scheduler import reasons, shortage
+from allotment.scheduler.filters.refusal import Refusal
+from allotment.scheduler.machines import UNSCHEDULABLE, Machine
+from allotment.scheduler.pods import WaitingPod
+from allotment.tools.explain.mending import let_in
+from allotment.tools.explain.nodes import KnownNode, served_node
+from allotment.tools.explain.rewording import owner_of, template_of
+
+#: Refusals that the pod's own words, or the node's taints, are the cause of.
+_CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
+#: Nodes for which a way in is looked for.
+_TRIED = 8
+_PARTS = ("nodeName", "nodeSelector", "affinity", "tolerations")
+
+
+def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]]) -> list[str]:
+    """Lines as `reasons.of_diagnosis` gives them; none if something else is nearer to being the cause."""
+    if not refused or any(refusal.cause not in _CAUSES for _, refusal in refused):
+        return []
+    summary = shortage.lines(pod.demand, refused)[0]
+    value = _pod_of(pod.tree)
+    where = template_of(value, owner_of(value))
+    ways = [
+        (machine.name, let_in(value, _known(machine), where, bool(served_node(value))))
+        for machine, _ in refused[:_TRIED]
+    ]
+    shortest = min(((node, way) for node, way in ways if way), key=lambda found: len(found[1]), default=None)
+    changes = tuple(replace(change, node=shortest[0]) for change in shortest[1]) if shortest is not None else ()
+    return reasons.of_diagnosis(
+        str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
+    )
+
+
+def _known(machine: Machine) -> KnownNode:
+    return KnownNode(machine.facts, machine.taints + ((UNSCHEDULABLE,) if machine.unschedulable else ()))
+
+
+def _pod_of(tree: dict[str, Any]) -> Pod:
+    """The pod as a value, as far as it speaks of nodes."""
+    metadata, spec = tree["metadata"], tree["spec"]
+    owners = [{k: v for k, v in o.items() if v is not None} for o in metadata.get("ownerReferences") or ()]
+    return to_value(
+        {
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata.get("namespace", ""),
+                "labels": metadata.get("labels") or {},
+                "ownerReferences": owners,
+            },
+            "spec": {name: spec[name] for name in _PARTS if spec.get(name) is not None},
+        },
+        Pod,
+    )
