@@ -1,7 +1,7 @@
 """Answers to ResourcePoolStatusRequests: the pools of a driver, counted once for each request (KEP-5677, alpha).
 
-A pool whose slices are not all there is told as incomplete, without figures. Requests that were answered are kept for
-an hour, others for a day.
+A pool whose slices are not all there is told as incomplete, without figures. A request is deleted an hour after it was
+answered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
 from allotment.control.conditions import condition_of, with_condition
 
 _ANSWERED_SECONDS: Final = 3600.0
-_WAITING_SECONDS: Final = 86_400.0
 _USUAL_LIMIT: Final = 100
 _LONGEST_ERROR: Final = 256
 
@@ -59,10 +58,7 @@ class _PoolStatus:
             tree = {**request.tree, "status": self._answer(request)}
             self._requests.noted(await self._client.update(POOL_STATUS_REQUESTS, tree, subresource="status"))
             return _ANSWERED_SECONDS
-        left = min(
-            self._clock.left(done["lastTransitionTime"], _ANSWERED_SECONDS),
-            self._clock.left(request.metadata["creationTimestamp"], _WAITING_SECONDS),
-        )
+        left = self._clock.left(done["lastTransitionTime"], _ANSWERED_SECONDS)
         if left > 0:
             return left
         try:
