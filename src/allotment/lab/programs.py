@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from allotment.cluster.program import Program
+from allotment.control.cron_jobs import cron_jobs
 from allotment.control.daemon_sets import daemon_sets
 from allotment.control.deployments import deployments
 from allotment.control.device_taints import device_taints
+from allotment.control.disruption import disruption
+from allotment.control.endpoints import endpoints
 from allotment.control.garbage import garbage
+from allotment.control.jobs import jobs
 from allotment.control.namespaces import namespaces
+from allotment.control.node_lifecycle import node_lifecycle
+from allotment.control.pod_garbage import pod_garbage
+from allotment.control.pool_status import pool_status
+from allotment.control.quotas import quotas
 from allotment.control.replica_sets import replica_sets, replication_controllers
 from allotment.control.resource_claims import resource_claims
 from allotment.control.stateful_sets import stateful_sets
@@ -24,12 +32,20 @@ from allotment.scheduler.program import Options, scheduler
 def programs(kubelets: Kubelets, features: Features) -> Mapping[str, Program]:
     """Every program by name."""
     return {
+        "cron-jobs": cron_jobs,
         "daemon-sets": daemon_sets,
         "deployments": deployments,
         "device-taints": device_taints,
+        "disruption": disruption,
+        "endpoints": endpoints,
         "garbage": garbage,
+        "jobs": jobs,
         "kubelets": kubelets.run,
         "namespaces": namespaces,
+        "node-lifecycle": node_lifecycle,
+        "pod-garbage": pod_garbage,
+        "pool-status": pool_status,
+        "quotas": quotas,
         "replica-sets": replica_sets,
         "replication-controllers": replication_controllers,
         "resource-claims": resource_claims,
