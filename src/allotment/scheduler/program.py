@@ -16,24 +16,12 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cache import Cache, Item, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.election import LeaderElection
-from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
-from allotment.cluster.resources import (
-    CLAIM_TEMPLATES,
-    CLAIMS,
-    DEVICE_CLASSES,
-    DISRUPTION_BUDGETS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SLICES,
-    TAINT_RULES,
-)
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
-from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.scheduler import preemption, sentence
 from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
 from allotment.scheduler.binding import Binder, NotBound
@@ -41,9 +29,11 @@ from allotment.scheduler.demand import Demands
 from allotment.scheduler.happenings import Happening, helped_by
 from allotment.scheduler.holding import Held
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
-from allotment.scheduler.machines import Machines, Resident
+from allotment.scheduler.machines import Machines
 from allotment.scheduler.pods import Hold, WaitingPod, claims_of, resident_of
 from allotment.scheduler.queue import Queue
+from allotment.scheduler.sending import Sender
+from allotment.scheduler.surroundings import Surroundings
 from allotment.scheduler.telling import Teller, condition_patch
 from allotment.scheduler.verdict import Verdict
 
@@ -95,20 +85,15 @@ class Scheduler:
         self._recorder = context.recorder(options.name)
         caches = context.caches
         self._pods = caches.trees(PODS)
-        self._nodes = caches.trees(NODES)
         self._claims = caches.trees(CLAIMS)
         self._templates = caches.trees(CLAIM_TEMPLATES)
-        self._namespaces = caches.trees(NAMESPACES)
         self._budgets = caches.trees(DISRUPTION_BUDGETS)
-        self._slices = caches.of(SLICES, ResourceSlice)
-        self._classes = caches.of(DEVICE_CLASSES, DeviceClass)
-        self._rules = caches.of(TAINT_RULES, DeviceTaintRule)
         self.inventory = Inventory(options.features)
         self.machines = Machines(self.inventory)
         self.ledger = Ledger(self.inventory)
         allocator = Allocator(self.inventory, share_id=lambda: str(uuid.uuid4()))
-        self._namespace_labels: dict[str, dict[str, str]] = {}
-        self.attempts = Attempts(self.machines, self.ledger, allocator, options.features, self._namespace_labels)
+        self._surroundings = Surroundings(caches, self.inventory, self.machines, self._happens)
+        self.attempts = Attempts(self.machines, self.ledger, allocator, options.features, self._surroundings.namespaces)
         self.queue = Queue()
         self._demands = Demands()
         self._binder = Binder(
@@ -116,6 +101,7 @@ class Scheduler:
             options.binding_seconds,
         )  # fmt: skip
         self._teller = Teller(self._client, self.queue, self.attempts, self._clock, self._recorder, self._pods)
+        self._sender = Sender(self._client, self._teller, self._clock, self._recorder, self._pods, options.name)
         self._held = Held(
             self._clock, self._recorder, lambda: self.ledger.known,
             lambda: [ObjectKey(item.namespace, item.name) for item in self._templates.items()],
@@ -131,9 +117,12 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule for ever."""
         watched: list[Cache[Any]] = [
-            self._nodes, self._slices, self._classes, self._rules, self._namespaces, self._claims, self._templates,
-            self._budgets, self._pods,
-        ]  # fmt: skip
+            *self._surroundings.caches(),
+            self._claims,
+            self._templates,
+            self._budgets,
+            self._pods,
+        ]
         await all_synced(*watched)
         ends: list[Callable[[], None]] = []
         try:
@@ -141,15 +130,8 @@ class Scheduler:
                 self._tasks = tasks
                 tasks.create_task(self._teller.run(), name="telling")
                 # In this order, so that pods find nodes, devices and claims known.
-                ends += [
-                    self._namespaces.on_change(self._namespace_changed),
-                    self._nodes.on_change(self._node_changed),
-                    self._classes.on_change(self._class_changed),
-                    self._rules.on_change(self._rule_changed),
-                    self._slices.on_change(self._slice_changed),
-                    self._claims.on_change(self._claim_changed),
-                    self._pods.on_change(self._pod_changed),
-                ]
+                ends += self._surroundings.follow()
+                ends += [self._claims.on_change(self._claim_changed), self._pods.on_change(self._pod_changed)]
                 await self._schedule()
         finally:
             self._tasks = None
@@ -324,82 +306,16 @@ class Scheduler:
             return dict(found.reasons)
         self.attempts.nominations[pod.uid] = (pod, found.victims.node)
         for victim in found.victims.pods:
-            self._start(self._send_away(victim, pod, found.victims.node), f"preempt {victim.namespace}/{victim.name}")
+            self._start(
+                self._sender.send_away(victim, pod, found.victims.node), f"preempt {victim.namespace}/{victim.name}"
+            )
         return found.victims
-
-    async def _send_away(self, victim: Resident, pod: WaitingPod, node: str) -> None:
-        item = self._pods.item(victim.namespace, victim.name)
-        if item is None or item.uid != victim.uid or item.deleting:
-            return
-        now = self._clock.now()
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{self._options.name}: preempting to accommodate a higher priority pod",
-            "lastProbeTime": None,
-            "lastTransitionTime": now,
-        }
-        key = ObjectKey(victim.namespace, victim.name)
-        await self._teller.patch(key, victim.uid, {"conditions": [condition]})
-        try:
-            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
-        except StatusError as error:
-            if error.code not in (404, 409):
-                _log.warning("pod %s could not be preempted: %s", key, error)
-            return
-        except Unreachable as error:
-            _log.info("pod %s could not be preempted: %s", key, error)
-            return
-        self._recorder.event(
-            item.tree, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}", "Preempting"
-        )
 
     # --- what the cluster tells ------------------------------------------------------------------------------------
 
     def _happens(self, happening: Happening) -> None:
         self._happened.add(happening)
         self._work.set()
-
-    def _namespace_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
-        if new is not None:
-            self._namespace_labels[new.name] = new.labels
-        elif old is not None:
-            self._namespace_labels.pop(old.name, None)
-
-    def _node_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
-        if new is None:
-            if old is not None:
-                self.machines.remove(old.name)
-                self._happens(Happening.POD_GONE)  # spread and affinity count without it
-            return
-        if old is not None and _same_node(old, new):
-            return  # its kubelet says that it is alive, every few seconds
-        self.machines.put(new.tree)
-        self._happens(Happening.NODE)
-
-    def _class_changed(self, old: Item[DeviceClass] | None, new: Item[DeviceClass] | None) -> None:
-        if new is not None:
-            self.inventory.put_class(new.value)
-            self._happens(Happening.CLASS)
-        elif old is not None:
-            self.inventory.remove_class(old.name)
-
-    def _rule_changed(self, old: Item[DeviceTaintRule] | None, new: Item[DeviceTaintRule] | None) -> None:
-        if new is not None:
-            if old is not None and old.spec == new.spec:
-                return  # only its status
-            self.inventory.put_taint_rule(new.value)
-        elif old is not None:
-            self.inventory.remove_taint_rule(old.name)
-        self._happens(Happening.RULE)
-
-    def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
-        if new is not None:
-            self.inventory.put_slice(new.value)
-        elif old is not None:
-            self.inventory.remove_slice(old.name)
-        self._happens(Happening.SLICE)
 
     def _claim_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
         if new is None:
@@ -553,15 +469,6 @@ def _same_wishes(old: Tree, new: Tree) -> bool:
         and old["metadata"].get("labels") == new["metadata"].get("labels")
         and (old.get("status") or {}).get("resourceClaimStatuses")
         == (new.get("status") or {}).get("resourceClaimStatuses")
-    )
-
-
-def _same_node(old: Item[Tree], new: Item[Tree]) -> bool:
-    return (
-        old.spec == new.spec
-        and old.labels == new.labels
-        and old.status.get("allocatable") == new.status.get("allocatable")
-        and old.status.get("capacity") == new.status.get("capacity")
     )
 
 
