@@ -21,6 +21,10 @@ def prune(value: Any, shape: Shape, path: Path, unknown: list[Path]) -> Any:
         if shape.form == "map" and shape.element is not None:
             pruned = {key: prune(each, shape.element, (*path, key), unknown) for key, each in value.items()}
             return pruned if any(pruned[key] is not value[key] for key in value) else value
+        if shape.form not in ("any", "map") and value:
+            # An object where none belongs has only fields that nobody knows.
+            unknown.extend((*path, key) for key in value)
+            return {}
     elif type(value) is list and shape.form == "slice" and shape.element is not None:
         items = [prune(each, shape.element, (*path, index), unknown) for index, each in enumerate(value)]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value

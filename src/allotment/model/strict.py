@@ -168,12 +168,20 @@ class _Walk:
     def custom(self, shape: Shape, tree: dict[str, Any]) -> dict[str, Any]:
         """An object of a kind that a user defined: only its metadata has a Go type."""
         identity = Shape("struct", shape.name)
-        identity.fields = {name: shape.fields[name] for name in ("apiVersion", "kind", "metadata")}
+        identity.fields = {name: shape.fields[name] for name in ("apiVersion", "kind")}
         cleaned = self.struct(identity, {name: tree[name] for name in tree if name in identity.fields})
+        metadata = tree.get("metadata")
+        if type(metadata) is dict:
+            self.path = ["metadata"]
+            cleaned["metadata"] = self.struct(shape.fields["metadata"].shape, metadata)
+            self.path = []
+        elif metadata is not None:
+            self.wrong_type(shape.fields["metadata"].shape, metadata)
         unknown: list[Path] = []
-        pruned = prune({name: tree[name] for name in tree if name not in identity.fields}, shape, (), unknown)
-        for path in unknown[:_MOST_UNKNOWN]:
-            self.misfits.append(Misfit("unknown", f"unknown field {quote(_dotted(path))}", path))
+        rest = {name: tree[name] for name in tree if name not in identity.fields and name != "metadata"}
+        pruned = prune(rest, shape, (), unknown)
+        for text, path in sorted((_dotted(path), path) for path in unknown)[:_MOST_UNKNOWN]:
+            self.misfits.append(Misfit("unknown", f"unknown field {quote(text)}", path))
         return {**cleaned, **pruned}
 
     # --- faults --------------------------------------------------------------------------------------------------

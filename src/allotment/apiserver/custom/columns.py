@@ -9,13 +9,13 @@ import msgspec
 
 from allotment.apiserver.custom.json_paths import PathError, Step, find, parse
 from allotment.apiserver.kinds.kind import Column, Reader, Table
-from allotment.apiserver.reading.ages import age
+from allotment.apiserver.reading.columns import age
+from allotment.apiserver.reading.columns import columns as named
 
 Tree = dict[str, Any]
 
-_NAME: Final = Column("Name", "string", "The object's name, unique in its namespace.", 0, "name")
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-_DESCRIBED: Final = {".metadata.creationTimestamp": "When the server created the object."}
+_WHERE: Final = "Custom resource definition column (in JSONPath format): "
 
 
 def table_of(columns: list[Tree]) -> Table:
@@ -26,7 +26,7 @@ def table_of(columns: list[Tree]) -> Table:
         Column(
             column["name"],
             column["type"],
-            column.get("description") or _DESCRIBED.get(column["jsonPath"], f"The value at {column['jsonPath']}."),
+            column.get("description") or f"{_WHERE}{column['jsonPath']}",
             column.get("priority", 0),
             column.get("format", ""),
         )
@@ -36,7 +36,7 @@ def table_of(columns: list[Tree]) -> Table:
     def cells(tree: Tree, now: str, _: Reader) -> list[Any]:
         return [tree["metadata"]["name"], *(_cell(tree, steps, sort, now) for steps, sort in paths)]
 
-    return Table((_NAME, *heads), cells)
+    return Table((*named("Name"), *heads), cells)
 
 
 def _steps(path: str) -> tuple[Step, ...] | None:
@@ -77,7 +77,12 @@ def _truth(value: Any, _: str) -> Any:
 
 
 def _date(value: Any, now: str) -> Any:
-    return age(value, now) if type(value) is str else None
+    if type(value) is not str:
+        return None
+    try:
+        return age(value, now)
+    except ValueError:
+        return "<invalid>"
 
 
 _CELLS: Final[dict[str, Callable[[Any, str], Any]]] = {

@@ -9,7 +9,8 @@ Tree = dict[str, Any]
 
 
 def default(value: Any, schema: Tree) -> Any:
-    """The value with the schema's defaults. Fields that are null although they may not be count as not written.
+    """The value with the schema's defaults. Fields that are null although they may not be count as not written: they
+    get their default, or go.
 
     >>> default({"a": None}, {"properties": {"a": {"type": "integer", "default": 1}}})
     {'a': 1}
@@ -30,12 +31,19 @@ def _object(tree: Tree, schema: Tree) -> Tree:
     made = dict(tree)
     for name, inner in properties.items():
         if name in tree:
+            if tree[name] is None and "default" not in inner and not inner.get("nullable"):
+                del made[name]
+                continue
             made[name] = _settled(tree[name], inner)
         elif "default" in inner:
             made[name] = default(copy.deepcopy(inner["default"]), inner)
     if isinstance(others, dict):
         for name, value in tree.items():
-            if name not in properties:
+            if name in properties:
+                continue
+            if value is None and "default" not in others and not others.get("nullable"):
+                del made[name]
+            else:
                 made[name] = _settled(value, others)
     same = len(made) == len(tree) and all(made[name] is tree[name] for name in tree)
     return tree if same else made

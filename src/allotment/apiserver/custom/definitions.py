@@ -7,12 +7,14 @@ write, so that objects of the new kind can follow at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from allotment.apiserver.custom.json_paths import PathError, parse
+import msgspec
+
 from allotment.apiserver.custom.rules import rule_problems
 from allotment.apiserver.custom.structure import schema_problems
 from allotment.apiserver.kinds.checks import service_name_problems
+from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.kind import Rules, Write
 from allotment.model.validation.errors import Errors, FieldError, immutable, invalid, not_supported, required
 from allotment.model.validation.names import subdomain_problems
@@ -28,22 +30,7 @@ _UNCALLED: Final = (
 )
 
 
-# --- what is filled in -----------------------------------------------------------------------------------------------
-
-
-def default(tree: Tree) -> Tree:
-    """A definition with what Kubernetes makes of what is not written."""
-    spec = dict(tree.get("spec") or {})
-    names = dict(spec.get("names") or {})
-    kind = names.get("kind") or ""
-    if not names.get("singular"):
-        names["singular"] = kind.lower()
-    if not names.get("listKind") and kind:
-        names["listKind"] = f"{kind}List"
-    spec["names"] = names
-    if not spec.get("conversion"):
-        spec["conversion"] = {"strategy": "None"}
-    return {**tree, "spec": spec}
+# --- names -----------------------------------------------------------------------------------------------
 
 
 def accepted(tree: Tree, write: Write) -> Tree:
@@ -67,9 +54,18 @@ def accepted(tree: Tree, write: Write) -> Tree:
         )
     kept = [condition for name, condition in conditions.items() if name not in ("NamesAccepted", "Established")]
     status["conditions"] = [*found, *kept]
-    stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
-    before = status.get("storedVersions") or []
-    status["storedVersions"] = [*before, *(name for name in stored if name not in before)]
+    return {**tree, "status": status}
+
+
+def with_stored_version(tree: Tree) -> Tree:
+    """A definition that remembers its storage version among those in which objects may be stored."""
+    status = dict(tree.get("status") or {})
+    stored = status.get("storedVersions") or []
+    for version in (tree.get("spec") or {}).get("versions") or ():
+        if version.get("storage") and version.get("name"):
+            if version["name"] not in stored:
+                status["storedVersions"] = [*stored, version["name"]]
+            break
     return {**tree, "status": status}
 
 
@@ -121,18 +117,38 @@ def problems(tree: Tree, kube: str) -> Iterator[FieldError]:
         yield required("spec.scope")
     elif scope not in ("Cluster", "Namespaced"):
         yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
-    yield from _versions(spec, kube)
+    versions = spec.get("versions") or []
+    common = _Common.of(versions)
+    yield from _versions(versions, common, kube)
     for field in ("plural", "singular", "kind", "listKind"):
         if not names.get(field):
             yield required(f"spec.names.{field}")
     yield from _names(names)
+    if versions:
+        yield from _parts(versions[0], "spec", common, kube, schema="spec.validation")
     yield from _conversion(spec.get("conversion") or {})
+    yield from _stored(tree.get("status") or {}, versions)
     yield from _approval(tree)
     if spec.get("preserveUnknownFields"):
         yield invalid(
             "spec.preserveUnknownFields", True,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         )  # fmt: skip
+
+
+class _Common(NamedTuple):
+    """Which parts all versions have in common: Kubernetes judges these once, and as parts of the spec itself."""
+
+    schema: bool
+    subresources: bool
+    columns: bool
+
+    @staticmethod
+    def of(versions: list[Tree]) -> _Common:
+        def same(part: str) -> bool:
+            return all(version.get(part) == versions[0].get(part) for version in versions)
+
+        return _Common(same("schema"), same("subresources"), same("additionalPrinterColumns"))
 
 
 def _group(spec: Tree) -> Errors:
@@ -145,38 +161,71 @@ def _group(spec: Tree) -> Errors:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
 
 
-def _versions(spec: Tree, kube: str) -> Errors:
-    versions = spec.get("versions") or []
+def _versions(versions: list[Tree], common: _Common, kube: str) -> Errors:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    apart = _Common(*(not part for part in common))
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
         if wrong := service_name_problems(version.get("name") or ""):
             yield invalid(f"{path}.name", version.get("name") or "", ",".join(wrong))
-        yield from _version(version, path, kube)
+        yield from _parts(version, path, apart, kube, schema=f"{path}.schema")
+        for at, field in enumerate(version.get("selectableFields") or ()):
+            yield from _path(field.get("jsonPath") or "", f"{path}.selectableFields[{at}].jsonPath")
+    shown = [_shown(version, common) for version in versions]
     if len({version.get("name") for version in versions}) != len(versions):
-        yield invalid("spec.versions", versions, "must contain unique version names")
+        yield invalid("spec.versions", shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+        yield invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+    # The name of the first version is also kept in a field of its own, which no longer shows.
+    if versions and (wrong := service_name_problems(versions[0].get("name") or "")):
+        yield invalid("spec.version", versions[0].get("name") or "", ",".join(wrong))
 
 
-def _version(version: Tree, path: str, kube: str) -> Errors:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+class _ShownVersion(msgspec.Struct, rename="camel"):
+    """A version as messages show it."""
+
+    name: str
+    served: bool
+    storage: bool
+    deprecated: bool
+    deprecation_warning: str | None
+    schema: Tree | None
+    subresources: Tree | None
+    additional_printer_columns: list[Tree] | None
+    selectable_fields: list[Tree] | None
+
+
+def _shown(version: Tree, common: _Common) -> _ShownVersion:
+    return _ShownVersion(
+        version.get("name") or "",
+        bool(version.get("served")),
+        bool(version.get("storage")),
+        bool(version.get("deprecated")),
+        version.get("deprecationWarning"),
+        None if common.schema else version.get("schema"),
+        None if common.subresources else version.get("subresources"),
+        None if common.columns else version.get("additionalPrinterColumns"),
+        version.get("selectableFields"),
+    )
+
+
+def _parts(version: Tree, path: str, judged: _Common, kube: str, *, schema: str) -> Errors:
+    """The schema, subresources and columns of a version, as far as they are to be judged here."""
+    tree = (version.get("schema") or {}).get("openAPIV3Schema")
     subresources = version.get("subresources") or {}
-    if schema:
-        where = f"{path}.schema.openAPIV3Schema"
-        found = schema_problems(schema, where, has_status=subresources.get("status") is not None)
+    if tree and judged.schema:
+        where = f"{schema}.openAPIV3Schema"
+        found = schema_problems(tree, where, has_status=subresources.get("status") is not None)
         yield from found
         if not found:
-            yield from rule_problems(schema, where, kube)
+            yield from rule_problems(tree, where, kube)
     scale = subresources.get("scale")
-    if scale is not None:
+    if scale is not None and judged.subresources:
         yield from _scale(scale, f"{path}.subresources.scale")
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+    for index, column in enumerate(version.get("additionalPrinterColumns") or () if judged.columns else ()):
         yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
-    for index, field in enumerate(version.get("selectableFields") or ()):
-        yield from _path(field.get("jsonPath") or "", f"{path}.selectableFields[{index}].jsonPath")
 
 
 def _scale(scale: Tree, path: str) -> Errors:
@@ -210,10 +259,9 @@ def _column(column: Tree, path: str) -> Errors:
 
 
 def _path(text: str, path: str) -> Errors:
-    try:
-        parse(text)
-    except PathError as error:
-        yield invalid(path, text, str(error))
+    # Nothing else is asked of a path: one that cannot be read finds nothing.
+    if not text.startswith("."):
+        yield invalid(path, text, "must be a simple json path starting with .")
 
 
 def _names(names: Tree) -> Errors:
@@ -243,6 +291,29 @@ def _conversion(conversion: Tree) -> Errors:
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
     elif strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
         yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
+    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("conversionReviewVersions"):
+        yield required("spec.conversion.conversionReviewVersions")
+
+
+def _stored(status: Tree, versions: list[Tree]) -> Errors:
+    """The versions in which objects may be stored must stay as long as there are such."""
+    path = "status.storedVersions"
+    stored = status.get("storedVersions")
+    if not stored:
+        yield invalid(path, stored, "must have at least one stored version")
+        return
+    for version in versions:
+        if version.get("storage") and version.get("name") not in stored:
+            yield invalid(path, stored, f"must have the storage version {version.get('name')}")
+    named = {version.get("name") for version in versions}
+    for index, version in enumerate(stored):
+        if version not in named:
+            yield invalid(
+                f"{path}[{index}]", version,
+                f"missing from spec.versions; {version} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {version} and removes "
+                f"{version} from status.storedVersions",
+            )  # fmt: skip
 
 
 def _approval(tree: Tree) -> Errors:
@@ -282,35 +353,23 @@ def change_problems(new: Tree, old: Tree, kube: str) -> Iterator[FieldError]:
         yield immutable("spec.group", spec.get("group") or "")
     if spec["names"].get("plural") != before["names"].get("plural"):
         yield immutable("spec.names.plural", spec["names"].get("plural") or "")
-    named = {version["name"] for version in spec.get("versions") or ()}
-    for index, version in enumerate((new.get("status") or {}).get("storedVersions") or ()):
-        if version not in named:
-            path = f"status.storedVersions[{index}]"
-            yield invalid(
-                path, version,
-                f"missing from spec.versions; {version} was previously a storage version, and must remain in "
-                f"spec.versions until a storage migration ensures no data remains persisted in {version} and removes "
-                f"{version} from status.storedVersions",
-            )  # fmt: skip
 
 
 # --- the rules of the kind -------------------------------------------------------------------------------------------
 
 
 def _prepare_create(tree: Tree, write: Write) -> Tree:
-    spec = tree.get("spec") or {}
-    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+    if ((tree.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook":
         write.warn(_UNCALLED)
-    plain = {name: value for name, value in tree.items() if name != "status"}
-    return plain if next(problems(plain, write.features.kube), None) is not None else accepted(plain, write)
+    fresh = with_stored_version({name: value for name, value in tree.items() if name != "status"})
+    return fresh if next(problems(fresh, write.features.kube), None) is not None else accepted(fresh, write)
 
 
 def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
     if write.subresource == "status" or new["spec"] == old["spec"]:
         return new
-    if next(problems(new, write.features.kube), None) is not None:
-        return new
-    return accepted(new, write)
+    kept = with_stored_version(new)
+    return kept if next(problems(kept, write.features.kube), None) is not None else accepted(kept, write)
 
 
 def _validate_create(tree: Tree, write: Write) -> Iterable[FieldError]:
@@ -322,7 +381,7 @@ def _validate_update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]
 
 
 DEFINITION_RULES: Final = Rules(
-    default=default,
+    default=defaults_for("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     prepare_create=_prepare_create,
     validate_create=_validate_create,
     prepare_update=_prepare_update,

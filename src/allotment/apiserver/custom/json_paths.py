@@ -121,13 +121,3 @@ def _passes(value: Any, wanted: Filter) -> bool:
             case ">=":
                 return bool(found >= wanted.value)
     return False
-
-
-def put(tree: Tree, steps: tuple[Step, ...], value: Any) -> Tree:
-    """A tree with a value at a path of fields; objects on the way are made."""
-    step, rest = steps[0], steps[1:]
-    assert isinstance(step, str)
-    if not rest:
-        return {**tree, step: value}
-    inner = tree.get(step)
-    return {**tree, step: put(inner if type(inner) is dict else {}, rest, value)}

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from allotment.apiserver.custom.columns import table_of
 from allotment.apiserver.custom.defaulting import default
+from allotment.apiserver.custom.embedded import embedded_problems
 from allotment.apiserver.custom.json_paths import PathError, find, parse
 from allotment.apiserver.custom.lists import ABSENT, list_problems
 from allotment.apiserver.custom.rules import Judge
+from allotment.apiserver.custom.scaling import scale_problems
 from allotment.apiserver.custom.shapes import object_shape
 from allotment.apiserver.custom.values import problems
 from allotment.apiserver.kinds.kind import Kind, Rules, Scaled, Write
@@ -17,8 +19,12 @@ from allotment.model.validation.errors import ErrorType, FieldError, invalid
 
 Tree = dict[str, Any]
 
+#: In the order in which Kubernetes lists them for such kinds.
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 #: After these, rules in CEL could meet values that they cannot read.
-_BLOCKING: Final = frozenset({ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID})
+_BLOCKING: Final = frozenset(
+    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
+)
 _UNCHECKED: Final = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -50,8 +56,9 @@ def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
         singular=names.get("singular") or names["kind"].lower(),
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        subresources=tuple(name for name in ("scale", "status") if subresources.get(name) is not None),
-        rules=_rules(versions, {version["name"]: version for version in served}, spec, names["kind"]),
+        subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
+        verbs=_VERBS,
+        rules=_rules(versions),
         table=table_of(first.get("additionalPrinterColumns") or []),
         fields=_selectable(first),
         shapes={name: object_shape(version.schema) for name, version in versions.items()},
@@ -77,6 +84,7 @@ class _Version:
 
     def __init__(self, version: Tree, kube: str) -> None:
         self.schema: Tree = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        self._scale = (version.get("subresources") or {}).get("scale")
         self._kube = kube
         self._judge: Judge | None = None
 
@@ -88,6 +96,9 @@ class _Version:
 
     def problems(self, new: Tree, old: Any = ABSENT) -> list[FieldError]:
         found = problems(_without_metadata(new), self.schema, _without_metadata(old))
+        if self._scale is not None:
+            found += scale_problems(new, self._scale)
+        found += embedded_problems(new, self.schema)
         found += list_problems(new, self.schema)
         if not self.judge.asks:
             return found
@@ -101,7 +112,12 @@ def _without_metadata(tree: Any) -> Any:
     return tree if tree is ABSENT else {**tree, "metadata": {}}
 
 
-def _rules(versions: dict[str, _Version], served: dict[str, Tree], spec: Tree, kind: str) -> Rules:
+def _deprecation(version: Tree, spec: Tree) -> str:
+    text = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
+    return version.get("deprecationWarning") or text
+
+
+def _rules(versions: dict[str, _Version]) -> Rules:
     def version_of(tree: Tree) -> _Version:
         name = str(tree.get("apiVersion") or "").rpartition("/")[2]
         return versions.get(name) or next(iter(versions.values()))
@@ -110,18 +126,14 @@ def _rules(versions: dict[str, _Version], served: dict[str, Tree], spec: Tree, k
         made: Tree = default(tree, version_of(tree).schema)
         return made
 
-    def warned(write: Write) -> _Version:
-        version = served.get(write.version) or {}
-        if version.get("deprecated"):
-            text = f"{spec['group']}/{write.version} {kind} is deprecated"
-            write.warn(version.get("deprecationWarning") or text)
+    def version_written(write: Write) -> _Version:
         return versions.get(write.version) or next(iter(versions.values()))
 
     def create(tree: Tree, write: Write) -> Iterable[FieldError]:
-        return warned(write).problems(tree)
+        return version_written(write).problems(tree)
 
     def update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
-        return warned(write).problems(new, old)
+        return version_written(write).problems(new, old)
 
     return Rules(default=filled, validate_create=create, validate_update=update, has_generation=True)
 

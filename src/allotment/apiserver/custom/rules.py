@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from allotment.apiserver.custom import cel_types
 from allotment.apiserver.custom.lists import ABSENT, matching
 from allotment.apiserver.custom.shapes import MAP_TYPE
@@ -213,6 +215,28 @@ def _worded(rule: Tree, env: Environment) -> tuple[Checked, Plan]:
     return _program(rule["messageExpression"], env, types.STRING, "messageExpression must evaluate to a string")
 
 
+class _ShownRule(msgspec.Struct, rename="camel"):
+    """A rule as messages show it."""
+
+    rule: str
+    message: str
+    message_expression: str
+    reason: str | None
+    field_path: str
+    optional_old_self: bool | None
+
+
+def _shown(rule: Tree) -> _ShownRule:
+    return _ShownRule(
+        rule.get("rule") or "",
+        rule.get("message") or "",
+        rule.get("messageExpression") or "",
+        rule.get("reason"),
+        rule.get("fieldPath") or "",
+        rule.get("optionalOldSelf"),
+    )
+
+
 def rule_problems(schema: Tree, path: str, kube: str, *, root: bool = True) -> Errors:
     """Every rule of a schema that cannot be compiled."""
     known = cel_types.with_identity(schema) if root else schema
@@ -223,12 +247,12 @@ def rule_problems(schema: Tree, path: str, kube: str, *, root: bool = True) -> E
             continue
         compiled = _compiled(rule, known, kube)
         if isinstance(compiled.program, CompileError):
-            yield invalid(f"{where}.rule", rule["rule"], str(compiled.program))
+            yield invalid(f"{where}.rule", _shown(rule), str(compiled.program))
         if rule.get("messageExpression"):
             try:
                 _worded(rule, cel_types.environment(known, kube, optional_old=bool(rule.get("optionalOldSelf"))))
             except CompileError as error:
-                yield invalid(f"{where}.messageExpression", rule["messageExpression"], str(error))
+                yield invalid(f"{where}.messageExpression", _shown(rule), str(error))
     for where, inner in _inner(schema, path):
         yield from rule_problems(inner, where, kube, root=False)
 

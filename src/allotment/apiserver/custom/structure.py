@@ -53,7 +53,7 @@ def schema_problems(schema: Tree, path: str, *, has_status: bool) -> list[FieldE
     found = list(_root(schema, path, has_status))
     found += list(_keywords(schema, path, root=True))
     if not found:
-        found = sorted([*_invariants(schema, "root", path), *_completeness(schema, schema, path)], key=str)
+        found = sorted([*_invariants(schema, "root", path), *_completeness(schema, path)], key=str)
     if not found:
         found = list(_defaults(schema, path, root=True))
     return found
@@ -89,8 +89,6 @@ def _keywords(schema: Tree, path: str, *, root: bool = False) -> Errors:
         )
     if schema.get("additionalProperties") not in (None, True, False) and schema.get("properties"):
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-    if schema.get("additionalProperties") is False:
-        yield forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
     if isinstance(schema.get("items"), list):
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
     yield from _lists(schema, path)
@@ -109,7 +107,9 @@ def _lists(schema: Tree, path: str) -> Errors:
         else:
             yield invalid(f"{path}.type", schema["type"], f"must be array if {LIST_TYPE} is specified")
     if sort is not None and sort not in ("atomic", "set", "map"):
-        yield not_supported(f"{path}.{LIST_TYPE}", sort, ("atomic", "map", "set"))
+        yield not_supported(f"{path}.{LIST_TYPE}", sort, ("atomic", "set", "map"))
+    if sort == "set" and items is not None:
+        yield from _set_items(items, path)
     if keys:
         if sort is None:
             yield required(f"{path}.{LIST_TYPE}", f"must be map if {LIST_KEYS} is non-empty")
@@ -133,27 +133,32 @@ def _lists(schema: Tree, path: str) -> Errors:
             yield not_supported(f"{path}.{MAP_TYPE}", schema[MAP_TYPE], ("atomic", "granular"))
 
 
+def _set_items(items: Tree, path: str) -> Errors:
+    """Items of a set are compared whole, so nobody may own a part of one."""
+    where, why = f"{path}.items", f"must be atomic as item of a list with {LIST_TYPE}=set"
+    if items.get("nullable"):
+        yield forbidden(f"{where}.nullable", f"cannot be nullable when {LIST_TYPE} is set")
+    if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
+        yield invalid(f"{where}.{MAP_TYPE}", items.get(MAP_TYPE), why)
+    if items.get("type") == "array" and items.get(LIST_TYPE) not in (None, "atomic"):
+        yield invalid(f"{where}.{LIST_TYPE}", items[LIST_TYPE], why)
+
+
 def _list_keys(items: Tree, keys: list[str], path: str) -> Errors:
-    seen: set[str] = set()
     properties = items.get("properties") or {}
-    for index, key in enumerate(keys):
-        where = f"{path}.{LIST_KEYS}[{index}]"
+    for key in keys:
         inner = properties.get(key)
+        where = f"{path}.items.properties[{key}]"
         if inner is None:
-            yield invalid(where, key, "entries must all be names of item properties")
+            yield invalid(f"{path}.{LIST_KEYS}", keys, "entries must all be names of item properties")
         elif inner.get("type") in ("array", "object"):
-            yield invalid(
-                f"{path}.items.properties[{key}].type", inner["type"],
-                f"must be a scalar type if parent array's {LIST_TYPE} is map",
-            )  # fmt: skip
+            why = f"must be a scalar type if parent array's {LIST_TYPE} is map"
+            yield invalid(f"{where}.type", inner["type"], why)
         elif key not in (items.get("required") or ()) and "default" not in inner:
-            yield required(
-                f"{path}.items.properties[{key}].default",
-                f"this property is in {LIST_KEYS}, so it must have a default or be a required property",
-            )
-        if key in seen:
-            yield invalid(f"{path}.{LIST_KEYS}[{index}]", key, "must not contain duplicate entries")
-        seen.add(key)
+            why = f"this property is in {LIST_KEYS}, so it must have a default or be a required property"
+            yield required(f"{where}.default", why)
+    if len(set(keys)) != len(keys):
+        yield invalid(f"{path}.{LIST_KEYS}", keys, "must not contain duplicate entries")
 
 
 def _below(schema: Tree, path: str) -> Iterator[tuple[str, Tree]]:
@@ -267,18 +272,13 @@ def _nested(schema: Tree, path: str) -> Errors:
         yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
-def _completeness(nested: Tree, body: Tree, path: str) -> Errors:
-    """Fields that only ``anyOf`` and the like speak of must be in the main body, too."""
+def _completeness(schema: Tree, path: str) -> Errors:
+    """Fields that ``anyOf`` and the like speak of at the root must be in the main body, too."""
     for name in ("allOf", "anyOf", "oneOf"):
-        for index, inner in enumerate(nested.get(name) or ()):
-            yield from _told(inner, body, f"{path}.{name}[{index}]", path)
-    if isinstance(nested.get("not"), dict):
-        yield from _told(nested["not"], body, f"{path}.not", path)
-    for name, inner in (nested.get("properties") or {}).items():
-        yield from _completeness(inner, inner, f"{path}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
-        if isinstance(nested.get(name), dict):
-            yield from _completeness(nested[name], nested[name], f"{path}.{name}")
+        for index, inner in enumerate(schema.get(name) or ()):
+            yield from _told(inner, schema, f"{path}.{name}[{index}]", path)
+    if isinstance(schema.get("not"), dict):
+        yield from _told(schema["not"], schema, f"{path}.not", path)
 
 
 def _told(nested: Tree, body: Tree, path: str, at: str) -> Errors:
@@ -288,12 +288,10 @@ def _told(nested: Tree, body: Tree, path: str, at: str) -> Errors:
             yield required(f"{at}.items", f"because it is defined in {path}.items")
         else:
             yield from _told(nested["items"], items, f"{path}.items", f"{at}.items")
-    known, others = body.get("properties") or {}, body.get("additionalProperties")
+    known = body.get("properties") or {}
     for name, inner in (nested.get("properties") or {}).items():
         if name in known:
             yield from _told(inner, known[name], f"{path}.properties[{name}]", f"{at}.properties[{name}]")
-        elif isinstance(others, dict):
-            yield from _told(inner, others, f"{path}.properties[{name}]", f"{at}.additionalProperties")
         else:
             yield required(f"{at}.properties[{name}]", f"because it is defined in {path}.properties[{name}]")
     for name in ("allOf", "anyOf", "oneOf"):
@@ -314,9 +312,11 @@ def _defaults(schema: Tree, path: str, *, root: bool = False) -> Errors:
         unknown: list[tuple[str | int, ...]] = []
         prune(value, shape_from(schema), (), unknown)
         if root:
-            yield forbidden(where, "must not be set at the root")
+            for name in ("apiVersion", "kind"):
+                if type(value) is not dict or not value.get(name):
+                    yield required(f"{where}.{name}")
         elif unknown:
-            yield invalid(where, value, "must be pruned")
+            yield invalid(where, value, "must not have unknown fields")
         else:
             judged = {name: each for name, each in schema.items() if name != "default"}
             for problem in problems(default(value, schema), judged):

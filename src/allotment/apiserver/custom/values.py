@@ -17,6 +17,7 @@ from allotment.apiserver.custom.shapes import INT_OR_STRING
 from allotment.cel import regex
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import ErrorType, FieldError, invalid, not_supported, required
+from allotment.model.validation.gotext import float_text
 
 Tree = dict[str, Any]
 
@@ -148,11 +149,7 @@ def _number(value: float, schema: Tree, path: str) -> Iterator[FieldError]:
 
 def _bound(number: float, whole: bool) -> str:
     """A bound as Go prints it: as an integer beside integers, else without needless digits."""
-    if whole and number == int(number):
-        return str(int(number))
-    if number == int(number) and abs(number) < 1e21:
-        return str(int(number))
-    return repr(number)
+    return str(int(number)) if whole and number == int(number) else float_text(float(number))
 
 
 def _enum(value: Any, schema: Tree, path: str) -> Iterator[FieldError]:

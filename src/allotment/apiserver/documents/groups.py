@@ -38,9 +38,10 @@ _CALLS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
 
 
 def subresources(kind: Kind) -> list[Subresource]:
-    """A kind's subresources by name."""
+    """A kind's subresources, by name."""
     found = []
-    for name in sorted(kind.subresources):
+    # Of custom kinds in the order in which they are made, as Kubernetes lists them.
+    for name in kind.subresources if kind.shapes else sorted(kind.subresources):
         group, version, other, verbs = _CALLS.get(name, ("", "", "", _CHANGE))
         found.append(Subresource(name, other or kind.kind, group, version, verbs))
     return found

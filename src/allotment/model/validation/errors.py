@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from allotment.model.quoting import quote
-from allotment.model.validation.gotext import json_text
+from allotment.model.validation.gotext import float_text, json_text
 
 
 class ErrorType(Enum):
@@ -90,6 +90,8 @@ Errors: TypeAlias = Iterator[FieldError]
 
 
 def _shown(value: object) -> str:
+    if type(value) is float:
+        return float_text(value)
     return quote(value) if type(value) is str else json_text(value)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,21 @@ class Named(str):
 def size(text: str) -> int:
     """Length in bytes, which is what Kubernetes' limits count."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def float_text(number: float) -> str:
+    """A float as Go's ``%v`` prints it.
+
+    >>> float_text(0.5), float_text(2000000.5), float_text(3.0), float_text(1e-7)
+    ('0.5', '2.0000005e+06', '3', '1e-07')
+    """
+    shortest = repr(number)
+    digits, exponent = Decimal(shortest).normalize().as_tuple().digits, Decimal(shortest).adjusted()
+    if -5 < exponent < 6:
+        return shortest.removesuffix(".0")
+    mantissa = f"{digits[0]}" + (f".{''.join(map(str, digits[1:]))}" if len(digits) > 1 else "")
+    sign = "-" if number < 0 else ""
+    return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 def json_text(value: object) -> str:
