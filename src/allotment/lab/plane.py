@@ -105,15 +105,15 @@ async def running(settings: Settings) -> AsyncIterator[Plane]:
         access = _access(settings, keys, port)
         companions = partial(namespace_objects, ca_certificate=access.authority.decode())
         kinds = built_in_kinds(settings.features)
+        kubelets = Kubelets()
         api = Api(
             store, kinds, clock=clock.moment, ids=RandomIds(), features=settings.features,
             access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
-            server=access.server.partition("//")[2], companions=companions,
+            server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
         )  # fmt: skip
         server.application = api
         plane = Plane(settings, store, api, clock, access)
         store.on_failure = plane.fail
-        kubelets = Kubelets()
         first = FirstObjects(store, api.verbs, api.catalog, companions)
         stack.callback(first.end)
         first.begin(port)

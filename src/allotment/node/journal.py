@@ -48,6 +48,11 @@ class Journal:
         self.closed = True
         self._wake()
 
+    @property
+    def number(self) -> int:
+        """The number of the last line."""
+        return self._number
+
     def lines(self, last: int | None = None) -> list[Line]:
         """All known lines, or the last ones."""
         known = list(self._lines)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache, Item
@@ -18,6 +19,7 @@ from allotment.model.core import Container as ContainerSpec
 from allotment.model.core import Node, Pod
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 from allotment.model.trees import to_value
+from allotment.node import reach
 from allotment.node.containers import Container, environment_of
 from allotment.node.devices import claim_names, devices_of
 from allotment.node.pod import PodRun, needs_claims
@@ -72,6 +74,41 @@ class Kubelets:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- what clients ask of a node -------------------------------------------------------------------------------
+
+    def logs(
+        self, pod: Tree, container: str, *, follow: bool, previous: bool, timestamps: bool, tail: int | None,
+        since: datetime | None, since_seconds: int | None,
+    ) -> AsyncIterator[bytes]:  # fmt: skip
+        """What a container printed. Raises StatusError while it has not run."""
+        found = reach.running(self._of(pod), pod, container)
+        return reach.logs(
+            found, follow=follow, previous=previous, timestamps=timestamps, tail=tail, since=since,
+            since_seconds=since_seconds,
+        )  # fmt: skip
+
+    async def exec(
+        self, pod: Tree, container: str, command: Sequence[str], *, stdin: AsyncIterator[bytes] | None,
+        stdout: reach.Write, stderr: reach.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
+    ) -> int:  # fmt: skip
+        """Run a command in a container; its exit code."""
+        found = reach.running(self._of(pod), pod, container)
+        return await reach.command(found, command, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    async def attach(
+        self, pod: Tree, container: str, *, stdin: AsyncIterator[bytes] | None, stdout: reach.Write,
+        stderr: reach.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
+    ) -> int:  # fmt: skip
+        """Share what a container prints; its exit code when it ends."""
+        return await reach.attach(reach.running(self._of(pod), pod, container), stdout)
+
+    async def port(self, pod: Tree, port: int) -> reach.Page:
+        """Connect to a port. Raises OSError when nobody listens."""
+        return reach.page(self._of(pod), pod, port)
+
+    def _of(self, pod: Tree) -> PodRun | None:
+        return self.find(pod["metadata"]["uid"])
 
     def address(self, node: str, place: int) -> str:
         """The next address of a pod on a node: 10.244 is the pods' network, a quarter of a thousand a node."""
