@@ -126,8 +126,9 @@ class WorkQueue(Generic[K]):
         except Unreachable as error:
             self._failed(key, logging.INFO, error)
         except Exception as error:
-            log.exception("%s: %s failed", self.name, key)
-            self._failed(key, logging.DEBUG, error)
+            if key not in self._failures:  # where it happened is told once
+                log.exception("%s: %s failed", self.name, key)
+            self._failed(key, logging.WARNING, error)
         else:
             self._failures.pop(key, None)
             if after is not None:
@@ -138,5 +139,5 @@ class WorkQueue(Generic[K]):
         if backoff is None:
             backoff = self._failures[key] = Backoff(self._random, first=self._first_wait, longest=self._longest_wait)
         wait = backoff.next()
-        log.log(level, "%s: %s: %s (again in %.3f s)", self.name, key, error, wait)
+        log.log(level, "%s: %s: %s (again in %.3f s)", self.name, key, error or type(error).__name__, wait)
         self._add_later(key, wait)

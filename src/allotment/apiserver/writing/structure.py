@@ -128,6 +128,8 @@ def _structure(shape: Shape, list_type: str, list_keys: tuple[str, ...], map_typ
         _KNOWN.clear()  # types of definitions long gone
     made = Structure(_relation(shape, list_type, map_type), shape)
     _KNOWN[key] = made
+    if made.relation == "deduced":
+        made.element = DEDUCED
     if made.relation in ("map", "keyed", "set"):
         assert shape.element is not None
         made.element = structure_of(shape.element)
