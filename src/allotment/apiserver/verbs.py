@@ -72,7 +72,8 @@ class Ask(NamedTuple):
 def as_stored(kind: Kind, version: str, tree: Tree) -> Tree:
     """A tree of any version in the shape that is stored."""
     if kind.from_version is not None and (version != kind.versions[0] or kind.stored_as):
-        return kind.from_version(tree, version)
+        # Bodies need not say what they are.
+        return kind.from_version({**tree, "kind": kind.kind, "apiVersion": api_version(kind, version)}, version)
     wanted = api_version(kind, kind.versions[0])
     return tree if tree.get("apiVersion") == wanted else {**tree, "apiVersion": wanted}
 

@@ -1,0 +1,160 @@
+"""An API on a store in memory, asked without sockets: time stands still, ids count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, NamedTuple
+
+from allotment.apiserver.access.authentication import Authenticator
+from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.api import Api
+from allotment.apiserver.exchange import Answer, Peer, Request, Response, Streaming
+from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.local import LocalClient
+from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.model.features import GATES, Features
+
+Tree = dict[str, Any]
+
+FEATURES = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
+ADMIN = Peer("admin", ("system:masters",))
+MAPS = "/api/v1/namespaces/shop/configmaps"
+PODS = "/api/v1/namespaces/shop/pods"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Ids:
+    """Numbers for names."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def uid(self) -> str:
+        return f"00000000-0000-4000-8000-{next(self._numbers):012}"
+
+    def suffix(self) -> str:
+        return f"{next(self._numbers):05}"
+
+
+class Clock:
+    """A time that only moves when told."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def wait(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class Said(NamedTuple):
+    """An answer, decoded."""
+
+    code: int
+    body: Any
+    headers: tuple[tuple[str, str], ...]
+
+    @property
+    def message(self) -> str:
+        return str(self.body["message"])
+
+    @property
+    def warnings(self) -> list[str]:
+        return [value for name, value in self.headers if name == "warning"]
+
+
+class Served:
+    """An API with a namespace, ``shop``, and an account for its pods."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = SqliteStore.open(None)
+        authorizer = Authorizer(self.store)
+        authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
+        self.api = Api(
+            self.store, built_in_kinds(FEATURES), clock=self.clock, ids=Ids(), features=FEATURES,
+            access=Access(authenticator, authorizer), companions=_account,
+        )  # fmt: skip
+
+    async def started(self) -> Served:
+        """With its namespace."""
+        said = await self.post("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        assert said.code == 201, said
+        return self
+
+    def client(self, manager: str = "test") -> LocalClient:
+        return LocalClient(self.api, User("admin", ("system:masters",)), manager)
+
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
+        peer: Peer | None = ADMIN,
+    ) -> Answer:  # fmt: skip
+        where, _, query = path.partition("?")
+        return await self.api(Request(method, where, query, headers or {}, body, peer))
+
+    async def say(self, method: str, path: str, body: Any = None, media: str = "", **headers: str) -> Said:
+        """One request and its decoded answer. ``body``: bytes as they are, anything else as JSON."""
+        sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = await self.ask(method, path, sent, {"content-type": media, **named} if media else named)
+        assert isinstance(answer, Response), answer
+        decoded = json.loads(answer.body) if ("content-type", "application/json") in answer.headers else answer.body
+        return Said(answer.code, decoded, answer.headers)
+
+    async def get(self, path: str, **headers: str) -> Said:
+        return await self.say("GET", path, **headers)
+
+    async def post(self, path: str, body: Any, **headers: str) -> Said:
+        return await self.say("POST", path, body, "application/json", **headers)
+
+    async def put(self, path: str, body: Any, **headers: str) -> Said:
+        return await self.say("PUT", path, body, "application/json", **headers)
+
+    async def patch(self, path: str, body: Any, media: str = MERGE, **headers: str) -> Said:
+        return await self.say("PATCH", path, body, media, **headers)
+
+    async def delete(self, path: str, body: Any = None) -> Said:
+        return await self.say("DELETE", path, body, "application/json" if body is not None else "")
+
+    async def watch(self, path: str, **headers: str) -> Streaming:
+        answer = await self.ask("GET", path, headers=headers)
+        assert isinstance(answer, Streaming), answer
+        return answer
+
+
+def _account(namespace: str) -> tuple[Tree, ...]:
+    return ({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}},)
+
+
+def config_map(name: str, labels: Mapping[str, str] | None = None, **data: str) -> Tree:
+    """A ConfigMap to be created."""
+    meta: Tree = {"name": name, "labels": dict(labels)} if labels else {"name": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def pod(name: str, **spec: Any) -> Tree:
+    """A pod to be created."""
+    containers = [{"name": "main", "image": "busybox"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+async def events(stream: Streaming, wanted: int) -> list[Tree]:
+    """The first events of a watch; the watch is closed then."""
+    found: list[Tree] = []
+    try:
+        async for piece in stream.pieces:
+            found += [json.loads(line) for line in piece.splitlines()]
+            if len(found) >= wanted:
+                break
+    finally:
+        await stream.pieces.aclose()  # type: ignore[attr-defined]  # all our streams are generators
+    return found

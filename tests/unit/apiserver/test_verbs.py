@@ -1,0 +1,188 @@
+"""Creating and changing objects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from tests.unit.apiserver.served import APPLY, CLAIMS, MAPS, PODS, Served, config_map, pod
+
+
+def test_the_server_sets_what_is_its_own() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        meta = {"name": "a", "uid": "mine", "creationTimestamp": "2000-01-01T00:00:00Z", "deletionTimestamp": None}
+        said = await served.post(MAPS, {"metadata": meta, "data": {"k": "v"}})
+        assert said.code == 201
+        found = said.body["metadata"]
+        assert found["namespace"] == "shop"
+        assert found["uid"] != "mine"
+        assert found["creationTimestamp"] == "2026-01-02T03:04:05Z"
+        assert list(said.body) == ["kind", "apiVersion", "metadata", "data"]
+        assert (await served.get(f"{MAPS}/a")).body == said.body
+
+    asyncio.run(told())
+
+
+def test_a_name_is_generated_and_cut() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        said = await served.post(MAPS, {"metadata": {"generateName": "n" * 80}})
+        name = said.body["metadata"]["name"]
+        assert name.startswith("n" * 58)
+        assert len(name) == 63
+
+    asyncio.run(told())
+
+
+def test_objects_need_a_namespace_that_takes_them() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        said = await served.post("/api/v1/namespaces/nowhere/configmaps", config_map("a"))
+        assert (said.code, said.message) == (404, 'namespaces "nowhere" not found')
+        await served.delete("/api/v1/namespaces/shop")
+        said = await served.post(MAPS, config_map("a"))
+        assert said.code == 403
+        assert said.body["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+
+    asyncio.run(told())
+
+
+def test_a_write_that_changes_nothing_is_none() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        made = (await served.post(MAPS, config_map("a", k="v"))).body
+        served.clock.wait(60)
+        before = served.store.revision
+        for said in (
+            await served.put(f"{MAPS}/a", made),
+            await served.put(f"{MAPS}/a", config_map("a", k="v")),
+            await served.patch(f"{MAPS}/a", {"data": {"k": "v"}}),
+        ):
+            assert said.code == 200
+            assert said.body == made
+        assert served.store.revision == before
+
+    asyncio.run(told())
+
+
+def test_preconditions_in_an_object() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        first = (await served.post(MAPS, config_map("a", k="1"))).body
+        assert (await served.put(f"{MAPS}/a", config_map("a", k="2"))).code == 200
+        stale = await served.put(f"{MAPS}/a", {**first, "data": {"k": "3"}})
+        assert (stale.code, stale.body["reason"]) == (409, "Conflict")
+        assert stale.message.endswith("please apply your changes to the latest version and try again")
+        other = config_map("a", k="3")
+        other["metadata"]["uid"] = "11111111-2222-3333-4444-555555555555"
+        assert (await served.put(f"{MAPS}/a", other)).code == 409
+        assert (await served.get(f"{MAPS}/a")).body["data"] == {"k": "2"}
+
+    asyncio.run(told())
+
+
+def test_a_trial_leaves_nothing_behind() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        before = served.store.revision
+        said = await served.post(f"{MAPS}?dryRun=All", config_map("a"))
+        assert said.code == 201
+        assert "resourceVersion" not in said.body["metadata"]
+        assert (await served.patch(f"{MAPS}/b?dryRun=All&fieldManager=me", config_map("b"), APPLY)).code == 201
+        assert served.store.revision == before
+
+    asyncio.run(told())
+
+
+def test_status_and_spec_are_written_apart() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        made = (await served.post(PODS, pod("p"))).body
+        assert made["status"]["phase"] == "Pending"
+        assert made["metadata"]["generation"] == 1
+        said = await served.patch(f"{PODS}/p", {"status": {"phase": "Running"}})
+        assert said.body["status"]["phase"] == "Pending"
+        said = await served.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}, "spec": {"nodeName": "n"}})
+        assert said.body["status"]["phase"] == "Running"
+        assert "nodeName" not in said.body["spec"]
+        said = await served.patch(f"{PODS}/p", {"spec": {"activeDeadlineSeconds": 9}})
+        assert said.body["metadata"]["generation"] == 2
+        assert said.body["status"]["phase"] == "Running"
+
+    asyncio.run(told())
+
+
+def test_the_last_finalizer_holds_what_is_deleted() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        held = config_map("a")
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        await served.post(MAPS, held)
+        gone = await served.delete(f"{MAPS}/a")
+        assert gone.body["metadata"]["deletionTimestamp"] == "2026-01-02T03:04:05Z"
+        assert (await served.delete(f"{MAPS}/a")).body == gone.body
+        more = await served.patch(f"{MAPS}/a", {"metadata": {"finalizers": ["example.com/hold", "example.com/two"]}})
+        assert more.code == 422
+        last = await served.patch(f"{MAPS}/a", {"metadata": {"finalizers": []}})
+        assert last.code == 200
+        assert last.body["metadata"]["resourceVersion"] == gone.body["metadata"]["resourceVersion"]
+        assert (await served.get(f"{MAPS}/a")).code == 404
+
+    asyncio.run(told())
+
+
+def test_owners_of_fields_are_told() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        said = await served.post(MAPS, config_map("a", k="v"), user_agent="kubectl/v1.36 (linux)")
+        entry = said.body["metadata"]["managedFields"][0]
+        assert (entry["manager"], entry["operation"]) == ("kubectl", "Update")
+        assert entry["fieldsV1"] == {"f:data": {".": {}, "f:k": {}}}
+        said = await served.patch(f"{MAPS}/a?fieldManager=me", {"data": {"l": "w"}})
+        assert [entry["manager"] for entry in said.body["metadata"]["managedFields"]] == ["kubectl", "me"]
+
+    asyncio.run(told())
+
+
+def test_rules_may_change_what_they_get_but_never_what_is_stored() -> None:
+    """Merge patches share what they do not touch; defaults and admission fill in place."""
+
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(PODS, pod("p"))
+        entry = served.store.get("pods", "shop", "p")
+        assert entry is not None
+        before = json.dumps(entry.tree)
+        await served.patch(f"{PODS}/p", {"metadata": {"labels": {"a": "b"}}})
+        await served.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
+        client = served.client()
+        from allotment.cluster.resources import PODS as KIND
+
+        tree = await client.get(KIND, "p", "shop")
+        await client.update(KIND, {**tree, "metadata": {**tree["metadata"], "labels": {"a": "c"}}})
+        assert json.dumps(entry.tree) == before
+        assert json.loads(entry.json) == entry.tree
+
+    asyncio.run(told())
+
+
+def test_claims_are_the_same_in_every_version() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        old = CLAIMS.replace("/v1/", "/v1beta1/")
+        request = {"name": "gpu", "deviceClassName": "gpu.example.com"}
+        said = await served.post(old, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
+        assert said.code == 201
+        assert said.warnings == [
+            '299 - "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"'
+        ]
+        assert said.body["apiVersion"] == "resource.k8s.io/v1beta1"
+        assert said.body["spec"]["devices"]["requests"][0]["allocationMode"] == "ExactCount"
+        new = (await served.get(f"{CLAIMS}/c")).body
+        assert new["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
+        patched = await served.patch(f"{old}/c", {"metadata": {"labels": {"a": "b"}}})
+        assert patched.body["spec"] == said.body["spec"]
+        assert (await served.get(f"{CLAIMS}/c")).body["spec"] == new["spec"]
+
+    asyncio.run(told())
