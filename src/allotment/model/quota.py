@@ -167,12 +167,13 @@ def _in_scope(scope: Tree, pod: Tree) -> bool:
         exists: bool = operator == "Exists"
         return bool(own) is exists
     terminating = spec.get("activeDeadlineSeconds") is not None
-    best_effort = (pod.get("status") or {}).get("qosClass", "BestEffort") == "BestEffort"
-    return {
+    best_effort: bool = (pod.get("status") or {}).get("qosClass", "BestEffort") == "BestEffort"
+    scopes: dict[str, bool] = {
         "Terminating": terminating, "NotTerminating": not terminating,
         "BestEffort": best_effort, "NotBestEffort": not best_effort,
         "CrossNamespacePodAffinity": _asks_other_namespaces(spec),
-    }.get(str(name), False)  # fmt: skip
+    }  # fmt: skip
+    return scopes.get(str(name), False)
 
 
 def _asks_other_namespaces(spec: Tree) -> bool:

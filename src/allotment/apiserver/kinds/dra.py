@@ -23,7 +23,7 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
-from allotment.model.trees import to_value
+from allotment.model.trees import read_value, to_value
 from allotment.model.validation import admission
 from allotment.model.validation.context import Context
 from allotment.model.validation.errors import FieldError
@@ -67,7 +67,7 @@ def _rules(value: type[Object]) -> Rules:
         return _judged(admitted, tree, write)
 
     def update(new: Tree, old: Tree, write: Write) -> Judged:
-        after, before, context = to_value(new, value), to_value(old, value), _context(write.features)
+        after, before, context = read_value(new, value), read_value(old, value), _context(write.features)
         if write.subresource == "status":
             labels = _namespace_labels(write)
             admitted = admission.update_status(

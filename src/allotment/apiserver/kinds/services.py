@@ -210,6 +210,8 @@ def _update_prepared(new: Tree, old: Tree, write: Write) -> Tree:
             if before.get("type") != "ExternalName" and spec.get(name) == before.get(name):
                 spec.pop(name, None)
         return new
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
         if not spec.get(name) and before.get(name):
             spec[name] = before[name]

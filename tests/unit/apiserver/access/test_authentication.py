@@ -1,0 +1,203 @@
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.access import tokens
+from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
+from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
+from allotment.apiserver.access.roles import cluster_role_bindings, cluster_roles
+from allotment.apiserver.exchange import Peer, Request
+from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.cluster.errors import StatusError
+
+Tree = dict[str, Any]
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+KEY = b"k" * 32
+GROUP = "rbac.authorization.k8s.io"
+ROOT = User("root", ("system:masters", "system:authenticated"), "root-uid")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def access(clock: Clock | None = None) -> Access:
+    store = SqliteStore.open(None)
+    for bucket, trees in (("clusterroles", cluster_roles()), ("clusterrolebindings", cluster_role_bindings())):
+        for tree in trees:
+            store.put(f"{bucket}.{GROUP}", "", tree["metadata"]["name"], tree)
+    for bucket, name, uid in (("serviceaccounts", "bot", "a-1"), ("pods", "p", "p-1")):
+        store.put(bucket, "ns", name, {"metadata": {"name": name, "namespace": "ns", "uid": uid}})
+    judge = Authorizer(store)
+    static = {"secret": ROOT, "anns": User("ann")}
+    return Access(Authenticator(store, clock=clock or Clock(), key=KEY, authorize=judge, static=static), judge)
+
+
+def account(made: Access) -> Tree:
+    entry = made.authenticator.reader.get("serviceaccounts", "ns", "bot")
+    assert entry is not None
+    return entry.tree
+
+
+def issued(made: Access, **spec: Any) -> str:
+    answer = token_request(account(made), {"spec": spec}, made, now=NOW, token_id="t-1")
+    return str(answer["status"]["token"])
+
+
+def asked(made: Access, peer: Peer | None = None, **headers: str) -> User | None:
+    return made.authenticator(
+        Request("GET", "/", headers={k.replace("_", "-"): v for k, v in headers.items()}, peer=peer)
+    )
+
+
+def test_who_says_nothing_is_anonymous() -> None:
+    assert asked(access()) == ANONYMOUS
+
+
+def test_a_certificate_names_a_user_and_groups() -> None:
+    assert asked(access(), Peer("ann", ("team",))) == User("ann", ("team", "system:authenticated"))
+
+
+def test_static_tokens() -> None:
+    assert asked(access(), authorization="Bearer secret") == ROOT
+
+
+@pytest.mark.parametrize("token", ["nope", "a.b.c", "..", "é", "e30.e30.AAAA"])
+def test_wrong_tokens_are_nobodys(token: str) -> None:
+    assert asked(access(), authorization=f"Bearer {token}") is None
+
+
+def test_the_token_of_a_service_account() -> None:
+    made = access()
+    user = asked(made, authorization=f"Bearer {issued(made)}")
+    assert user is not None
+    assert (user.name, user.uid) == ("system:serviceaccount:ns:bot", "a-1")
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
+
+
+def test_tokens_end() -> None:
+    clock = Clock()
+    made = access(clock)
+    token = issued(made, expirationSeconds=600)
+    clock.now = NOW + timedelta(seconds=599)
+    assert asked(made, authorization=f"Bearer {token}") is not None
+    clock.now = NOW + timedelta(seconds=600)
+    assert asked(made, authorization=f"Bearer {token}") is None
+
+
+def test_a_token_ends_with_its_account_and_its_pod() -> None:
+    made = access()
+    store = made.authenticator.reader
+    assert isinstance(store, SqliteStore)
+    token = issued(made, boundObjectRef={"kind": "Pod", "name": "p", "uid": "p-1"})
+    assert asked(made, authorization=f"Bearer {token}") is not None
+    store.delete("pods", "ns", "p")
+    assert asked(made, authorization=f"Bearer {token}") is None
+    token = issued(made)
+    store.put("serviceaccounts", "ns", "bot", {"metadata": {"name": "bot", "namespace": "ns", "uid": "a-2"}})
+    assert asked(made, authorization=f"Bearer {token}") is None
+
+
+def test_a_token_for_somebody_else_is_not_for_us() -> None:
+    made = access()
+    assert asked(made, authorization=f"Bearer {issued(made, audiences=['vault'])}") is None
+
+
+def test_changed_tokens_are_found_out() -> None:
+    made = access()
+    head, payload, signature = issued(made).split(".")
+    assert asked(made, authorization=f"Bearer {head}.{payload[:-1]}A.{signature}") is None
+    other = tokens.issue(b"x" * 32, account(made), now=NOW, seconds=600, token_id="t")
+    assert asked(made, authorization=f"Bearer {other}") is None
+
+
+def test_short_tokens_are_refused() -> None:
+    with pytest.raises(StatusError, match="may not specify a duration less than 10 minutes"):
+        issued(access(), expirationSeconds=60)
+
+
+# --- speaking for others ---------------------------------------------------------------------------------------------
+
+
+def test_an_administrator_speaks_for_others() -> None:
+    made = access()
+    user = asked(made, authorization="Bearer secret", impersonate_user="eve", impersonate_group="a,b")
+    assert user == User("eve", ("a", "b", "system:authenticated"))
+    user = asked(made, authorization="Bearer secret", impersonate_user="system:serviceaccount:ns:bot")
+    assert user is not None
+    assert "system:serviceaccounts:ns" in user.groups
+
+
+def test_others_do_not() -> None:
+    with pytest.raises(StatusError) as refusal:
+        asked(access(), authorization="Bearer anns", impersonate_user="root")
+    assert str(refusal.value) == (
+        'users "root" is forbidden: User "ann" cannot impersonate resource "users" in API group "" at the cluster scope'
+    )
+
+
+# --- reviews ---------------------------------------------------------------------------------------------------------
+
+
+def review(plural: str, group: str, spec: Mapping[str, Any], user: User = ROOT) -> Tree:
+    made = access()
+    tree = {"kind": "Review", "metadata": {"namespace": "ns"}, "spec": spec}
+    status: Tree = REVIEWS[f"{plural}.{group}"](tree, user, made)["status"]
+    return status
+
+
+def test_who_am_i() -> None:
+    assert review("selfsubjectreviews", "authentication.k8s.io", {}) == {
+        "userInfo": {"username": "root", "uid": "root-uid", "groups": ["system:masters", "system:authenticated"]}
+    }
+
+
+def test_may_i() -> None:
+    attributes = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "ns"}}
+    assert review("selfsubjectaccessreviews", "authorization.k8s.io", attributes) == {"allowed": True}
+    assert review("selfsubjectaccessreviews", "authorization.k8s.io", attributes, User("ann")) == {"allowed": False}
+
+
+def test_may_they() -> None:
+    spec = {"user": "ann", "groups": ["system:masters"], "nonResourceAttributes": {"verb": "get", "path": "/metrics"}}
+    assert review("subjectaccessreviews", "authorization.k8s.io", spec) == {"allowed": True}
+
+
+def test_questions_about_nothing_are_refused() -> None:
+    with pytest.raises(
+        StatusError, match="exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    ):
+        review("selfsubjectaccessreviews", "authorization.k8s.io", {})
+
+
+def test_local_questions_stay_in_their_namespace() -> None:
+    with pytest.raises(StatusError, match=r"must match metadata\.namespace"):
+        review(
+            "localsubjectaccessreviews", "authorization.k8s.io", {"user": "a", "resourceAttributes": {"namespace": "b"}}
+        )
+
+
+def test_what_may_i() -> None:
+    status = review(
+        "selfsubjectrulesreviews", "authorization.k8s.io", {"namespace": "ns"}, User("ann", ("system:authenticated",))
+    )
+    assert {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]} in status[
+        "resourceRules"
+    ]
+    assert status["incomplete"] is False
+
+
+def test_whose_token() -> None:
+    assert review("tokenreviews", "authentication.k8s.io", {"token": "secret"})["user"]["username"] == "root"
+    assert review("tokenreviews", "authentication.k8s.io", {"token": "nope"}) == {
+        "user": {},
+        "error": "invalid bearer token",
+    }

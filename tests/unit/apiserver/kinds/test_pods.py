@@ -1,0 +1,323 @@
+import gzip
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.kinds.go_text import difference, pod_spec_text
+from allotment.apiserver.kinds.pod_calls import bind, evict
+from allotment.cluster.errors import StatusError
+from tests.unit.apiserver.shelf import Shelf, created, updated, write
+
+Tree = dict[str, Any]
+
+ALWAYS = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def shelf(*more: tuple[str, Tree]) -> Shelf:
+    account = {"metadata": {"name": "default", "namespace": "ns", "uid": "a-1"}}
+    return Shelf([("serviceaccounts", account), *more])
+
+
+def pod(**spec: Any) -> Tree:
+    containers = spec.pop("containers", [{"name": "c", "image": "busybox"}])
+    return {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": containers, **spec}}
+
+
+def admitted(tree: Tree, *more: tuple[str, Tree], subresource: str = "") -> Tree:
+    made, errors = created("pods", tree, write(shelf(*more), subresource=subresource))
+    assert errors == []
+    return made
+
+
+def refused(tree: Tree, *more: tuple[str, Tree]) -> str:
+    with pytest.raises(StatusError) as refusal:
+        created("pods", tree, write(shelf(*more)))
+    return str(refusal.value)
+
+
+def test_a_new_pod_gets_a_token_tolerations_a_priority_and_a_status() -> None:
+    made = admitted(pod())
+    spec = made["spec"]
+    assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
+    volume = spec["volumes"][0]["name"]
+    assert volume.startswith("kube-api-access-")
+    mount = {"name": volume, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    assert spec["containers"][0]["volumeMounts"] == [mount]
+    assert {item["key"]: item["tolerationSeconds"] for item in spec["tolerations"]} == {
+        "node.kubernetes.io/not-ready": 300,
+        "node.kubernetes.io/unreachable": 300,
+    }
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_admission_leaves_the_object_as_it_came() -> None:
+    given = pod(initContainers=[{"name": "i", "image": "x"}])
+    before = deepcopy(given)
+    created("pods", given, write(shelf()))
+    before["metadata"]["uid"] = given["metadata"]["uid"]
+    assert given == before
+
+
+def test_a_service_account_may_do_without_token() -> None:
+    quiet = {"metadata": {"name": "quiet", "namespace": "ns"}, "automountServiceAccountToken": False}
+    made = admitted(pod(serviceAccountName="quiet"), ("serviceaccounts", quiet))
+    assert "volumes" not in made["spec"]
+
+
+def test_own_tolerations_of_lost_nodes_stay() -> None:
+    made = admitted(pod(tolerations=[{"operator": "Exists"}]))
+    assert made["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_a_missing_service_account_is_told() -> None:
+    assert refused(pod(serviceAccountName="ghost")) == (
+        'pods "p" is forbidden: error looking up service account ns/ghost: serviceaccount "ghost" not found'
+    )
+
+
+def test_a_missing_priority_class_is_told() -> None:
+    assert refused(pod(priorityClassName="ghost")) == (
+        'pods "p" is forbidden: no PriorityClass with name ghost was found'
+    )
+
+
+def test_the_default_priority_class_is_used() -> None:
+    usual = {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True, "preemptionPolicy": "Never"}
+    spec = admitted(pod(), ("priorityclasses.scheduling.k8s.io", usual))["spec"]
+    assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("usual", 7, "Never")
+
+
+def test_gated_pods_say_so() -> None:
+    condition = admitted(pod(schedulingGates=[{"name": "example.com/wait"}]))["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+
+
+def test_limit_ranges_fill_in_and_bound() -> None:
+    bounds = {
+        "metadata": {"name": "lr", "namespace": "ns"},
+        "spec": {
+            "limits": [
+                {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}, "max": {"cpu": "2"}}
+            ]
+        },
+    }
+    made = admitted(pod(), ("limitranges", bounds))
+    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
+    assert made["status"]["qosClass"] == "Burstable"
+    assert (
+        "LimitRanger plugin set: cpu request for container c; cpu limit"
+        in made["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
+    )
+    greedy = pod(containers=[{"name": "c", "image": "x", "resources": {"limits": {"cpu": "3"}}}])
+    assert refused(greedy, ("limitranges", bounds)) == (
+        'pods "p" is forbidden: maximum cpu usage per Container is 2, but limit is 3'
+    )
+
+
+def test_quotas_count_pods_that_are_there() -> None:
+    quota = {"metadata": {"name": "q", "namespace": "ns"}, "spec": {"hard": {"pods": "1", "requests.cpu": "4"}}}
+    cpu = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
+    admitted(pod(containers=cpu), ("resourcequotas", quota))
+    other: Tree = {
+        "metadata": {"name": "o", "namespace": "ns"},
+        "spec": {"containers": cpu},
+        "status": {"phase": "Running"},
+    }
+    assert refused(pod(containers=cpu), ("resourcequotas", quota), ("pods", other)) == (
+        'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+    )
+    other["status"]["phase"] = "Succeeded"
+    admitted(pod(containers=cpu), ("resourcequotas", quota), ("pods", other))
+    assert refused(pod(), ("resourcequotas", quota)) == (
+        'pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c'
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"containers": []}, "spec.containers: Required value"),
+        (
+            {"restartPolicy": "Maybe"},
+            'spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"',
+        ),
+        (
+            {
+                "containers": [
+                    {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}
+                ]
+            },
+            'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]},
+            "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"gpu": "1"}}}]},
+            'spec.containers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource for containers',
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+            'spec.containers[0].volumeMounts[0].name: Not found: "v"',
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "j"}]},
+            'spec.containers[1].name: Duplicate value: "c"',
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 70000}]}]},
+            "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ),
+        ({"volumes": [{"name": "v", "hostPath": {}}]}, "spec.volumes[0].hostPath.path: Required value"),
+        (
+            {"tolerations": [{"key": "k", "operator": "Exists", "value": "x"}]},
+            "spec.tolerations[0].operator: Invalid value: \"x\": value must be empty when `operator` is 'Exists'",
+        ),
+        (
+            {"nodeName": "n", "schedulingGates": [{"name": "g"}]},
+            "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared",
+        ),
+        (
+            {"affinity": {"podAffinity": {ALWAYS: [{"topologyKey": ""}]}}},
+            f"spec.affinity.podAffinity.{ALWAYS}[0].topologyKey: Required value: can not be empty",
+        ),
+    ],
+)
+def test_mistakes_are_told_in_kubernetes_words(spec: Tree, wanted: str) -> None:
+    _, errors = created("pods", pod(**spec), write(shelf()))
+    assert wanted in errors
+
+
+def test_every_recorded_refusal_of_a_change_ends_with_the_same_difference(shared: Callable[[str], Path]) -> None:
+    with gzip.open(shared("vectors/apiserver/26-pods.jsonl.gz"), "rt") as lines:
+        rows = {row["seq"]: row for row in map(json.loads, lines)}
+
+    def spec(number: int) -> Tree:
+        found: Tree = rows[number]["response"]["body"]["spec"]
+        return found
+
+    def message(number: int) -> str:
+        return str(rows[number]["response"]["body"]["details"]["causes"][0]["message"]).partition("\n")[2]
+
+    old, new = spec(2), deepcopy(spec(2))
+    new["containers"][0]["command"] = ["x"]
+    assert difference(pod_spec_text(old), pod_spec_text(new)) == message(8)
+    assert difference(pod_spec_text(spec(9)), pod_spec_text({**spec(9), "nodeName": "a100-node"})) == message(10)
+
+
+def test_of_a_pod_that_exists_only_little_may_change() -> None:
+    old = admitted(pod())
+    new = deepcopy(old)
+    new["spec"]["containers"][0]["image"] = "busybox:2"
+    assert updated("pods", new, old, write(shelf()))[1] == []
+    new["spec"]["nodeSelector"] = {"a": "b"}
+    (error,) = updated("pods", new, old, write(shelf()))[1]
+    assert error.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`")
+    assert '+ "NodeSelector": {' in error
+
+
+def test_a_gated_pod_may_be_narrowed_but_not_widened() -> None:
+    old = admitted(pod(schedulingGates=[{"name": "g"}], nodeSelector={"a": "b"}))
+    narrower = deepcopy(old)
+    narrower["spec"]["nodeSelector"]["c"] = "d"
+    del narrower["spec"]["schedulingGates"]
+    assert updated("pods", narrower, old, write(shelf()))[1] == []
+    wider = deepcopy(old)
+    del wider["spec"]["nodeSelector"]
+    assert len(updated("pods", wider, old, write(shelf()))[1]) == 1
+
+
+def test_applying_an_old_manifest_again_keeps_what_admission_added() -> None:
+    old = admitted(pod())
+    again = deepcopy(old)
+    for name in ("priority", "preemptionPolicy", "tolerations"):
+        del again["spec"][name]
+    made, errors = updated("pods", again, old, write(shelf()))
+    assert errors == []
+    assert made["spec"]["priority"] == 0
+    assert made["spec"]["tolerations"] == old["spec"]["tolerations"]
+
+
+def test_status_writes_cannot_touch_the_spec() -> None:
+    old = admitted(pod())
+    new = deepcopy(old)
+    new["spec"]["nodeName"], new["status"] = "n", {"phase": "Running"}
+    made, errors = updated("pods", new, old, write(shelf(), subresource="status"))
+    assert errors == []
+    assert made["spec"] == old["spec"]
+    assert made["status"] == {"phase": "Running", "qosClass": "BestEffort"}
+
+
+def test_a_resize_changes_sizes_only_within_the_class() -> None:
+    old = admitted(pod())
+    new = deepcopy(old)
+    new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    assert updated("pods", new, old, write(shelf(), subresource="resize"))[1] == [
+        'spec: Invalid value: "BestEffort": Pod QOS Class may not change as a result of resizing'
+    ]
+    burstable = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
+    old = admitted(pod(containers=burstable))
+    new = deepcopy(old)
+    new["spec"]["containers"][0].update(image="other", resources={"requests": {"cpu": "2"}})
+    made, errors = updated("pods", new, old, write(shelf(), subresource="resize"))
+    assert errors == []
+    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+    assert made["spec"]["containers"][0]["image"] == "x"
+
+
+# --- binding and eviction --------------------------------------------------------------------------------------------
+
+
+def binding(node: str) -> Tree:
+    return {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}}
+
+
+def test_a_pod_is_bound_once() -> None:
+    unbound = admitted(pod())
+    unbound["status"]["nominatedNodeName"] = "n1"
+    bound = bind(unbound, "p", binding("n1"), write())
+    assert bound["spec"]["nodeName"] == "n1"
+    assert [(c["type"], c["status"]) for c in bound["status"]["conditions"]] == [("PodScheduled", "True")]
+    assert "nominatedNodeName" not in bound["status"]
+    assert "nodeName" not in unbound["spec"]
+    with pytest.raises(StatusError) as refusal:
+        bind(bound, "p", binding("n2"), write())
+    assert refusal.value.code == 409
+    assert str(refusal.value).endswith('pod p is already assigned to node "n1"')
+
+
+def test_bindings_to_nothing_fail_as_upstream_does() -> None:
+    with pytest.raises(StatusError) as refusal:
+        bind(admitted(pod()), "p", {"target": {}}, write())
+    assert (refusal.value.code, str(refusal.value)) == (500, "target.name: Required value")
+
+
+def budget(allowed: int) -> Tree:
+    return {
+        "metadata": {"name": "b", "namespace": "ns", "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "minAvailable": 1},
+        "status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "desiredHealthy": 1, "currentHealthy": 1},
+    }
+
+
+def test_evictions_are_paid_from_the_budget() -> None:
+    running = admitted(pod())
+    running["metadata"]["labels"] = {"app": "x"}
+    running["status"].update(phase="Running", conditions=[{"type": "Ready", "status": "True"}])
+    judged = evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(1)))))
+    assert judged.budget is not None
+    assert judged.budget["status"]["disruptionsAllowed"] == 0
+    assert judged.budget["status"]["disruptedPods"] == {"p": "2026-01-02T03:04:05Z"}
+    assert judged.pod["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
+    with pytest.raises(StatusError) as refusal:
+        evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(0)))))
+    assert refusal.value.code == 429
+    assert refusal.value.status["details"]["causes"][0]["message"] == (
+        "The disruption budget b needs 1 healthy pods and has 1 currently"
+    )

@@ -1,0 +1,74 @@
+from typing import Any
+
+import pytest
+
+from allotment.cluster.errors import StatusError
+from tests.unit.apiserver.shelf import Shelf, created, updated, write
+
+Tree = dict[str, Any]
+GROUP = "rbac.authorization.k8s.io"
+
+
+def role(*rules: Tree, kind: str = "Role", name: str = "r") -> Tree:
+    return {"kind": kind, "metadata": {"name": name, "namespace": "ns"}, "rules": list(rules)}
+
+
+def binding(name: str, user: str, kind: str = "Role") -> Tree:
+    return {
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": "ns"},
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": name},
+        "subjects": [{"kind": "User", "apiGroup": GROUP, "name": user}],
+    }
+
+
+def rule(*verbs: str, group: str = "", resources: tuple[str, ...] = ("pods",)) -> Tree:
+    return {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
+
+
+def test_rules_are_complete() -> None:
+    _, errors = created(f"roles.{GROUP}", role({"apiGroups": [""]}), write())
+    assert errors == [
+        "rules[0].verbs: Required value: verbs must contain at least one value",
+        "rules[0].resources: Required value: resource rules must supply at least one resource",
+    ]
+
+
+def test_a_bindings_role_stays() -> None:
+    old = binding("a", "ann")
+    new = {**old, "roleRef": {**old["roleRef"], "name": "b"}}
+    (error,) = updated(f"rolebindings.{GROUP}", new, old, write())[1]
+    assert error == (
+        'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"b"}: cannot change '
+        "roleRef"
+    )
+
+
+def test_nobody_grants_what_they_do_not_have() -> None:
+    shelf = Shelf(
+        [(f"roles.{GROUP}", role(rule("get"), name="reader")), (f"rolebindings.{GROUP}", binding("reader", "ann"))]
+    )
+    with pytest.raises(StatusError) as refusal:
+        created(f"roles.{GROUP}", role(rule("get", "list")), write(shelf, user="ann"))
+    assert str(refusal.value) == (
+        'roles.rbac.authorization.k8s.io "r" is forbidden: user "ann" (groups=["system:authenticated"]) is attempting '
+        'to grant RBAC permissions not currently held:\n{APIGroups:[""], Resources:["pods"], Verbs:["list"]}'
+    )
+    assert created(f"roles.{GROUP}", role(rule("get")), write(shelf, user="ann"))[1] == []
+
+
+def test_who_may_escalate_grants_anything() -> None:
+    power = role(rule("escalate", group=GROUP, resources=("roles",)), name="power")
+    shelf = Shelf([(f"roles.{GROUP}", power), (f"rolebindings.{GROUP}", binding("power", "ann"))])
+    assert created(f"roles.{GROUP}", role(rule("*", group="*", resources=("*",))), write(shelf, user="ann"))[1] == []
+
+
+def test_who_may_bind_a_role_binds_it() -> None:
+    strong = role(rule("*", group="*", resources=("*",)), name="strong")
+    may = role(rule("bind", group=GROUP, resources=("roles",)), name="binder")
+    shelf = Shelf(
+        [(f"roles.{GROUP}", strong), (f"roles.{GROUP}", may), (f"rolebindings.{GROUP}", binding("binder", "ann"))]
+    )
+    assert created(f"rolebindings.{GROUP}", binding("strong", "bob"), write(shelf, user="ann"))[1] == []
+    with pytest.raises(StatusError, match="attempting to grant RBAC permissions not currently held"):
+        created(f"rolebindings.{GROUP}", binding("strong", "bob"), write(shelf, user="eve"))
