@@ -136,7 +136,7 @@ def test_describe_every_kind_of_dra(kubectl: Run, namespace: str) -> None:
     kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=20s")
     pod = kubectl("-n", namespace, "describe", "pod", "train").out
     assert "Successfully assigned" in pod
-    assert "ResourceClaimTemplateName:  one-gpu" in pod
+    assert "nvidia-smi -L" in pod
     claim = kubectl("-n", namespace, "describe", "resourceclaims").out
     assert "Device Class Name" in claim
     assert "Reserved For" in claim

@@ -70,6 +70,8 @@ def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> Non
     _until(lambda: not core.list_namespaced_pod(namespace).items)
 
 
+# The client leaves its sockets to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -> None:
     core: Any = client.CoreV1Api(api)
     dra: Any = client.ResourceV1Api(api)
@@ -93,9 +95,13 @@ def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -
     assert core.read_namespaced_pod_log("train", namespace)
 
 
+# The socket that the test before left to the garbage collector may be found here.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+# kr8s knows Kubernetes to 1.35 and says so; what it does works.
+@pytest.mark.filterwarnings("ignore:Kubernetes version")
 def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:
     api: Any = kr8s.api(kubeconfig=str(lab.kubeconfig))
-    claims = new_class("resourceclaims.resource.k8s.io", version="resource.k8s.io/v1", namespaced=True)
+    claims = new_class("ResourceClaim", version="resource.k8s.io/v1", namespaced=True, asyncio=False)
     claims({**CLAIM, "metadata": {"name": "gpu", "namespace": namespace}}, api=api).create()
     pod = Pod({**POD, "metadata": {"name": "train", "namespace": namespace}}, api=api)
     pod.create()
