@@ -208,8 +208,8 @@ def _bound_pod(reference: Tree, namespace: str, access: Access) -> Tree:
     uid, found = reference.get("uid"), entry.tree["metadata"].get("uid")
     if uid and uid != found:
         why = (
-            f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been "
-            "deleted and then recreated"
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
+            "been deleted and then recreated"
         )
         raise statuses.conflict("", "Pod", reference["name"], why)
     return entry.tree

@@ -14,6 +14,7 @@ from tests.unit.apiserver.shelf import Shelf, created, updated, write
 
 Tree = dict[str, Any]
 
+RESOURCES = "spec.containers[0].resources"
 ALWAYS = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -160,7 +161,7 @@ def test_quotas_count_pods_that_are_there() -> None:
         ),
         (
             {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"gpu": "1"}}}]},
-            'spec.containers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource for containers',
+            f'{RESOURCES}.limits[gpu]: Invalid value: "gpu": must be a standard resource for containers',
         ),
         (
             {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
