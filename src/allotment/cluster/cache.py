@@ -19,13 +19,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from random import Random
 from typing import Any, Generic, TypeVar, cast
 
-import msgspec
-
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client, Resource, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.model.trees import to_value
+from allotment.model.trees import read_value
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -63,7 +61,7 @@ class Item(Generic[T]):
     def value(self) -> T:
         """The typed value; decoded once. A cache without a type gives the tree."""
         if self._value is None:
-            self._value = cast("T", self.tree) if self._type is None else _typed(self.tree, self._type)
+            self._value = cast("T", self.tree) if self._type is None else read_value(self.tree, self._type)
         return self._value
 
     @property
@@ -439,19 +437,3 @@ def by_node(item: Item[Any]) -> tuple[str, ...]:
 
 def _number(revision: str) -> int:
     return int(revision) if revision.isdecimal() else 0
-
-
-def _typed(tree: Tree, type: type[T]) -> T:
-    try:
-        return to_value(tree, type)
-    except msgspec.ValidationError:
-        # Kubernetes prints an unset list without omitempty as null, which no list type takes.
-        return to_value(_without_nulls(tree), type)
-
-
-def _without_nulls(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
-    if isinstance(tree, list):
-        return [_without_nulls(value) for value in tree]
-    return tree

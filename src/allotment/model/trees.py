@@ -20,6 +20,23 @@ def to_value(tree: Any, type: type[V]) -> V:
     return msgspec.convert(tree, type, dec_hook=_decode)
 
 
+def read_value(tree: Any, type: type[V]) -> V:
+    """`to_value` for a tree as an API server shows it: an unset list without ``omitempty`` is there as null."""
+    try:
+        return to_value(tree, type)
+    except msgspec.ValidationError:
+        return to_value(without_nulls(tree), type)
+
+
+def without_nulls(tree: Any) -> Any:
+    """The tree without fields that are null."""
+    if isinstance(tree, dict):
+        return {key: without_nulls(value) for key, value in tree.items() if value is not None}
+    if isinstance(tree, list):
+        return [without_nulls(value) for value in tree]
+    return tree
+
+
 def to_tree(value: Value, api_version: str = "", kind: str = "") -> dict[str, Any]:
     """The tree of an object value, in Kubernetes' field order, unset fields left out; quantities in canonical form.
 

@@ -16,7 +16,7 @@ from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, sele
 from allotment.model.core import ResourceRequirements, Toleration
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_value
+from allotment.model.trees import to_value, without_nulls
 from allotment.scheduler.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
 Tree = dict[str, Any]
@@ -165,16 +165,8 @@ _PARTS: Final = (
 
 def _read_only(spec: Tree) -> Tree:
     """The parts that are read, without the nulls that Kubernetes prints for some unset lists."""
-    found: Tree = _without_nulls({name: spec[name] for name in _PARTS if spec.get(name) is not None})
+    found: Tree = without_nulls({name: spec[name] for name in _PARTS if spec.get(name) is not None})
     return found
-
-
-def _without_nulls(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
-    if isinstance(tree, list):
-        return [_without_nulls(value) for value in tree]
-    return tree
 
 
 def _required(terms: Iterable[PodAffinityTerm]) -> tuple[Neighbour, ...]:

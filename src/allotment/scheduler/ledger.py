@@ -7,7 +7,7 @@ that somebody else wrote replaces the booking, and one that never came is given 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -18,7 +18,7 @@ from allotment.engine.cluster.reach import NodeFacts
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_tree, to_value
+from allotment.model.trees import to_tree, to_value, without_nulls
 from allotment.scheduler.demand import admits
 
 Tree = dict[str, Any]
@@ -147,7 +147,7 @@ class Ledger:
         if found is None:
             if len(self._specs) >= _SPECS:
                 self._specs.clear()
-            found = self._specs[key] = to_value(_without_nulls(tree), ResourceClaimSpec)
+            found = self._specs[key] = to_value(without_nulls(tree), ResourceClaimSpec)
         return found
 
     # --- what is planned -----------------------------------------------------------------------------------------
@@ -211,14 +211,6 @@ class Ledger:
                 continue
             status = {"allocation": tree, "reservedFor": claim.users}
             yield to_value(
-                {"metadata": {"name": key.name, "namespace": key.namespace}, "status": _without_nulls(status)},
+                {"metadata": {"name": key.name, "namespace": key.namespace}, "status": without_nulls(status)},
                 ResourceClaim,
             )
-
-
-def _without_nulls(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {name: _without_nulls(value) for name, value in tree.items() if value is not None}
-    if isinstance(tree, list):
-        return [_without_nulls(value) for value in tree]
-    return tree
