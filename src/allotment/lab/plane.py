@@ -34,7 +34,7 @@ from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
-from allotment.lab import fleet
+from allotment.lab import collection, fleet
 from allotment.lab.first_objects import FirstObjects
 from allotment.lab.ids import RandomIds
 from allotment.lab.kubeconfig import Access
@@ -95,35 +95,42 @@ def _identity(name: str) -> tuple[str, str]:
 async def running(settings: Settings) -> AsyncIterator[Plane]:
     """A control plane for as long as the context lasts; inside, it answers and its fleet is published."""
     async with AsyncExitStack() as stack:
-        store = SqliteStore.open(settings.data.database if settings.data else None)
-        stack.push_async_callback(store.close)
-        clock = Clock(settings.speed)
-        keys = _keys(settings, clock, stack)
-        authorizer = Authorizer(store)
-        stack.callback(authorizer.close)
-        server, port = await _listening(settings, keys, stack)
-        access = _access(settings, keys, port)
-        companions = partial(namespace_objects, ca_certificate=access.authority.decode())
-        kinds = built_in_kinds(settings.features)
-        kubelets = Kubelets()
-        api = Api(
-            store, kinds, clock=clock.moment, ids=RandomIds(), features=settings.features,
-            access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
-            server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
-        )  # fmt: skip
-        server.application = api
-        plane = Plane(settings, store, api, clock, access)
-        store.on_failure = plane.fail
-        first = FirstObjects(store, api.verbs, api.catalog, companions)
-        stack.callback(first.end)
-        first.begin(port)
-        if settings.fleet is not None:
-            await fleet.publish(
-                plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
-            )
-        await stack.enter_async_context(_programs(plane, kubelets))
-        await store.durable()
+        with collection.paused():
+            plane = await _started(settings, stack)
         yield plane
+
+
+async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
+    """What is started is ended by the stack."""
+    store = SqliteStore.open(settings.data.database if settings.data else None)
+    stack.push_async_callback(store.close)
+    clock = Clock(settings.speed)
+    keys = _keys(settings, clock, stack)
+    authorizer = Authorizer(store)
+    stack.callback(authorizer.close)
+    server, port = await _listening(settings, keys, stack)
+    access = _access(settings, keys, port)
+    companions = partial(namespace_objects, ca_certificate=access.authority.decode())
+    kinds = built_in_kinds(settings.features)
+    kubelets = Kubelets()
+    api = Api(
+        store, kinds, clock=clock.moment, ids=RandomIds(), features=settings.features,
+        access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
+        server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
+    )  # fmt: skip
+    server.application = api
+    plane = Plane(settings, store, api, clock, access)
+    store.on_failure = plane.fail
+    first = FirstObjects(store, api.verbs, api.catalog, companions)
+    stack.callback(first.end)
+    first.begin(port)
+    if settings.fleet is not None:
+        await fleet.publish(
+            plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
+        )
+    await stack.enter_async_context(_programs(plane, kubelets))
+    await store.durable()
+    return plane
 
 
 class _Keys(NamedTuple):

@@ -7,7 +7,6 @@ returns when it is ready. ``down`` tells one to stop. All that passes between th
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
-from allotment.lab import kubeconfig
+from allotment.lab import collection, kubeconfig
 from allotment.lab.serving import new_event_loop
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
@@ -94,9 +93,7 @@ async def _serve(
                 fleet=settings.fleet or (), speed=settings.speed, previous_context=previous,
             )  # fmt: skip
             place.register.write(status)
-            # What is there now stays for the lab's life; the collector need not look at it again and again.
-            gc.collect()
-            gc.freeze()
+            collection.settle()
             ready(status)
             if show is not None:
                 announced.enter_context(shown(plane.store, show))
