@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from random import Random
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.clock import Clock, Timer
@@ -20,6 +20,9 @@ from allotment.cluster.errors import StatusError, Unreachable
 K = TypeVar("K", bound=Hashable)
 
 log = logging.getLogger(__name__)
+
+#: Somebody else was faster, which is nobody's fault; or a quota is full, which the object's events tell.
+_LEVELS: Final = {404: logging.DEBUG, 409: logging.DEBUG, 403: logging.INFO}
 
 
 class WorkQueue(Generic[K]):
@@ -120,9 +123,7 @@ class WorkQueue(Generic[K]):
         try:
             after = await self._work(key)
         except StatusError as error:
-            # Somebody else was faster, which is nobody's fault; the cache will have it in a moment.
-            level = logging.DEBUG if error.code in (404, 409) else logging.WARNING
-            self._failed(key, level, error)
+            self._failed(key, _LEVELS.get(error.code, logging.WARNING), error)
         except Unreachable as error:
             self._failed(key, logging.INFO, error)
         except Exception as error:

@@ -13,7 +13,7 @@ from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.control.children import Children, Partly, all_of
-from allotment.control.conditions import with_condition, without_condition
+from allotment.control.conditions import condition_of, with_condition, without_condition
 from allotment.control.pods import is_active, is_finished, is_ready, phase_of, pod_from, ready_for, restarts
 from allotment.control.selection import has_all
 
@@ -57,7 +57,10 @@ class _Replicas:
         await follow([self._queue], [(self._pods, self._pod_changed), (self._sets, self._set_changed)])
 
     def _set_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        if new is not None:
+        if new is None:
+            return
+        # What it wrote itself, its status, is no reason to look again.
+        if old is None or old.spec != new.spec or old.deleting != new.deleting or old.labels != new.labels:
             self._queue.add(new.key)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -163,8 +166,11 @@ class _Replicas:
         conditions = without_condition(old.get("conditions"), "ReplicaFailure")
         if failure is not None:
             reason = "FailedCreate" if missing > 0 else "FailedDelete"
+            known = condition_of(old.get("conditions"), "ReplicaFailure")
+            # The words differ each time, as they name the pod; the first are as good as the last.
+            text = known["message"] if known is not None and known["reason"] == reason else str(failure)
             conditions = with_condition(
-                old.get("conditions"), "ReplicaFailure", "True", reason, str(failure), now=self._clock.now()
+                old.get("conditions"), "ReplicaFailure", "True", reason, text, now=self._clock.now()
             )
         if conditions:
             status["conditions"] = conditions

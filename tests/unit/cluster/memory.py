@@ -25,6 +25,8 @@ class MemoryClient:
         self.oldest = 0
         self.lists = 0
         self.refuse: list[Exception] = []
+        self.forbidden: set[Resource] = set()
+        self.forbade: list[str] = []
         self._numbers = itertools.count(1)
         self._revision = 0
         self._moved = asyncio.Event()
@@ -109,6 +111,10 @@ class MemoryClient:
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
         self._refused()
+        if resource in self.forbidden:
+            # As a real one, it makes up a name and tells it.
+            self.forbade.append(f"{resource.plural} {len(self.forbade)} is forbidden")
+            raise refusal(403, "Forbidden", self.forbade[-1])
         metadata = dict(tree["metadata"])
         if resource.namespaced:
             metadata.setdefault("namespace", namespace)

@@ -122,6 +122,18 @@ def test_a_refusal_is_told_and_tried_again() -> None:
     asyncio.run(story())
 
 
+def test_what_is_refused_for_good_is_not_tried_all_the_time() -> None:
+    async def story() -> None:
+        async with world(replica_sets) as here:
+            here.client.forbidden.add(PODS)
+            here.put(REPLICA_SETS, replica_set(5))
+            await here.until(lambda: status(here).get("conditions"))
+            await asyncio.sleep(0.3)
+            assert 1 < len(here.client.forbade) < 12
+
+    asyncio.run(story())
+
+
 def test_a_pod_is_available_when_it_was_ready_long_enough() -> None:
     async def story() -> None:
         async with world(replica_sets, speed=10) as here:
