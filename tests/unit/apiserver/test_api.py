@@ -1,0 +1,228 @@
+"""The API as a whole: who may, what is served, in which form; and that nothing a client sends breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.apiserver.exchange import Peer, Response, Streaming
+from tests.unit.apiserver.served import ADMIN, CLAIMS, MAPS, PODS, Served, config_map, pod
+
+NOBODY: Any = None
+
+
+def test_who_may() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        answer = await served.ask("GET", "/api/v1/pods", peer=NOBODY)
+        assert isinstance(answer, Response)
+        assert json.loads(answer.body)["message"] == (
+            'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope'
+        )
+        answer = await served.ask("GET", "/api", peer=NOBODY)
+        assert isinstance(answer, Response)
+        assert (answer.code, json.loads(answer.body)["message"]) == (
+            403,
+            'forbidden: User "system:anonymous" cannot get path "/api"',
+        )
+        answer = await served.ask("GET", "/api/v1/pods", headers={"authorization": "Bearer nope"}, peer=NOBODY)
+        assert isinstance(answer, Response)
+        assert answer.code == 401
+        eve = Peer("eve", ())
+        answer = await served.ask("DELETE", f"{PODS}/p", peer=eve)
+        assert isinstance(answer, Response)
+        assert json.loads(answer.body)["message"] == (
+            'pods "p" is forbidden: User "eve" cannot delete resource "pods" in API group "" in the namespace "shop"'
+        )
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "message"),
+    [
+        ("GET", "/api/v1/namespaces/shop/gizmos", 404, "the server could not find the requested resource"),
+        ("GET", f"{MAPS}/a/b/c", 404, "the server could not find the requested resource"),
+        ("GET", f"{MAPS}/a/status", 404, "the server could not find the requested resource"),
+        ("GET", "/apis/nope.example.com/v1/gizmos", 404, "404 page not found\n"),
+        ("GET", "/nowhere", 404, "404 page not found\n"),
+        ("POST", f"{MAPS}/a", 405, "the server does not allow this method on the requested resource"),
+        ("PUT", MAPS, 405, "the server does not allow this method on the requested resource"),
+        ("PROPFIND", MAPS, 405, "the server does not allow this method on the requested resource"),
+        ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 405,
+         "the server does not allow this method on the requested resource"),
+    ],
+)  # fmt: skip
+def test_what_is_not_served(method: str, path: str, code: int, message: str) -> None:
+    async def told() -> None:
+        said = await (await Served().started()).say(method, path)
+        assert (said.code, said.body["message"] if isinstance(said.body, dict) else said.body.decode()) == (
+            code,
+            message,
+        )
+
+    asyncio.run(told())
+
+
+def test_paths_that_are_no_resources() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        assert (await served.get("/healthz")).body == b"ok"
+        assert (await served.get("/readyz?verbose")).body.endswith(b"readyz check passed\n")
+        assert "/apis/resource.k8s.io/v1" in (await served.get("/")).body["paths"]
+        assert (await served.get("/version")).body["gitVersion"].startswith("v1.36")
+        assert (await served.get("/apis/resource.k8s.io/v1")).body["kind"] == "APIResourceList"
+        assert b'apiserver_storage_objects{resource="namespaces"} 1' in (await served.get("/metrics")).body
+
+    asyncio.run(told())
+
+
+def test_forms_of_an_answer() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        made = (await served.post(MAPS, config_map("a", k="1"))).body
+        path = f"{MAPS}/a"
+        for accept in ("", "*/*", "application/json", "text/html, application/json", "application/*;q=0.1"):
+            assert (await served.get(path, accept=accept)).body == made
+        text = (await served.get(path, accept="application/yaml")).body.decode()
+        assert text.startswith('apiVersion: v1\ndata:\n  k: "1"\nkind: ConfigMap\n')
+        partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        assert (await served.get(path, accept=partial)).body == {
+            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": made["metadata"],
+        }  # fmt: skip
+        table = (await served.get(MAPS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).body
+        assert table["kind"] == "Table"
+        assert table["rows"][0]["cells"][0] == "a"
+        for accept in ("text/html", "application/json;as=Table;v=v9;g=meta.k8s.io"):
+            assert (await served.get(path, accept=accept)).code == 406
+        newer = "application/json;as=Table;v=v9;g=meta.k8s.io,application/json"
+        assert (await served.get(path, accept=newer)).body == made
+
+    asyncio.run(told())
+
+
+def test_rows_carry_what_was_asked() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a", k="1"))
+        accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        for include, kind in (("", "PartialObjectMetadata"), ("Object", "ConfigMap"), ("None", "")):
+            said = await served.get(f"{MAPS}?includeObject={include}", accept=accept)
+            assert (said.body["rows"][0]["object"] or {}).get("kind", "") == kind
+        assert (await served.get(f"{MAPS}?includeObject=Foo", accept=accept)).code == 400
+
+    asyncio.run(told())
+
+
+def test_the_stored_bytes_are_the_answer() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a"))
+        entry = served.store.get("configmaps", "shop", "a")
+        answer = await served.ask("GET", f"{MAPS}/a")
+        assert isinstance(answer, Response)
+        assert entry is not None
+        assert answer.body is entry.json
+
+    asyncio.run(told())
+
+
+def test_scale() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        sets = "/apis/apps/v1/namespaces/shop/deployments"
+        template = {"metadata": {"labels": {"app": "w"}}, "spec": pod("x")["spec"]}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "w"}}, "template": template}
+        assert (await served.post(sets, {"metadata": {"name": "w"}, "spec": spec})).code == 201
+        found = (await served.get(f"{sets}/w/scale")).body
+        assert (found["kind"], found["spec"], found["status"]["selector"]) == ("Scale", {"replicas": 2}, "app=w")
+        said = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": 5}})
+        assert said.body["spec"] == {"replicas": 5}
+        assert (await served.get(f"{sets}/w")).body["spec"]["replicas"] == 5
+        stale = {**found, "spec": {"replicas": 1}}
+        assert (await served.put(f"{sets}/w/scale", stale)).code == 409
+        said = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": -1}})
+        assert said.message == (
+            'Scale.autoscaling "w" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
+        )
+
+    asyncio.run(told())
+
+
+def test_reviews_and_tokens() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        review = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}}
+        said = await served.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        assert (said.code, said.body["status"]["allowed"]) == (201, True)
+        said = await served.post("/api/v1/namespaces/shop/serviceaccounts/default/token", {"spec": {}})
+        token = said.body["status"]["token"]
+        answer = await served.ask("GET", PODS, headers={"authorization": f"Bearer {token}"}, peer=NOBODY)
+        assert isinstance(answer, Response)
+        assert "system:serviceaccount:shop:default" in json.loads(answer.body)["message"]
+
+    asyncio.run(told())
+
+
+def test_a_store_that_has_failed_is_told() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.store.close()
+        said = await served.post(MAPS, config_map("a"))
+        assert (said.code, said.body["reason"]) == (503, "ServiceUnavailable")
+        assert (await served.get(MAPS)).code == 200
+
+    asyncio.run(told())
+
+
+_PATHS = st.sampled_from(
+    [MAPS, f"{MAPS}/a", f"{PODS}/p/binding", f"{PODS}/p/eviction", f"{PODS}/p/log", CLAIMS, f"{CLAIMS}/c/status",
+     "/api/v1/namespaces/shop", "/apis/apps/v1/namespaces/shop/deployments/w/scale", "/openapi/v3", "/api", "/%ff/%00",
+     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"]
+)  # fmt: skip
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["metadata", "spec", "name", "kind", "op", "path", "value", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=10,
+)
+_MEDIA = st.sampled_from(
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/json-patch+json",
+     "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "x/y", ""]
+)  # fmt: skip
+_QUERY = st.sampled_from(
+    ["", "dryRun=All&fieldManager=f", "limit=1&continue=%00", "labelSelector=a%20in%20(", "watch=1&timeoutSeconds=1",
+     "fieldValidation=Strict", "resourceVersion=-1", "gracePeriodSeconds=0", "fieldSelector=%5C", "force=1"]
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]), _PATHS, _QUERY, _MEDIA,
+    st.binary(max_size=30) | _JSON.map(lambda value: json.dumps(value).encode()), st.sampled_from(["", "text/x", "*/*"]),
+)  # fmt: skip
+def test_nothing_a_client_sends_is_a_fault_of_ours(
+    method: str, path: str, query: str, media: str, body: bytes, accept: str
+) -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a"))
+        await served.post(PODS, pod("p"))
+        headers = {"content-type": media, "accept": accept}
+        answer = await served.ask(method, f"{path}?{query}", body, headers, ADMIN)
+        if isinstance(answer, Streaming):
+            await answer.pieces.aclose()  # type: ignore[attr-defined]  # all our streams are generators
+            return
+        assert isinstance(answer, Response)
+        if answer.code == 500:
+            assert b'"reason":"InternalError"' not in answer.body, answer.body
+
+    asyncio.run(told())
