@@ -30,6 +30,9 @@ class Happening(Enum):
 
 _H = Happening
 
+#: Changes of what pods are placed on, as against changes of who has what of it.
+OF_SURROUNDINGS: Final = frozenset({_H.NODE, _H.SLICE, _H.CLASS, _H.RULE})
+
 #: By the cause of a refusal (`filters.refusal.Refusal.cause`, and those of whole attempts).
 HELPED_BY: Final[Mapping[str, frozenset[Happening]]] = {
     "unschedulable": frozenset({_H.NODE}),

@@ -18,7 +18,7 @@ from allotment.engine.cluster.reach import NodeFacts
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_tree, to_value, without_nulls
+from allotment.model.trees import read_value, to_tree, to_value
 from allotment.scheduler.demand import admits
 
 Tree = dict[str, Any]
@@ -35,7 +35,7 @@ _SPECS: Final = 4096
 class KnownClaim:
     """A claim as the cluster has it."""
 
-    __slots__ = ("_selector", "key", "tree", "uid", "value")
+    __slots__ = ("_holding", "_selector", "key", "tree", "uid", "value")
 
     def __init__(self, tree: Tree, spec: ResourceClaimSpec) -> None:
         metadata = tree["metadata"]
@@ -47,6 +47,7 @@ class KnownClaim:
         )
         """What the engine is asked about: without status."""
         self._selector: NodeSelector | None = None
+        self._holding: tuple[Tree, ResourceClaim] | None = None
 
     @property
     def allocation(self) -> Tree | None:
@@ -85,6 +86,16 @@ class KnownClaim:
             ):
                 return name
         return None
+
+    def holding(self, allocation: Tree) -> ResourceClaim:
+        """As a value with users and an allocation, which may not be written yet."""
+        if self._holding is None or self._holding[0] is not allocation:
+            tree = {
+                "metadata": {"name": self.key.name, "namespace": self.key.namespace},
+                "status": {"allocation": allocation, "reservedFor": self.users},
+            }
+            self._holding = (allocation, read_value(tree, ResourceClaim))
+        return self._holding[1]
 
     def is_made_for(self, uid: str) -> bool:
         """Whether a pod is its controlling owner."""
@@ -147,7 +158,7 @@ class Ledger:
         if found is None:
             if len(self._specs) >= _SPECS:
                 self._specs.clear()
-            found = self._specs[key] = to_value(without_nulls(tree), ResourceClaimSpec)
+            found = self._specs[key] = read_value(tree, ResourceClaimSpec)
         return found
 
     # --- what is planned -----------------------------------------------------------------------------------------
@@ -207,10 +218,5 @@ class Ledger:
         """Claims that hold devices, with allocation and users, to tell who holds what."""
         for key, tree in self._booked.items():
             claim = self.known.get(key)
-            if claim is None:
-                continue
-            status = {"allocation": tree, "reservedFor": claim.users}
-            yield to_value(
-                {"metadata": {"name": key.name, "namespace": key.namespace}, "status": without_nulls(status)},
-                ResourceClaim,
-            )
+            if claim is not None:
+                yield claim.holding(tree)

@@ -26,7 +26,7 @@ from allotment.scheduler import preemption, sentence
 from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
 from allotment.scheduler.binding import Binder, NotBound
 from allotment.scheduler.demand import Demands
-from allotment.scheduler.happenings import Happening, helped_by
+from allotment.scheduler.happenings import OF_SURROUNDINGS, Happening, helped_by
 from allotment.scheduler.holding import Held
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.machines import Machines
@@ -315,6 +315,8 @@ class Scheduler:
 
     def _happens(self, happening: Happening) -> None:
         self._happened.add(happening)
+        if happening in OF_SURROUNDINGS:
+            self._teller.cluster_changed()
         self._work.set()
 
     def _claim_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
@@ -20,7 +20,6 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import ObjectKey
 from allotment.scheduler import exclusion, reasons, shortage
 from allotment.scheduler.attempt import Attempts
@@ -34,8 +33,11 @@ _log = logging.getLogger(__name__)
 
 #: Seconds before a pod that found no node is told so.
 _PATIENCE: Final = 0.05
-#: Telling takes at most this part of the time while there is much to tell.
+#: Looking for reasons takes at most this part of the time while there is much to tell, in pieces of so many seconds.
 _SHARE: Final = 0.25
+_IN_ONE_GO: Final = 0.02
+#: Diagnoses that are kept while nothing is allocated or freed.
+_DIAGNOSES: Final = 256
 #: Writes at a time.
 _WRITERS: Final = 8
 #: Pods of a group that are told in one go before others have their turn.
@@ -59,6 +61,9 @@ class Teller:
         self._groups: dict[object, Group] = {}
         self._arrived = asyncio.Event()
         self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
+        self._diagnoses: dict[tuple[object, ...], tuple[list[str], list[str]]] = {}
+        """Lines and the names of the claims in them, for claims with equal specs on the same nodes."""
+        self._spent = 0.0
         self._told: dict[str, tuple[str, str, float]] = {}
         """By pod (uid): reason and Kubernetes' sentence as last told, and when."""
 
@@ -78,6 +83,10 @@ class Teller:
         """A pod waits no longer."""
         self._told.pop(uid, None)
 
+    def cluster_changed(self) -> None:
+        """Nodes, slices, classes or rules are no longer those that reasons were found with."""
+        self._diagnoser = None
+
     async def run(self) -> None:
         """Tell for ever."""
         while True:
@@ -85,15 +94,14 @@ class Teller:
                 self._arrived.clear()
                 await self._arrived.wait()
             await self._clock.sleep(_PATIENCE)
-            loop = asyncio.get_running_loop()
-            key, group = next(iter(self._groups.items()))
-            del self._groups[key]
-            began = loop.time()
-            left = await self._tell_group(group)
-            if left:
-                self.tell(group)
-            took = loop.time() - began
-            await asyncio.sleep(took * (1 / _SHARE - 1) if self._groups else 0)
+            batch = list(self._groups.values())
+            self._groups.clear()
+            for group in batch:
+                if await self._tell_group(group):
+                    self.tell(group)
+                if self._spent > _IN_ONE_GO:
+                    pause, self._spent = self._spent * (1 / _SHARE - 1), 0.0
+                    await asyncio.sleep(pause)
 
     async def _tell_group(self, group: Group) -> bool:
         """Tell some pods of a group; whether there are more."""
@@ -160,11 +168,15 @@ class Teller:
 
     def _reasons(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
         """What to tell, one line each; the cause comes first."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             return self._explained(pod, verdict)
         except Exception:  # noqa: BLE001 - whatever is wrong with the explanation, the pod must hear Kubernetes' words
             _log.exception("the reasons of pod %s could not be told", pod.key)
             return []
+        finally:
+            self._spent += loop.time() - began
 
     def _explained(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
         machines = self._attempts.machines
@@ -174,7 +186,7 @@ class Teller:
                 nodes = [machine.name for machine in machines]
             else:
                 nodes = [m.name for place, r in refusals.items() if r.cause == "devices" and (m := machines.at(place))]
-            told = reasons.of_diagnosis(str(pod.key), self._diagnosis(pod, verdict, nodes))
+            told = self._diagnosed(pod, verdict, nodes)
         else:
             told = []
         others = [
@@ -199,13 +211,25 @@ class Teller:
         there = shortage.named(where) if where else "a node that is not known"
         return f"claim {name} is allocated on {there}, where the pod may not run (claim-on-other-node)"
 
-    def _diagnosis(self, pod: WaitingPod, verdict: Verdict, nodes: Iterable[str]) -> Diagnosis:
+    def _diagnosed(self, pod: WaitingPod, verdict: Verdict, nodes: list[str]) -> list[str]:
         inventory, ledger = self._attempts.allocator.inventory, self._attempts.ledger
         at = (ledger.version, inventory.journal.end)
         if self._diagnoser is None or self._diagnoser[0] != at:
             self._diagnoser = (at, Diagnoser(inventory, ledger.holding()))
-        found = self._diagnoser[1].diagnose(verdict.pending, list(nodes))
-        return by_origin(found, _templates(pod.tree), f"ResourceClaim {pod.key}-extended-resources")
+            self._diagnoses.clear()
+        templates = _templates(pod.tree)
+        names = [f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in verdict.pending]
+        origin = tuple(templates.get(ObjectKey(c.metadata.namespace, c.metadata.name), "") for c in verdict.pending)
+        alike = (*(id(claim.spec) for claim in verdict.pending), pod.key.namespace, *origin, *nodes)
+        found = self._diagnoses.get(alike)
+        if found is None:
+            diagnosis = self._diagnoser[1].diagnose(verdict.pending, nodes)
+            diagnosis = by_origin(diagnosis, templates, f"ResourceClaim {pod.key}-extended-resources")
+            found = (reasons.of_diagnosis(str(pod.key), diagnosis), names)
+            if len(self._diagnoses) < _DIAGNOSES:
+                self._diagnoses[alike] = found
+        lines, theirs = found
+        return _for(lines, {old: new for old, new in zip(theirs, names, strict=True) if old != new})
 
 
 def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
