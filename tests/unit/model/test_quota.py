@@ -1,0 +1,63 @@
+from typing import Any
+
+from allotment.model.quota import amounts, looks_at, usage
+
+Tree = dict[str, Any]
+CLAIMS = "resourceclaims.resource.k8s.io"
+
+
+def shown(bucket: str, tree: Tree, extended: str = "") -> dict[str, str]:
+    return {name: str(amount) for name, amount in sorted(usage(bucket, tree, lambda class_name: extended).items())}
+
+
+def container(**requests: str) -> Tree:
+    return {"name": "c", "resources": {"requests": requests}}
+
+
+def test_a_claim_counts_itself_its_devices_and_what_their_class_stands_for() -> None:
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
+    assert shown(CLAIMS, {"spec": {"devices": {"requests": [request]}}}, "example.com/gpu") == {
+        f"count/{CLAIMS}": "1",
+        "gpu.deviceclass.resource.k8s.io/devices": "2",
+        "requests.deviceclass.resource.kubernetes.io/gpu": "2",
+        "requests.example.com/gpu": "2",
+    }
+
+
+def test_of_alternatives_the_worst_of_each_class_counts() -> None:
+    alternatives = [
+        {"deviceClassName": "large", "count": 1}, {"deviceClassName": "small", "count": 4},
+        {"deviceClassName": "small", "allocationMode": "All"},
+    ]  # fmt: skip
+    found = shown(CLAIMS, {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": alternatives}]}}})
+    assert found["large.deviceclass.resource.k8s.io/devices"] == "1"
+    assert found["small.deviceclass.resource.k8s.io/devices"] == "32"
+
+
+def test_a_pod_counts_its_hungriest_moment() -> None:
+    spec = {
+        "containers": [container(cpu="1"), container(cpu="500m")],
+        "initContainers": [{**container(cpu="1"), "restartPolicy": "Always"}, container(cpu="3")],
+        "overhead": {"cpu": "100m"},
+    }
+    assert str(amounts(spec, "requests")["cpu"]) == "4100m"
+
+
+def test_pods_that_ended_count_only_as_objects() -> None:
+    pod = {"spec": {"containers": [container(cpu="1")]}, "status": {"phase": "Failed"}}
+    assert shown("pods", pod) == {"count/pods": "1"}
+
+
+def test_extended_resources_count_under_requests() -> None:
+    pod = {"spec": {"containers": [container(**{"example.com/gpu": "2"})]}}
+    assert shown("pods", pod) == {"count/pods": "1", "pods": "1", "requests.example.com/gpu": "2"}
+
+
+def test_scopes_choose_pods() -> None:
+    best_effort = {"spec": {}, "status": {"qosClass": "BestEffort"}}
+    assert looks_at({"scopes": ["BestEffort"]}, "pods", best_effort)
+    assert not looks_at({"scopes": ["NotBestEffort"]}, "pods", best_effort)
+    assert not looks_at({"scopes": ["BestEffort"]}, "configmaps", {})
+    high = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
+    assert looks_at({"scopeSelector": high}, "pods", {"spec": {"priorityClassName": "high"}})
+    assert not looks_at({"scopeSelector": high}, "pods", {"spec": {}})
