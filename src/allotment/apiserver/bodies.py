@@ -263,13 +263,18 @@ def read_plain(body: bytes, media: str, kind: str, api_versions: Sequence[str]) 
             f'{found} in version "{short}" cannot be handled as a {kind}: no kind "{found}" is registered for version '
             f'"{written}" {_SCHEME}'
         )
-    shape = plain_shape(str(written), kind)
+    return fitting(tree, str(written), kind, exact=media == JSON)
+
+
+def fitting(tree: Tree, written: str, kind: str, *, exact: bool = True) -> Tree:
+    """The tree of a kind that is not stored, without what it does not know; a value of a wrong type is refused."""
+    shape = plain_shape(written, kind)
     if shape is None:
         return tree
-    result = check(tree, str(written), kind, shape, exact=media == JSON)
+    result = check(tree, written, kind, shape, exact=exact)
     for misfit in result.misfits:
         if misfit.sort != "unknown":
-            short = str(written).rpartition("/")[2]
+            short = written.rpartition("/")[2]
             message = f'{kind} in version "{short}" cannot be handled as a {kind}: {misfit.message}'
             raise statuses.bad_request(message)
     return result.tree

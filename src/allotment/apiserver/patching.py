@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.apiserver import bodies, gojson, statuses
+from allotment.apiserver import bodies, gojson, scale, statuses
 from allotment.apiserver.catalog import api_version, is_custom, shape_in
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import Validation, WriteOptions
@@ -34,7 +34,7 @@ _ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patc
 
 def form_of(media: str, kind: Kind) -> str:
     """Which form of patch a media type is. Raises StatusError 415; custom resources have no merge keys."""
-    accepted = tuple(form for form in _ACCEPTED if form != STRATEGIC) if is_custom(kind) else _ACCEPTED
+    accepted = (JSON_PATCH, MERGE, APPLY) if is_custom(kind) else _ACCEPTED
     if media not in FORMS or media not in accepted:
         raise statuses.unsupported_media_type(accepted)
     return FORMS[media]
@@ -85,10 +85,10 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
 def patched_scale(view: Tree, form: str, change: Any) -> Tree:
     """A Scale after a patch."""
     if form == "json":
-        return json_patch.apply_json_patch(view, change)
-    if form == "apply":
-        return apply_merge_patch(view, {key: change[key] for key in ("spec",) if key in (change or {})})
-    return apply_merge_patch(view, change)
+        patched: Any = json_patch.apply_json_patch(view, change)
+    else:
+        patched = apply_merge_patch(view, change)
+    return bodies.fitting(patched if type(patched) is dict else {}, scale.API_VERSION, "Scale")
 
 
 def _checked(patched: Any, ask: Ask, validation: Validation, told: str) -> Tree:
@@ -137,8 +137,8 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
     if found and found != ask.name:
         message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
         raise statuses.bad_request(message)
-    # As with other patches: a copy that rules may change.
-    tree = msgspec.json.decode(msgspec.json.encode(tree))
+    # As with other patches: a copy that rules may change, and that its kind can hold.
+    tree = _checked(msgspec.json.decode(msgspec.json.encode(tree)), ask, "Ignore", shown(applied))
     if entry is None:
         tree["metadata"] = {**tree["metadata"], "name": ask.name}
         return verbs.create(ask, tree, applied=True), True

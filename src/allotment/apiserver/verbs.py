@@ -143,6 +143,8 @@ class Verbs:
             stored, problems = rules.create(stored, write)
             owned = stored
         else:
+            if "name" not in meta:  # rules take it for granted
+                _refuse(kind, "", metadata.create_problems(meta, kind))
             stored = normal(rules.default(stored), shape)
             owned = stored
             fresh = stored if rules.keeps_status else _without_status(stored, kind)

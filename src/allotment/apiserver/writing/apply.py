@@ -110,7 +110,9 @@ def apply(
         applied = _read(applied)
     kind = kind or (live or applied).get("kind", "")
     _check_type(applied, api_version, kind)
-    metadata = applied.get("metadata") or {}
+    metadata = applied.get("metadata")
+    if type(metadata) is not dict:
+        metadata = {}  # what else it may be, is told with all that does not fit
     if metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     structure = structure_of(shape)
