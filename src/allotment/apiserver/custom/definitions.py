@@ -35,17 +35,13 @@ _UNCALLED: Final = (
 
 def accepted(tree: Tree, write: Write) -> Tree:
     """A definition with the status that tells whether its names are free and its kind is served."""
-    spec, status = tree["spec"], dict(tree.get("status") or {})
+    status = dict(tree.get("status") or {})
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    taken = _conflict(tree, write)
-    if taken is None:
-        told = ("True", "NoConflicts", "no conflicts found")
-        status["acceptedNames"] = spec["names"]
-    else:
-        told = ("False", *taken)
-        status.setdefault("acceptedNames", {"plural": "", "kind": ""})
+    names, conflicts = _names_free(tree, write)
+    status["acceptedNames"] = names
+    told = ("False", *conflicts[-1]) if conflicts else ("True", "NoConflicts", "no conflicts found")
     found = [_condition(conditions, "NamesAccepted", *told, write.now)]
-    if taken is None or conditions.get("Established", {}).get("status") == "True":
+    if not conflicts or conditions.get("Established", {}).get("status") == "True":
         text = "the initial names have been accepted"
         found.append(_condition(conditions, "Established", "True", "InitialNamesAccepted", text, write.now))
     else:
@@ -75,29 +71,40 @@ def _condition(known: Tree, sort: str, status: str, reason: str, message: str, n
     return {"type": sort, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
 
 
-def _conflict(tree: Tree, write: Write) -> tuple[str, str] | None:
-    """Which of the names another definition of the group has: reason and message."""
-    spec = tree["spec"]
-    names = spec["names"]
+def _names_free(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
+    """The names that no other definition of the group has, and a reason and message for each that one has."""
+    wanted: Tree = tree["spec"]["names"]
+    resources, kinds = _taken(tree, write)
+    free: Tree = {"plural": "", "kind": ""}
+    conflicts = []
+    for field, reason, taken in (
+        ("plural", "PluralConflict", resources),
+        ("singular", "SingularConflict", resources),
+        ("shortNames", "ShortNamesConflict", resources),
+        ("kind", "KindConflict", kinds),
+        ("listKind", "ListKindConflict", kinds),
+    ):
+        value = wanted.get(field)
+        clashes = [name for name in (value if isinstance(value, list) else [value]) if name in taken]
+        if clashes:
+            conflicts.append((reason, ", ".join(f'"{name}" is already in use' for name in clashes)))
+        elif value:
+            free[field] = value
+    if wanted.get("categories"):
+        free["categories"] = wanted["categories"]
+    return free, conflicts
+
+
+def _taken(tree: Tree, write: Write) -> tuple[set[str], set[str]]:
+    """The names of resources and of kinds that other definitions of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for entry in write.reader.list(BUCKET):
-        other = entry.tree
-        if entry.name != tree["metadata"].get("name") and other["spec"]["group"] == spec["group"]:
-            had = (other.get("status") or {}).get("acceptedNames") or {}
+        if entry.name != tree["metadata"].get("name") and entry.tree["spec"]["group"] == tree["spec"]["group"]:
+            had = (entry.tree.get("status") or {}).get("acceptedNames") or {}
             resources.update((had.get("plural", ""), had.get("singular", ""), *(had.get("shortNames") or ())))
             kinds.update((had.get("kind", ""), had.get("listKind", "")))
-    for reason, wanted, taken in (
-        ("PluralConflict", [names["plural"]], resources),
-        ("SingularConflict", [names["singular"]], resources),
-        ("ShortNamesConflict", names.get("shortNames") or [], resources),
-        ("KindConflict", [names["kind"]], kinds),
-        ("ListKindConflict", [names["listKind"]], kinds),
-    ):
-        clashes = [name for name in wanted if name in taken]
-        if clashes:
-            return reason, ", ".join(f'"{name}" is already in use' for name in clashes)
-    return None
+    return resources - {""}, kinds - {""}
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -107,10 +114,6 @@ def problems(tree: Tree, kube: str) -> Iterator[FieldError]:
     """Everything that keeps a definition from being stored."""
     spec = tree.get("spec") or {}
     names = spec.get("names") or {}
-    wanted = f"{names.get('plural') or ''}.{spec.get('group') or ''}"
-    name = (tree.get("metadata") or {}).get("name") or ""
-    if name and name != wanted:
-        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     yield from _group(spec)
     scope = spec.get("scope") or ""
     if not scope:
@@ -134,6 +137,15 @@ def problems(tree: Tree, kube: str) -> Iterator[FieldError]:
             "spec.preserveUnknownFields", True,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         )  # fmt: skip
+
+
+def _name(tree: Tree) -> Errors:
+    """A definition is called like what it defines."""
+    spec = tree.get("spec") or {}
+    wanted = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
+    name = (tree.get("metadata") or {}).get("name") or ""
+    if name and name != wanted:
+        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 
 class _Common(NamedTuple):
@@ -163,7 +175,7 @@ def _group(spec: Tree) -> Errors:
 
 def _versions(versions: list[Tree], common: _Common, kube: str) -> Errors:
     for index, version in enumerate(versions):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
     apart = _Common(*(not part for part in common))
     for index, version in enumerate(versions):
@@ -215,7 +227,7 @@ def _parts(version: Tree, path: str, judged: _Common, kube: str, *, schema: str)
     """The schema, subresources and columns of a version, as far as they are to be judged here."""
     tree = (version.get("schema") or {}).get("openAPIV3Schema")
     subresources = version.get("subresources") or {}
-    if tree and judged.schema:
+    if tree is not None and judged.schema:
         where = f"{schema}.openAPIV3Schema"
         found = schema_problems(tree, where, has_status=subresources.get("status") is not None)
         yield from found
@@ -373,7 +385,7 @@ def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
 
 
 def _validate_create(tree: Tree, write: Write) -> Iterable[FieldError]:
-    return problems(tree, write.features.kube)
+    return (*_name(tree), *problems(tree, write.features.kube))
 
 
 def _validate_update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:

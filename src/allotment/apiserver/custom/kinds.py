@@ -11,10 +11,10 @@ from allotment.apiserver.custom.embedded import embedded_problems
 from allotment.apiserver.custom.json_paths import PathError, find, parse
 from allotment.apiserver.custom.lists import ABSENT, list_problems
 from allotment.apiserver.custom.rules import Judge
-from allotment.apiserver.custom.scaling import scale_problems
+from allotment.apiserver.custom.scaling import scale_problems, scaled
 from allotment.apiserver.custom.shapes import object_shape
 from allotment.apiserver.custom.values import problems
-from allotment.apiserver.kinds.kind import Kind, Rules, Scaled, Write
+from allotment.apiserver.kinds.kind import Kind, Rules, Write
 from allotment.model.validation.errors import ErrorType, FieldError, invalid
 
 Tree = dict[str, Any]
@@ -60,22 +60,12 @@ def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
         verbs=_VERBS,
         rules=_rules(versions),
         table=table_of(first.get("additionalPrinterColumns") or []),
-        fields=_selectable(first),
+        fields={name: read for version in served for name, read in _selectable(version).items()},
         shapes={name: object_shape(version.schema) for name, version in versions.items()},
         schemas={name: version.schema for name, version in versions.items()},
         unconditional_update=False,
-        scale=_scaled(subresources.get("scale") or {}),
-    )
-
-
-def _scaled(scale: Tree) -> Scaled:
-    """Where the objects keep their replicas; a definition with a scale always says it."""
-
-    def path(key: str) -> tuple[str, ...]:
-        return tuple(step for step in str(scale.get(key) or "").split(".") if step)
-
-    return (
-        Scaled(path("specReplicasPath"), path("statusReplicasPath"), path("labelSelectorPath")) if scale else Scaled()
+        deprecated={version["name"]: _deprecation(version, spec) for version in served if version.get("deprecated")},
+        scale=scaled(subresources.get("scale")),
     )
 
 
@@ -94,8 +84,11 @@ class _Version:
             self._judge = Judge(self.schema, self._kube, root=True)
         return self._judge
 
-    def problems(self, new: Tree, old: Any = ABSENT) -> list[FieldError]:
-        found = problems(_without_metadata(new), self.schema, _without_metadata(old))
+    def problems(self, new: Tree, old: Any = ABSENT, *, status: bool = False) -> list[FieldError]:
+        if status:
+            found = self._status_problems(new, old)
+        else:
+            found = problems(_without_metadata(new), self.schema, _without_metadata(old))
         if self._scale is not None:
             found += scale_problems(new, self._scale)
         found += embedded_problems(new, self.schema)
@@ -106,6 +99,14 @@ class _Version:
             return [*found, invalid("<nil>", None, _UNCHECKED)]
         return found + self.judge.problems(new, old)
 
+    def _status_problems(self, new: Tree, old: Tree) -> list[FieldError]:
+        """A write to the status is judged by the status alone, which counts as a value of its own."""
+        schema = (self.schema.get("properties") or {}).get("status")
+        if schema is None or "status" not in new:
+            return []
+        found = problems(new["status"], schema, old.get("status", ABSENT))
+        return [problem._replace(path=f"status.{problem.path}".removesuffix(".")) for problem in found]
+
 
 def _without_metadata(tree: Any) -> Any:
     """What the schema judges: metadata has rules of its own, and every object has one."""
@@ -114,7 +115,7 @@ def _without_metadata(tree: Any) -> Any:
 
 def _deprecation(version: Tree, spec: Tree) -> str:
     text = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
-    return version.get("deprecationWarning") or text
+    return str(version.get("deprecationWarning") or text)
 
 
 def _rules(versions: dict[str, _Version]) -> Rules:
@@ -133,7 +134,7 @@ def _rules(versions: dict[str, _Version]) -> Rules:
         return version_written(write).problems(tree)
 
     def update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
-        return version_written(write).problems(new, old)
+        return version_written(write).problems(new, old, status=write.subresource == "status")
 
     return Rules(default=filled, validate_create=create, validate_update=update, has_generation=True)
 

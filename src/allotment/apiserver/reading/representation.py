@@ -139,8 +139,13 @@ def list_body(kind: Kind, version: str, page: Page, form: Form, now: str, reader
         return written({**head, "metadata": page.meta, "items": items}, form)
     if form.media != JSON:
         return written(list_tree(kind, version, page), form)
-    opening = encode({**_list_head(kind, version), "metadata": page.meta, "items": []})[:-2]
+    opening = encode({**_list_head(kind, version), "metadata": _list_meta(kind, page), "items": []})[:-2]
     return b"".join((opening, b",".join(_items(kind, version, page.entries)), b"]}"))
+
+
+def _list_meta(kind: Kind, page: Page) -> Tree:
+    """Lists of custom kinds always say how they continue, even when they do not."""
+    return {"continue": "", **page.meta} if is_custom(kind) else page.meta
 
 
 def list_tree(kind: Kind, version: str, page: Page) -> Tree:
@@ -148,7 +153,7 @@ def list_tree(kind: Kind, version: str, page: Page) -> Tree:
     items = [in_version(kind, version, entry.tree) for entry in page.entries]
     if not is_custom(kind):
         items = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
-    return {**_list_head(kind, version), "metadata": page.meta, "items": items}
+    return {**_list_head(kind, version), "metadata": _list_meta(kind, page), "items": items}
 
 
 def _list_head(kind: Kind, version: str) -> Tree:

@@ -298,6 +298,8 @@ def _fields(kind: Kind, version: str, text: str) -> tuple[Term, ...]:
 
 
 def _unknown(kind: Kind, version: str, path: str) -> str:
+    if kind.shapes:
+        return f"field label not supported: {path}"
     if not kind.fields:
         return f'{quote(path)} is not a known field selector: only "metadata.name", "metadata.namespace"'
     if kind.group == "batch":
