@@ -17,7 +17,7 @@ import itertools
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from random import Random
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client, Resource, Tree
@@ -34,28 +34,29 @@ log = logging.getLogger(__name__)
 _HEALTHY_SECONDS = 5.0
 
 
+_UNREAD: Final[Tree] = {}
+
+
 class Item(Generic[T]):
     """One object as the cache has it: the tree, and (made when first asked for) the typed value."""
 
-    __slots__ = ("_type", "_value", "name", "namespace", "revision", "tree", "uid")
+    __slots__ = ("_controller", "_type", "_value", "key", "name", "namespace", "revision", "tree", "uid")
 
     def __init__(self, tree: Tree, type: type[T] | None = None) -> None:
         metadata = tree["metadata"]
         self.tree = tree
         self.namespace: str = metadata.get("namespace", "")
         self.name: str = metadata["name"]
+        #: Namespace and name.
+        self.key = (self.namespace, self.name)
         self.uid: str = metadata.get("uid", "")
         self.revision = revision_of(tree)
         self._type = type
         self._value: T | None = None
+        self._controller: Tree | None = _UNREAD
 
     def __repr__(self) -> str:
         return f"<Item {self.namespace}/{self.name} at {self.revision}>"
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Namespace and name."""
-        return self.namespace, self.name
 
     @property
     def value(self) -> T:
@@ -92,7 +93,9 @@ class Item(Generic[T]):
     @property
     def controller(self) -> Tree | None:
         """The owner reference that says ``controller: true``."""
-        return controller_of(self.tree)
+        if self._controller is _UNREAD:
+            self._controller = controller_of(self.tree)
+        return self._controller
 
 
 Changed = Callable[["Item[T] | None", "Item[T] | None"], None]
@@ -125,17 +128,22 @@ class Index(Generic[T]):
 
     def change(self, old: Item[T] | None, new: Item[T] | None) -> None:
         """Follow a change; the cache calls this."""
-        before = set(self._keys_of(old)) if old is not None else set()
-        after = set(self._keys_of(new)) if new is not None else set()
+        after: tuple[Hashable, ...] = tuple(self._keys_of(new)) if new is not None else ()
         if old is not None:
-            for key in before - after:
-                items = self._by_key[key]
-                del items[old.key]
-                if not items:
-                    del self._by_key[key]
+            before: tuple[Hashable, ...] = tuple(self._keys_of(old))
+            if before != after:
+                self._leave(old, (key for key in before if key not in after))
         if new is not None:
             for key in after:
                 self._by_key.setdefault(key, {})[new.key] = new
+
+    def _leave(self, old: Item[T], keys: Iterable[Hashable]) -> None:
+        for key in keys:
+            items = self._by_key.get(key)
+            if items is not None:
+                items.pop(old.key, None)
+                if not items:
+                    del self._by_key[key]
 
 
 class Cache(Generic[T]):
@@ -205,7 +213,7 @@ class Cache(Generic[T]):
         """
         self._callbacks.append(callback)
         for item in tuple(self._items.values()):
-            self._tell_one(callback, None, item)
+            self._tell(callback, None, item)
         return lambda: self._callbacks.remove(callback)
 
     # --- what programs add themselves -----------------------------------------------------------------------------
@@ -329,9 +337,9 @@ class Cache(Generic[T]):
         for index in self._indexes.values():
             index.change(old, new)
         for callback in tuple(self._callbacks):
-            self._tell_one(callback, old, new)
+            self._tell(callback, old, new)
 
-    def _tell_one(self, callback: Changed[T], old: Item[T] | None, new: Item[T] | None) -> None:
+    def _tell(self, callback: Changed[T], old: Item[T] | None, new: Item[T] | None) -> None:
         try:
             callback(old, new)
         except Exception:

@@ -64,22 +64,20 @@ class _Replicas:
             self._queue.add(new.key)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        if old is not None and new is not None and _looks(old) == _looks(new):
-            return
-        orphan = True
-        for pod in (old, new):
-            owner = pod.controller if pod else None
-            if owner is None:
-                continue
-            orphan = False
-            if owner["kind"] == self._resource.kind:
-                for found in self._by_uid[owner["uid"]]:
+        owners = [owner for pod in (old, new) if pod is not None and (owner := pod.controller) is not None]
+        if owners:
+            mine = [owner["uid"] for owner in owners if owner["kind"] == self._resource.kind]
+            if mine and (old is None or new is None or _looks(old) != _looks(new)):
+                for found in (found for uid in mine for found in self._by_uid[uid]):
                     self._queue.add(found.key, after=self._children.count(found.uid) * _SECONDS_PER_POD)
-        if orphan and new is not None:
-            for found in self._by_space[new.namespace]:
-                labels = (found.spec.get("selector") or {}).get("matchLabels", found.spec.get("selector"))
-                if not labels or has_all({k: v for k, v in labels.items() if isinstance(v, str)}, new.labels):
-                    self._queue.add(found.key)
+        elif new is not None and (sets := self._by_space[new.namespace]):
+            if old is None or old.labels != new.labels:
+                for found in sets:
+                    selector = found.spec.get("selector") or {}
+                    labels = selector.get("matchLabels", selector) or {}
+                    # Expressions are judged later; what the labels rule out is no orphan of this set.
+                    if has_all({k: v for k, v in labels.items() if isinstance(v, str)}, new.labels) or not labels:
+                        self._queue.add(found.key)
 
     async def _sync(self, key: Key) -> float | None:
         owner = self._sets.item(*key)
