@@ -84,6 +84,8 @@ class Events:
         self._instance = instance
         self._notes: deque[_Note] = deque(maxlen=_MOST_NOTES)
         self._arrived = asyncio.Event()
+        self._written = asyncio.Event()
+        self._written.set()
         self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
         self._similar: OrderedDict[tuple[object, ...], tuple[datetime, set[str]]] = OrderedDict()
         self._tokens: OrderedDict[tuple[object, ...], tuple[float, float]] = OrderedDict()
@@ -100,6 +102,11 @@ class Events:
             message = message[: _LONGEST_NOTE - 3] + "..."
         self._notes.append(_Note(component, involved, type, reason, message, action, self._clock.moment()))
         self._arrived.set()
+        self._written.clear()
+
+    async def written(self) -> None:
+        """Wait until all that was noted is written, or could not be."""
+        await self._written.wait()
 
     def recorder(self, component: str) -> Recorder:
         """For one component: ``default-scheduler``, ``resource_claim`` …"""
@@ -109,6 +116,7 @@ class Events:
         """Write for ever."""
         while True:
             if not self._notes:
+                self._written.set()
                 self._arrived.clear()
                 await self._arrived.wait()
             await _idle()

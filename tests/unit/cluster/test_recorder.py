@@ -24,10 +24,7 @@ def events(client: MemoryClient) -> list[Tree]:
 
 async def written(client: MemoryClient, notes: Events) -> list[Tree]:
     task = asyncio.create_task(notes.run())
-    before = -1
-    while before != len(client.history):
-        before = len(client.history)
-        await asyncio.sleep(0.03)
+    await notes.written()
     task.cancel()
     return events(client)
 
