@@ -78,7 +78,11 @@ def test_unset_fields_of_a_pod() -> None:
 
 
 def test_pointers_keep_empty_values() -> None:
-    tree = {"metadata": {}, "spec": {"replicas": 0, "paused": False, "selector": None, "template": {}}, "status": {}}
+    tree: Tree = {
+        "metadata": {},
+        "spec": {"replicas": 0, "paused": False, "selector": None, "template": {}},
+        "status": {},
+    }
     spec = normal(tree, shape("apps/v1", "Deployment"))["spec"]
     assert spec == {
         "replicas": 0,

@@ -14,7 +14,7 @@ from allotment.apiserver.writing.comparing import Touched, compared
 from allotment.apiserver.writing.field_sets import MEMBER, Fields, difference, union
 from allotment.apiserver.writing.reset_fields import kept, reset
 from allotment.apiserver.writing.structure import Structure, UnkeyedError, structure_of
-from allotment.model.fields import Shape
+from allotment.model.fields import Field, Shape
 
 Tree = dict[str, Any]
 
@@ -284,8 +284,10 @@ _ZEROS: Final[dict[str, Any]] = {
 
 
 def _blank_struct(shape: Shape) -> Tree:
-    return {
-        name: _blank_struct(field.shape) if field.shape.form == "struct" else _ZEROS.get(field.shape.form)
-        for name, field in shape.fields.items()
-        if field.always and not (field.shape.form == "struct" and field.pointer)
-    }
+    return {name: _blank_value(field) for name, field in shape.fields.items() if field.always}
+
+
+def _blank_value(field: Field) -> Any:
+    if field.pointer:
+        return None
+    return _blank_struct(field.shape) if field.shape.form == "struct" else _ZEROS.get(field.shape.form)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.apiserver.writing.field_sets import MEMBER, Fields, in_order
-from allotment.apiserver.writing.structure import Structure
+from allotment.apiserver.writing.structure import Structure, UnkeyedError
 
 Tree = dict[str, Any]
 
@@ -26,7 +26,10 @@ def claimed(structure: Structure, value: Any) -> Fields | None:
         inner = structure.element
         assert inner is not None
         for item in value:
-            element = structure.item(item)
+            try:
+                element = structure.item(item)
+            except UnkeyedError:
+                continue  # nobody can claim what has no name; what is applied was checked
             below = None if element in fields or relation == "set" else claimed(inner, item)
             fields[element] = _itself(below)
     else:
@@ -99,5 +102,7 @@ def _without_items(structure: Structure, values: list[Any], fields: Fields) -> l
         if below is None:
             kept.append(item)
         elif below and "." not in below:
-            kept.append(without(inner, item, below))
+            left = without(inner, item, below)
+            if left is not None:
+                kept.append(left)
     return kept or None

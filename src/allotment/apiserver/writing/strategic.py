@@ -213,7 +213,7 @@ def _without_special_items(present: Items, wanted: Items, merge_key: str) -> tup
             raise unclassified("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(item)
-    return ([], plain) if replace else (present, plain)
+    return (plain, []) if replace else (present, plain)
 
 
 def _are_maps(*lists: Items) -> bool:

@@ -124,11 +124,18 @@ _UP: Final = {
 _DOWN: Final = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 
 
+def _rules(tree: Tree, defaults: Tree) -> Tree:
+    # An empty list of policies does not outlive the store, so it is none.
+    return absent(empty(tree, {"policies": defaults["policies"]}), defaults)
+
+
 def autoscaler(tree: Tree) -> Tree:
     """By CPU, between one and the maximum."""
 
     def behavior(inner: Tree) -> Tree:
-        return within(within(inner, "scaleUp", when_absent(**_UP)), "scaleDown", when_absent(**_DOWN))
+        return within(
+            within(inner, "scaleUp", lambda up: _rules(up, _UP)), "scaleDown", lambda down: _rules(down, _DOWN)
+        )
 
     def spec(inner: Tree) -> Tree:
         inner = empty(absent(inner, {"minReplicas": 1}), {"metrics": [_CPU_METRIC]})

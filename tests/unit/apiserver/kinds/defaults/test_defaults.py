@@ -9,7 +9,7 @@ import pytest
 
 from allotment.apiserver.kinds.defaults import TYPES, defaults_for
 from allotment.apiserver.kinds.defaults.images import pull_policy
-from allotment.model.fields import shape_of
+from allotment.model.fields import kinds_of, shape_of
 from allotment.model.normal import normal
 
 Tree = dict[str, Any]
@@ -229,24 +229,52 @@ def test_what_is_pulled_always(image: str, policy: str) -> None:
     assert pull_policy(image) == policy
 
 
-def test_every_type_that_has_defaults_is_known() -> None:
-    known: set[str] = set()
-    waiting = [
-        shape_of(version, kind)
-        for version, kind in (
-            ("v1", "Pod"), ("v1", "PodTemplate"), ("apps/v1", "Deployment"), ("batch/v1", "CronJob"), ("v1", "Service"),
+def structs() -> set[str]:
+    """Every struct of the field table, as the table of defaults names them."""
+    versions = ("v1", "apps/v1", "batch/v1", "autoscaling/v1", "autoscaling/v2", "authentication.k8s.io/v1")
+    versions += tuple(
+        f"{group}.k8s.io/v1"
+        for group in (
+            "admissionregistration", "apiextensions", "discovery", "networking", "rbac.authorization", "scheduling",
+            "storage",
         )
-    ]  # fmt: skip
+    )  # fmt: skip
+    waiting = [shape_of(version, kind) for version in versions for kind in kinds_of(version)]
+    names: set[str] = set()
+    seen: set[int] = set()
     while waiting:
         shape = waiting.pop()
-        if shape is None or f"{shape.package}.{shape.bare_name}" in known:
+        if shape is None or id(shape) in seen:
             continue
+        seen.add(id(shape))
         if shape.form == "struct":
-            known.add(f"{shape.package}.{shape.bare_name}")
+            names.add(f"{'/'.join(shape.package.split('/')[-2:])}.{shape.bare_name}")
         waiting += [field.shape for field in shape.fields.values()]
         waiting.append(shape.element)
-    pods = {name for name in TYPES if name.startswith("core/v1.") and "Volume" in name}
-    assert {f"k8s.io/api/{name}" for name in pods} - known == {
-        "k8s.io/api/core/v1.PersistentVolume",
-        "k8s.io/api/core/v1.PersistentVolumeClaim",
+    return names
+
+
+def test_every_type_with_defaults_is_a_type_of_some_kind() -> None:
+    assert set(TYPES) <= structs()
+
+
+def test_daemon_sets_count_their_templates() -> None:
+    daemon_set = filled("apps/v1", "DaemonSet", {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}})
+    assert daemon_set["metadata"]["annotations"] == {"deprecated.daemonset.template.generation": "0"}
+    assert daemon_set["spec"]["updateStrategy"] == {
+        "type": "OnDelete",
+        "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0},
     }
+
+
+def test_claims_of_stateful_sets_have_their_kind() -> None:
+    spec = filled("apps/v1", "StatefulSet", {"spec": {"volumeClaimTemplates": [{"metadata": {"name": "c"}}]}})["spec"]
+    assert spec["volumeClaimTemplates"] == [
+        {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "metadata": {"name": "c"},
+            "spec": {"resources": {}, "volumeMode": "Filesystem"},
+            "status": {"phase": "Pending"},
+        }
+    ]
