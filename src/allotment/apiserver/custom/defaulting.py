@@ -45,7 +45,7 @@ def _object(tree: Tree, schema: Tree) -> Tree:
                 del made[name]
             else:
                 made[name] = _settled(value, others)
-    same = len(made) == len(tree) and all(made[name] is tree[name] for name in tree)
+    same = made.keys() == tree.keys() and all(made[name] is tree[name] for name in tree)
     return tree if same else made
 
 
