@@ -231,7 +231,14 @@ def test_what_is_pulled_always(image: str, policy: str) -> None:
 
 def structs() -> set[str]:
     """Every struct of the field table, as the table of defaults names them."""
-    versions = ("v1", "apps/v1", "batch/v1", "autoscaling/v1", "autoscaling/v2", "authentication.k8s.io/v1")
+    versions: tuple[str, ...] = (
+        "v1",
+        "apps/v1",
+        "batch/v1",
+        "autoscaling/v1",
+        "autoscaling/v2",
+        "authentication.k8s.io/v1",
+    )
     versions += tuple(
         f"{group}.k8s.io/v1"
         for group in (
