@@ -13,8 +13,10 @@ from typing import Any
 
 # Letters first, and no colon or hash where YAML gives them a meaning.
 _WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_./@+=-]*(?:[: ][A-Za-z0-9_./@+=-]+)*")
-# 40Gi, 500m, 8.0.0: neither numbers nor dates to any YAML reader; nor is the dot of managed fields.
-_AMOUNTS = re.compile(r"(?!0[box])[0-9]+(?:\.[0-9]+)?[A-Zac-z][A-Za-z]*|[0-9]+(?:\.[0-9]+){2,}|\.")
+# 40Gi, 500m, 8.0.0: neither numbers nor dates to any YAML reader; nor are the dot of managed fields and a uid.
+_AMOUNTS = re.compile(
+    r"(?!0[box])[0-9]+(?:\.[0-9]+)?[A-Zac-z][A-Za-z]*|[0-9]+(?:\.[0-9]+){2,}|\.|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
 _RESERVED = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 
 

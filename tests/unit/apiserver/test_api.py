@@ -22,7 +22,8 @@ def test_who_may() -> None:
         answer = await served.ask("GET", "/api/v1/pods", peer=NOBODY)
         assert isinstance(answer, Response)
         assert json.loads(answer.body)["message"] == (
-            'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope'
+            'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" '
+            "at the cluster scope"
         )
         answer = await served.ask("GET", "/api", peer=NOBODY)
         assert isinstance(answer, Response)
@@ -197,7 +198,8 @@ _JSON = st.recursive(
 )
 _MEDIA = st.sampled_from(
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/json-patch+json",
-     "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "x/y", ""]
+     "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "x/y",
+     ""]
 )  # fmt: skip
 _QUERY = st.sampled_from(
     ["", "dryRun=All&fieldManager=f", "limit=1&continue=%00", "labelSelector=a%20in%20(", "watch=1&timeoutSeconds=1",
@@ -207,7 +209,8 @@ _QUERY = st.sampled_from(
 
 @given(
     st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]), _PATHS, _QUERY, _MEDIA,
-    st.binary(max_size=30) | _JSON.map(lambda value: json.dumps(value).encode()), st.sampled_from(["", "text/x", "*/*"]),
+    st.binary(max_size=30) | _JSON.map(lambda value: json.dumps(value).encode()),
+    st.sampled_from(["", "text/x", "*/*"]),
 )  # fmt: skip
 def test_nothing_a_client_sends_is_a_fault_of_ours(
     method: str, path: str, query: str, media: str, body: bytes, accept: str

@@ -162,7 +162,7 @@ def test_every_watch_is_given_the_same_line() -> None:
         path = f"{MAPS}?watch=1&resourceVersion={served.store.revision}"
         streams = [await served.watch(path) for _ in range(2)]
         await served.post(MAPS, config_map("a"))
-        lines = [await anext(stream.pieces) for stream in streams]  # type: ignore[call-overload]  # generators, all
+        lines = [await anext(stream.pieces) for stream in streams]
         assert lines[0] == lines[1]
         assert len(served.api._lines._lines) == 1  # how often it was encoded shows nowhere else
         for stream in streams:
