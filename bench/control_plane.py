@@ -70,7 +70,7 @@ class _Watch(asyncio.Protocol):
     def __init__(self, server: Server, path: str, tell: Any) -> None:
         self._request = (
             f"GET {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nAccept: application/json\r\n"
-            f"Authorization: Bearer {server.token}\r\n\r\n"
+            f"{_authorization(server)}\r\n"
         ).encode()
         self._tell = tell
         self._parser = httptools.HttpResponseParser(self)
@@ -104,6 +104,10 @@ class _Watch(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+def _authorization(server: Server) -> str:
+    return f"Authorization: Bearer {server.token}\r\n" if server.token else ""
 
 
 async def _watching(server: Server, tls: ssl.SSLContext | None, path: str, tell: Any) -> _Watch:

@@ -18,6 +18,7 @@ from allotment.control.garbage import garbage
 from allotment.control.jobs import jobs
 from allotment.control.namespaces import namespaces
 from allotment.control.node_lifecycle import node_lifecycle
+from allotment.control.node_ttl import node_ttl
 from allotment.control.pod_garbage import pod_garbage
 from allotment.control.pool_status import pool_status
 from allotment.control.quotas import quotas
@@ -43,6 +44,7 @@ def programs(kubelets: Kubelets, features: Features) -> Mapping[str, Program]:
         "kubelets": kubelets.run,
         "namespaces": namespaces,
         "node-lifecycle": node_lifecycle,
+        "node-ttl": node_ttl,
         "pod-garbage": pod_garbage,
         "pool-status": pool_status,
         "quotas": quotas,

@@ -16,8 +16,11 @@ _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\
 _AGE = re.compile(r"(?:\d+[ydhms]){1,2}|<unknown>")
 #: The letters of generated endings: no vowels, and no digits that look like letters.
 _ENDING = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b")
-#: Where messages name a revision of the server's own.
-_REVISION = re.compile(r"(current: |in record \(|too old resource version: \d+ \()\d+")
+#: Where texts name a revision of the server's own.
+_REVISION = re.compile(r'(current: |in record \(|version: \d+ \(|resourceVersion: ")\d+(?![0-9a-f-])')
+#: Where a label selector names the hash of a template, and an event's name the moment of its first occurrence.
+_HASH = re.compile(r"(pod-template-hash=)[0-9a-z]+")
+_MOMENT = re.compile(r"\.1[0-9a-f]{15}\b")
 _ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*", re.DOTALL)
 _CEL_SYNTAX = re.compile(r"(ERROR: <input>:\d+:\d+: Syntax error).*", re.DOTALL)
@@ -53,6 +56,7 @@ def _manager(entry: Any) -> tuple[str, ...]:
 
 def _text(text: str) -> str:
     text = _CERTIFICATE.sub("CERTIFICATE", _CEL_SYNTAX.sub(r"\1", text))
+    text = _MOMENT.sub(".MOMENT", _HASH.sub(r"\1HASH", text))
     text = _REVISION.sub(r"\1REVISION", text)
     return _ADDRESS.sub("ADDRESS", _ENDING.sub("-ENDING", _TIME.sub("TIME", _UUID.sub("UID", text))))
 

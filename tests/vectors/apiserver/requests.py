@@ -9,7 +9,7 @@ from typing import Any
 
 from allotment.apiserver.exchange import Peer, Request, Response, Streaming
 from tests.vectors.apiserver.comparing import answer_difference, body_difference
-from tests.vectors.apiserver.driven import acts
+from tests.vectors.apiserver.driven import Act, acts
 from tests.vectors.apiserver.masking import Correspondence, body_of
 from tests.vectors.apiserver.recording import FIXTURES, Row, in_order, rows
 from tests.vectors.apiserver.world import World
@@ -22,29 +22,37 @@ PATIENCE = 2.0
 #: Namespaces that a scenario uses and another made.
 NEEDED = {"40-dra-validation": "val", "50-seed-manifests": "seeds"}
 EXPIRED = "29-expired"
-#: What had been made by requests that a recording does not hold, before a row of it.
-_MADE: Mapping[tuple[str, int], tuple[tuple[str, Any], ...]] = {
-    ("28-protobuf-requests", 10): (("/api/v1/namespaces/pby/serviceaccounts", {"metadata": {"name": "bot"}}),),
-    ("28-protobuf-requests", 20): (
-        ("/api/v1/namespaces/pby/secrets?fieldManager=Helm",
-         {"metadata": {"name": "sh.helm.release.v1.z2.v1"}, "type": "helm.sh/release.v1"}),
-    ),
-    ("24-watch", 21): (
-        ("/api/v1/namespaces", {"metadata": {"name": "ssa"}}),
-        ("/apis/resource.k8s.io/v1/namespaces/ssa/resourceclaims?fieldManager=m1",
-         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"},
-          "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}}),
-    ),
+_PENDING_CLAIM = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
 }  # fmt: skip
-
-
+_HELM_SECRET = {"metadata": {"name": "sh.helm.release.v1.z2.v1"}, "type": "helm.sh/release.v1"}
+#: What had been done before a row by requests that its recording does not hold.
+_DONE: Mapping[tuple[str, int], tuple[Act, ...]] = {
+    ("24-watch", 21): (
+        Act("POST", "/api/v1/namespaces", {"metadata": {"name": "ssa"}}),
+        Act("APPLY", "/apis/resource.k8s.io/v1/namespaces/ssa/resourceclaims/c?fieldManager=m1", _PENDING_CLAIM),
+    ),
+    ("25-tables", 8): tuple(
+        Act("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for name in ("crud", "lists", "patch", "ssa", "watch")
+    ),
+    ("25-tables", 15): (
+        Act("PATCH", "/apis/resource.k8s.io/v1/deviceclasses/gpu.amd.com", {"metadata": {"annotations": {"x": "1"}}}),
+    ),
+    ("28-protobuf-requests", 10): (
+        Act("POST", "/api/v1/namespaces/pby/serviceaccounts", {"metadata": {"name": "bot"}}),
+    ),
+    ("28-protobuf-requests", 20): (Act("POST", "/api/v1/namespaces/pby/secrets?fieldManager=Helm", _HELM_SECRET),),
+}
 _SIDECAR = {"name": "side", "image": "s1"}
 _TEMPLATE = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [_SIDECAR]}}
 #: Bodies that were recorded wrong: the recorder changed the object for its next request before it wrote this one down.
 #: The answer shows what had been sent.
 _SENT: Mapping[tuple[str, int], Any] = {
     ("23-server-side-apply", 19): {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "d"}}, "template": _TEMPLATE},
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "d"}}, "template": _TEMPLATE},
     },
 }  # fmt: skip
 #: Whoever sent a request, where managed fields tell and the recorded headers do not.
@@ -65,8 +73,8 @@ async def replayed(scored: list[Row]) -> list[Result]:
             for row, counts in (entry for entry in marked if entry[0]["scenario"] == scenario):
                 if scenario == EXPIRED:
                     await replay.expire(row)
-                for path, body in _MADE.get((scenario, row["seq"]), ()):
-                    await replay.make(path, body)
+                for act in _DONE.get((scenario, row["seq"]), ()):
+                    await replay.ask(act.method, act.path, act.body, exists=True)
                 found = await replay.row(row)
                 if counts:
                     results.append(Result(f"{scenario}#{row['seq']} {row['name']}", not found, found))
@@ -98,27 +106,16 @@ class _Replay:
         if row["name"].startswith("list NotOlderThan"):
             await self.ask("PUT", f"{configmaps}/c1", {"metadata": {"name": "c1"}, "data": {"x": "2"}})
 
-    async def make(self, path: str, body: Any) -> None:
-        """Create an object, unless it is there."""
-        collection, _, query = path.partition("?")
-        one = f"{collection}/{body['metadata']['name']}"
-        found = await self.world.ask(Request("GET", one, peer=ADMIN))
-        assert isinstance(found, Response), f"GET {one}: {found}"
-        if found.code == 404 and query == "fieldManager=m1":  # by server-side apply
-            kind = {"content-type": "application/apply-patch+yaml"}
-            await self.world.ask(Request("PATCH", one, query, kind, json.dumps(body).encode(), ADMIN))
-        elif found.code == 404:
-            await self.ask("POST", path, body)
-
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """An act beside the recording: its decoded answer."""
+    async def ask(self, method: str, path: str, body: Any = None, *, exists: bool = False) -> None:
+        """An act beside the recording; ``exists``: what it makes may be there already."""
         path, _, query = path.partition("?")
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        kind = {"APPLY": "application/apply-patch+yaml", "PATCH": "application/merge-patch+json"}
+        headers = {"content-type": kind.get(method, "application/json")}
         sent = b"" if body is None else json.dumps(body).encode()
-        answer = await self.world.ask(Request(method, path, query, {"content-type": kind}, sent, ADMIN))
+        verb = "PATCH" if method == "APPLY" else method
+        answer = await self.world.ask(Request(verb, path, query, headers, sent, ADMIN))
         assert isinstance(answer, Response), f"{method} {path}: {answer}"
-        assert answer.code < 400, f"{method} {path}: {answer.body.decode()}"
-        return json.loads(answer.body)
+        assert answer.code < 400 or (exists and answer.code == 409), f"{method} {path}: {answer.body.decode()}"
 
     async def row(self, row: Row) -> str:
         """Replay a row; how our answer differs."""

@@ -28,10 +28,10 @@ class World:
 
     @staticmethod
     @asynccontextmanager
-    async def started() -> AsyncIterator[World]:
+    async def started(speed: float = SPEED) -> AsyncIterator[World]:
         """A fresh one, gone at the end."""
         gates = {gate: True for gate, releases in GATES.items() if RELEASE in releases}
-        settings = Settings(name="vectors", fleet=(), speed=SPEED, features=Features(RELEASE, gates))
+        settings = Settings(name="vectors", fleet=(), speed=speed, features=Features(RELEASE, gates))
         async with running(settings) as plane:
             world = World(plane)
             await world.settled()
