@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from allotment.model.quoting import quote
@@ -50,6 +51,7 @@ _ZONE: Final = re.compile("Z|([+-])([0-9]{2}):([0-9]{2})", re.ASCII)
 _CANONICAL: Final = re.compile("[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 
 
+@lru_cache(maxsize=4096)  # the same few times come again with every write of an object
 def canonical(text: str, layout: str = SECONDS) -> str | None:
     """A time in the form in which Kubernetes writes it; ``None`` for the zero time, which counts as unset.
 

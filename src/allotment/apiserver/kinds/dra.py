@@ -7,7 +7,6 @@ two kinds that never came to v1 look alike in all versions that have them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
@@ -34,7 +33,6 @@ Tree = dict[str, Any]
 Judged = tuple[Tree, Sequence[FieldError]]
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-_context: Final[Callable[[Features], Context]] = cache(validation_context)
 
 
 def _to_version(tree: Tree, version: str) -> Tree:
@@ -53,13 +51,13 @@ def _relabelled(stored: str) -> Callable[[Tree, str], Tree]:
     return relabel
 
 
-def _rules(value: type[Object]) -> Rules:
+def _rules(value: type[Object], context: Context) -> Rules:
     """Rules of a kind: to a value, judged, and back."""
 
     def create(tree: Tree, write: Write) -> Judged:
         admitted = admission.create(
             to_value(tree, value),
-            _context(write.features),
+            context,
             version=write.version,
             now=write.now,
             namespace_labels=_namespace_labels(write),
@@ -67,7 +65,7 @@ def _rules(value: type[Object]) -> Rules:
         return _judged(admitted, tree, write)
 
     def update(new: Tree, old: Tree, write: Write) -> Judged:
-        after, before, context = read_value(new, value), read_value(old, value), _context(write.features)
+        after, before = read_value(new, value), read_value(old, value)
         if write.subresource == "status":
             labels = _namespace_labels(write)
             admitted = admission.update_status(
@@ -114,37 +112,38 @@ def _deprecations(kind: str) -> Mapping[str, str]:
     }
 
 
-def _kind(value: type[Object], plural: str, *, namespaced: bool = False, **more: Any) -> Kind:
+def _kind(value: type[Object], plural: str, context: Context, *, namespaced: bool = False, **more: Any) -> Kind:
     kind = value.__name__
     return Kind(
-        GROUP, _VERSIONS, kind, plural, namespaced, kind.lower(), rules=_rules(value),
+        GROUP, _VERSIONS, kind, plural, namespaced, kind.lower(), rules=_rules(value, context),
         to_version=_to_version, from_version=_from_version, delete_returns_object=True,
         deprecated=_deprecations(kind), **more,
     )  # fmt: skip
 
 
-def _alike(value: type[Object], plural: str, *versions: str, **more: Any) -> Kind:
+def _alike(value: type[Object], plural: str, context: Context, *versions: str, **more: Any) -> Kind:
     """A kind whose versions differ in nothing but their name."""
     kind = value.__name__
     return Kind(
-        GROUP, versions, kind, plural, False, kind.lower(), subresources=("status",), rules=_rules(value),
+        GROUP, versions, kind, plural, False, kind.lower(), subresources=("status",), rules=_rules(value, context),
         from_version=_relabelled(versions[0]), delete_returns_object=True, **more,
     )  # fmt: skip
 
 
 def dra_kinds(features: Features) -> tuple[Kind, ...]:
     """The kinds that a cluster with these features serves."""
+    context = validation_context(features)
     kinds = [
-        _kind(DeviceClass, "deviceclasses"),
-        _kind(ResourceClaim, "resourceclaims", namespaced=True, subresources=("status",)),
-        _kind(ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True),
-        _kind(ResourceSlice, "resourceslices", fields=_SLICE_FIELDS),
+        _kind(DeviceClass, "deviceclasses", context),
+        _kind(ResourceClaim, "resourceclaims", context, namespaced=True, subresources=("status",)),
+        _kind(ResourceClaimTemplate, "resourceclaimtemplates", context, namespaced=True),
+        _kind(ResourceSlice, "resourceslices", context, fields=_SLICE_FIELDS),
     ]
     if features.enabled("DRADeviceTaintRules"):
-        kinds.append(_alike(DeviceTaintRule, "devicetaintrules", "v1beta2", "v1alpha3"))
+        kinds.append(_alike(DeviceTaintRule, "devicetaintrules", context, "v1beta2", "v1alpha3"))
     if features.enabled("DRAResourcePoolStatus"):
         request = _alike(
-            ResourcePoolStatusRequest, "resourcepoolstatusrequests", "v1alpha3", unconditional_update=False
+            ResourcePoolStatusRequest, "resourcepoolstatusrequests", context, "v1alpha3", unconditional_update=False
         )
         kinds.append(request)
     return tuple(kinds)
