@@ -68,3 +68,8 @@ class LabProcess:
     def tail(self, lines: int = 40) -> str:
         """The end of what it wrote."""
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
+
+    def crashed(self) -> str:
+        """The first traceback that it wrote, if any."""
+        _, found, rest = self.log.read_text("utf-8", "replace").partition("Traceback")
+        return found + "\n".join(rest.splitlines()[:60])

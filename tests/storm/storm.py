@@ -55,6 +55,8 @@ async def storm(
         settled = await _at_peace(lab, seed)
         if lab.stop() != 0:
             raise Broken(f"it did not stop cleanly:\n{lab.tail()}")
+        if lab.crashed():
+            raise Broken(f"seed {seed}: something in it crashed: see {lab.log}\n{lab.crashed()}")
     except BaseException:
         lab.kill()
         raise
