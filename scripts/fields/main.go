@@ -67,8 +67,11 @@ func main() {
 	}
 	// What every group speaks of itself with, whatever its version.
 	meta := schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}
-	scheme.AddKnownTypes(meta, &metav1.DeleteOptions{}, &metav1.Status{})
-	shared := map[schema.GroupVersionKind]bool{meta.WithKind("DeleteOptions"): true, meta.WithKind("Status"): true}
+	scheme.AddKnownTypes(meta, &metav1.DeleteOptions{}, &metav1.Status{}, &metav1.APIResourceList{})
+	shared := map[schema.GroupVersionKind]bool{}
+	for _, kind := range []string{"DeleteOptions", "Status", "APIResourceList"} {
+		shared[meta.WithKind(kind)] = true
+	}
 
 	var known []schema.GroupVersionKind
 	for gvk := range scheme.AllKnownTypes() {

@@ -52,6 +52,7 @@ _CLUSTER_SCOPED: Final = frozenset(
         "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
         "ValidatingWebhookConfiguration", "CustomResourceDefinition", "SelfSubjectReview", "TokenReview",
         "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview", "DeleteOptions", "Status",
+        "APIResourceList",
     }
 )  # fmt: skip
 

@@ -168,7 +168,7 @@ def test_the_kinds_of_this_release() -> None:
     assert kinds_of("resource.k8s.io/v1") == {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
     assert kinds_of("resource.k8s.io/v7") == frozenset()
     assert versions_of("DeviceTaintRule") == ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta2")
-    assert kinds_of("meta.k8s.io/v1") == {"DeleteOptions", "Status"}
+    assert kinds_of("meta.k8s.io/v1") == {"APIResourceList", "DeleteOptions", "Status"}
 
 
 def test_v1alpha3_as_it_was_differs_from_v1beta1_where_history_says() -> None:

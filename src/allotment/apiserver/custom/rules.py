@@ -6,7 +6,6 @@ only on objects that the schema accepts, and share one budget for what they cost
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -51,7 +50,7 @@ class _Rule(NamedTuple):
 
     tree: Tree
     program: tuple[Checked, Plan] | CompileError
-    message: tuple[Checked, Plan] | None
+    message: tuple[Checked, Plan] | CompileError | None
     uses_old: bool
 
 
@@ -60,7 +59,7 @@ class Judge:
 
     def __init__(self, schema: Tree, kube: str, *, root: bool = False) -> None:
         self._schema = cel_types.with_identity(schema) if root else schema
-        self._rules = [_compiled(rule, self._schema, kube) for rule in schema.get(RULES) or ()]
+        self._rules = _all_compiled(schema, self._schema, kube)
         self._fields = {
             name: judge
             for name, inner in (schema.get("properties") or {}).items()
@@ -132,7 +131,7 @@ class Judge:
     def _refusal(self, rule: _Rule, value: Any, values: list[Value], path: str, budget: _Budget) -> FieldError:
         message = (rule.tree.get("message") or "").strip()
         detail = message or f"failed rule: {rule.tree['rule'].strip()}"
-        if rule.message is not None:
+        if isinstance(rule.message, tuple):
             outcome = run_plan(*rule.message, None, values, _COST_OF_RULE)
             budget.pay(outcome.cost, path, self._schema.get("type") or "")
             text = outcome.value
@@ -188,19 +187,29 @@ def _failed(error: EvaluationError, told: str) -> str:
     return f"{text} evaluating rule: {told}"
 
 
-def _compiled(rule: Tree, schema: Tree, kube: str) -> _Rule:
+def _all_compiled(schema: Tree, known: Tree, kube: str) -> list[_Rule]:
+    """The rules of a schema; ``known`` is what they can speak of. Environments are large and made once."""
+    environments = {
+        optional: cel_types.environment(known, kube, optional_old=optional)
+        for optional in {bool(rule.get("optionalOldSelf")) for rule in schema.get(RULES) or ()}
+    }
+    return [_compiled(rule, environments[bool(rule.get("optionalOldSelf"))]) for rule in schema.get(RULES) or ()]
+
+
+def _compiled(rule: Tree, env: Environment) -> _Rule:
     uses_old = _OLD.search(rule["rule"]) is not None
-    env = cel_types.environment(schema, kube, optional_old=bool(rule.get("optionalOldSelf")))
     program: tuple[Checked, Plan] | CompileError
     try:
         program = _program(rule["rule"], env, types.BOOL, "cel expression must evaluate to a bool")
     except CompileError as error:
         program = error
-    message = None
+    message: tuple[Checked, Plan] | CompileError | None = None
     if rule.get("messageExpression"):
-        # One that does not compile was refused with the definition.
-        with contextlib.suppress(CompileError):
-            message = _worded(rule, env)
+        wrong = "messageExpression must evaluate to a string"
+        try:
+            message = _program(rule["messageExpression"], env, types.STRING, wrong)
+        except CompileError as error:
+            message = error
     return _Rule(rule, program, message, uses_old)
 
 
@@ -209,10 +218,6 @@ def _program(expression: str, env: Environment, wanted: Type, otherwise: str) ->
     if checked.output_type is not wanted:
         raise CompileError(otherwise)
     return checked, plan_checked(checked, _VARIABLES)
-
-
-def _worded(rule: Tree, env: Environment) -> tuple[Checked, Plan]:
-    return _program(rule["messageExpression"], env, types.STRING, "messageExpression must evaluate to a string")
 
 
 class _ShownRule(msgspec.Struct, rename="camel"):
@@ -240,19 +245,18 @@ def _shown(rule: Tree) -> _ShownRule:
 def rule_problems(schema: Tree, path: str, kube: str, *, root: bool = True) -> Errors:
     """Every rule of a schema that cannot be compiled."""
     known = cel_types.with_identity(schema) if root else schema
+    written = [rule for rule in schema.get(RULES) or () if str(rule.get("rule") or "").strip()]
+    compiled = iter(_all_compiled({RULES: written}, known, kube))
     for index, rule in enumerate(schema.get(RULES) or ()):
         where = f"{path}.{RULES}[{index}]"
-        if not str(rule.get("rule") or "").strip():
+        if rule not in written:
             yield required(f"{where}.rule", "rule is not specified")
             continue
-        compiled = _compiled(rule, known, kube)
-        if isinstance(compiled.program, CompileError):
-            yield invalid(f"{where}.rule", _shown(rule), str(compiled.program))
-        if rule.get("messageExpression"):
-            try:
-                _worded(rule, cel_types.environment(known, kube, optional_old=bool(rule.get("optionalOldSelf"))))
-            except CompileError as error:
-                yield invalid(f"{where}.messageExpression", _shown(rule), str(error))
+        found = next(compiled)
+        if isinstance(found.program, CompileError):
+            yield invalid(f"{where}.rule", _shown(rule), str(found.program))
+        if isinstance(found.message, CompileError):
+            yield invalid(f"{where}.messageExpression", _shown(rule), str(found.message))
     for where, inner in _inner(schema, path):
         yield from rule_problems(inner, where, kube, root=False)
 

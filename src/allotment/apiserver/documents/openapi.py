@@ -27,7 +27,7 @@ def openapi_v3(kinds: Sequence[Kind], group: str, version: str, release: str) ->
     """The document of a group version. ``kinds`` are those that it has."""
     components = Components()
     found: dict[str, Tree] = {}
-    path, item = resources_path(group, version, _named(components, "APIResourceList"))
+    path, item = resources_path(group, version, components.reference(_meta("APIResourceList")))
     found[path] = item
     for kind in kinds:
         found |= paths(kind, version, _schemas(components, kind, version))
@@ -36,6 +36,43 @@ def openapi_v3(kinds: Sequence[Kind], group: str, version: str, release: str) ->
         "info": {"title": "Kubernetes", "version": release},
         "paths": dict(sorted(found.items())),
         "components": {"schemas": dict(sorted(components.schemas.items())), "securitySchemes": _SECURITY},
+    }
+
+
+def openapi_v3_version(release: str) -> Tree:
+    """The document of /version."""
+    needed = (
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    )
+    optional = ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
+    info: Tree = {
+        "type": "object",
+        "required": list(needed),
+        "properties": {name: {"type": "string"} for name in sorted((*needed, *optional))},
+    }
+    name = "io.k8s.apimachinery.pkg.version.Info"
+    operation = {
+        "tags": ["version"],
+        "description": "which release the server stands for",
+        "operationId": "getCodeVersion",
+        "responses": {
+            "200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": PREFIX + name}}}},
+            "401": {"description": "Unauthorized"},
+        },
+    }
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": release},
+        "paths": {"/version/": {"get": operation}},
+        "components": {"schemas": {name: info}, "securitySchemes": _SECURITY},
     }
 
 

@@ -108,7 +108,8 @@ class Components:
         elif field.always and field.shape.form == "struct":
             more["default"] = {}
         if field.shape.form == "slice":
-            more |= _list_facts(field)
+            # Lists that are types of their own say nothing here.
+            more |= {} if field.message else _list_facts(field)
         elif field.map_type == "atomic" and (field.shape.form == "map" or field.shape.map_type != "atomic"):
             more["x-kubernetes-map-type"] = "atomic"
         if field.merge_key:

@@ -15,7 +15,7 @@ import msgspec
 
 from allotment.apiserver.documents import discovery
 from allotment.apiserver.documents.groups import by_group, group_version
-from allotment.apiserver.documents.openapi import openapi_v3
+from allotment.apiserver.documents.openapi import openapi_v3, openapi_v3_version
 from allotment.apiserver.documents.openapi_v2 import openapi_v2
 from allotment.apiserver.documents.version import version_info
 from allotment.apiserver.exchange import Request, Response
@@ -98,10 +98,12 @@ class Documents:
             case ["v3"]:
                 made = self._make("openapi", self._index)
                 return Response(200, (_PRIVATE, _TEXT), made.body)
+            case ["v3", "version"]:
+                return self._hashed(request, "version", self._version_document())
             case ["v3", "api", version] if version in self._groups.get("", {}):
-                return self._openapi_v3(request, "", version)
+                return self._hashed(request, _document_path("", version), self._document("", version))
             case ["v3", "apis", group, version] if group and version in self._groups.get(group, {}):
-                return self._openapi_v3(request, group, version)
+                return self._hashed(request, _document_path(group, version), self._document(group, version))
             case ["v2"]:
                 if not _takes_json(request.headers.get("accept", "")):
                     return _not_acceptable()
@@ -112,13 +114,17 @@ class Documents:
         return None
 
     def _index(self) -> Tree:
-        entries = {}
+        made = {"version": self._version_document()}
         for group, versions in self._groups.items():
-            for version in versions:
-                path = _document_path(group, version)
-                url = f"/openapi/v3/{path}?hash={self._document(group, version).hash}"
-                entries[path] = {"serverRelativeURL": url}
-        return {"paths": dict(sorted(entries.items()))}
+            made |= {_document_path(group, version): self._document(group, version) for version in versions}
+        return {
+            "paths": {
+                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={made[path].hash}"} for path in sorted(made)
+            }
+        }
+
+    def _version_document(self) -> _Document:
+        return self._make("openapi version", lambda: openapi_v3_version(self._release))
 
     def _openapi_v2(self) -> Tree:
         documents = (
@@ -128,15 +134,14 @@ class Documents:
         )
         return openapi_v2(documents, self._release)
 
-    def _openapi_v3(self, request: Request, group: str, version: str) -> Response:
-        made = self._document(group, version)
+    def _hashed(self, request: Request, path: str, made: _Document) -> Response:
+        """A document under its hash: with the right one it may be kept forever, with a wrong one it is elsewhere."""
         asked = parse_qs(request.query).get("hash", [""])[0]
         if asked and asked.upper() != made.hash:
-            where = f"/openapi/v3/{_document_path(group, version)}?hash={made.hash}"
+            where = f"/openapi/v3/{path}?hash={made.hash}"
             return Response(301, (_PRIVATE, ("etag", f'"{made.hash}"'), ("location", where), _VARY), b"")
-        if asked:
-            return _tagged(request, made, _JSON, ("cache-control", "public, immutable"))
-        return _tagged(request, made, _JSON, _PRIVATE)
+        caching = ("cache-control", "public, immutable") if asked else _PRIVATE
+        return _tagged(request, made, _JSON, caching)
 
     def _document(self, group: str, version: str) -> _Document:
         kinds = tuple(self._groups[group][version])
