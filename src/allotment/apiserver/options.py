@@ -75,7 +75,7 @@ def first(query: Query, name: str) -> str:
 def boolean(query: Query, name: str) -> bool:
     """A flag: there and neither ``false`` nor ``0``."""
     values = query.get(name)
-    return bool(values) and values[0].lower() not in ("false", "0")  # type: ignore[index]  # bool() has seen to it
+    return values is not None and values[0].lower() not in ("false", "0")
 
 
 def integer(query: Query, name: str) -> int | None:

@@ -156,5 +156,12 @@ async def events(stream: Streaming, wanted: int) -> list[Tree]:
             if len(found) >= wanted:
                 break
     finally:
-        await stream.pieces.aclose()  # type: ignore[attr-defined]  # all our streams are generators
+        await closed(stream)
     return found
+
+
+async def closed(stream: Streaming) -> None:
+    """Go away, as the transport does for a reader who has gone."""
+    close = getattr(stream.pieces, "aclose", None)
+    if close is not None:
+        await close()

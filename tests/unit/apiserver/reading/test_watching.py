@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.reading import watching
-from tests.unit.apiserver.served import MAPS, Served, config_map, events
+from tests.unit.apiserver.served import MAPS, Served, closed, config_map, events
 
 Tree = dict[str, Any]
 
@@ -166,7 +166,7 @@ def test_every_watch_is_given_the_same_line() -> None:
         assert lines[0] == lines[1]
         assert len(served.api._lines._lines) == 1  # how often it was encoded shows nowhere else
         for stream in streams:
-            await stream.pieces.aclose()  # type: ignore[attr-defined]  # as above
+            await closed(stream)
 
     asyncio.run(told())
 
