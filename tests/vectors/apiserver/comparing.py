@@ -48,10 +48,18 @@ def body_difference(path: str, recorded: Any, ours: Any) -> str:
     for prefix, compare in _BY_PATH:
         if path.startswith(prefix) and isinstance(recorded, dict) and recorded.get("kind") != "Status":
             return compare(recorded, ours)
-    recorded, ours = _own(recorded), _own(ours)
+    recorded, ours = _unordered(_own(recorded)), _unordered(_own(ours))
     if isinstance(recorded, dict) and isinstance(ours, dict) and recorded.get("kind") == ours.get("kind") == "Table":
         ours = _recorded_columns(recorded, ours)
     return difference(masked(_still(recorded)), masked(_still(ours)))
+
+
+def _unordered(tree: Any) -> Any:
+    """A refusal whose conflicts stand in any order: upstream ranges over a map of managers."""
+    if not isinstance(tree, dict) or "FieldManagerConflict" not in json.dumps(tree.get("details") or {}):
+        return tree
+    details = {**tree["details"], "causes": sorted(tree["details"]["causes"], key=json.dumps)}
+    return {**tree, "details": details, "message": sorted(tree["message"].replace(":", "\n").split("\n"))}
 
 
 #: Workloads change by themselves after every write: how far that had come is a race in every recording.

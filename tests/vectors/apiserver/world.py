@@ -15,7 +15,7 @@ from allotment.model.features import GATES, Features
 RELEASE = "1.36"
 SPEED = 20.0
 #: The control plane has come to rest when nothing was written for so long.
-_REST_SECONDS = 0.1
+_REST_SECONDS = 0.04
 _MOST_SECONDS = 5.0
 
 
@@ -41,12 +41,12 @@ class World:
         """One request, answered."""
         return await self._plane.api(request)
 
-    async def settled(self) -> None:
-        """Wait until nothing changes any more."""
+    async def settled(self, rest: float = _REST_SECONDS) -> None:
+        """Wait until nothing has changed for so long."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + _MOST_SECONDS
         revision, since = self.store.revision, loop.time()
-        while loop.time() - since < _REST_SECONDS and loop.time() < latest:
+        while loop.time() - since < rest and loop.time() < latest:
             await asyncio.sleep(0.01)
             if self.store.revision != revision:
                 revision, since = self.store.revision, loop.time()
