@@ -19,7 +19,7 @@ from allotment.scheduler.demand import Demand
 from allotment.scheduler.ledger import EXTENDED
 from allotment.scheduler.machines import Machines
 from allotment.scheduler.table import places_in
-from allotment.tools.explain.extended import extended_claim, is_extended
+from allotment.tools.explain.extended import extended_claim, is_extended, provided_by_none
 
 Tree = dict[str, Any]
 
@@ -44,6 +44,17 @@ def served(classes: Mapping[str, DeviceClass], demand: Demand, features: Feature
         for name in demand.extended
         if name in names or (name.startswith(_IMPLICIT) and name.removeprefix(_IMPLICIT) in classes)
     )
+
+
+def unserved(
+    classes: Mapping[str, DeviceClass], demand: Demand, machines: Machines, features: Features
+) -> Diagnosis | None:
+    """Why nobody can ever serve one of the pod's extended resources; None if somebody could."""
+    by_devices = served(classes, demand, features)
+    for name in demand.extended:
+        if is_extended(name) and name not in by_devices and not any(m.allocatable.get(name) for m in machines):
+            return provided_by_none(name, classes, features)
+    return None
 
 
 def groups(

@@ -1,14 +1,18 @@
 """What a pod is told when it gets no node: the cause first, then how the devices were lost, then Kubernetes' sentence.
 
-The condition takes it whole. An event takes 1,024 bytes, so that what is in the middle is cut there, never the first
-line and never Kubernetes' own words.
+The condition takes it whole. An event takes 1,024 bytes, and it is what ``kubectl describe pod`` shows: in it the first
+line and Kubernetes' own words stay, then comes what to change, then the nearest miss. How the devices were lost
+is left out first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from allotment.engine.refusal import Diagnosis
+from msgspec.structs import replace
+
+from allotment.engine.refusal import CODES, Diagnosis, Refused
 from allotment.tools.explain.report import Answer, Explanation
 from allotment.tools.explain.text import lines
 
@@ -18,13 +22,38 @@ EVENT_BYTES = 1024
 _CONDITION_LINES = 60
 _UNFOLDED = 1_000_000
 
+_ADVICE: Final = "  what to do: "
+#: How lines begin that tell most; all but the advice are `allotment.tools.explain.text`'s.
+_CHANGES: Final = ("  to make it fit", _ADVICE)
+_NEAREST: Final = ("  nearest miss: ", "  alternative ")
+#: Where lines are left out.
+_GAP: Final = "  …"
+
 
 def of_diagnosis(pod: str, reasons: Diagnosis) -> list[str]:
-    """The engine's reasons as lines: summary and code, then funnels, nearest miss and smallest change."""
-    answer = Answer(kind="Pod", name=pod, outcome="refused", reasons=reasons)
+    """The engine's reasons as lines: summary and code, then funnels, nearest miss and smallest change (or advice)."""
+    nodes = tuple(replace(row, refused=_practical(row.refused)) for row in reasons.nodes)
+    headline = _practical(reasons.headline)
+    answer = Answer(
+        kind="Pod", name=pod, outcome="refused", reasons=replace(reasons, headline=headline, nodes=nodes)
+    )  # fmt: skip
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
     first = first.removeprefix(f"Pod {pod} does not fit: ")
-    return [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
+    told = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
+    if not headline.changes:
+        told.append(f"{_ADVICE}{CODES[headline.code].advice}")
+    return told
+
+
+def _practical(refused: Refused) -> Refused:
+    """Nobody frees a claim by writing its status, while its pods run: there the words are enough."""
+    if not any(change.path.startswith("status.") for change in refused.changes):
+        return refused
+    changes = tuple(
+        replace(change, object="", path="", becomes=None) if change.path.startswith("status.") else change
+        for change in refused.changes
+    )
+    return replace(refused, changes=changes)
 
 
 def condition(told: Sequence[str], sentence: str) -> str:
@@ -35,23 +64,60 @@ def condition(told: Sequence[str], sentence: str) -> str:
 def event(told: Sequence[str], sentence: str) -> str:
     """The note of the FailedScheduling event.
 
-    >>> event(["no device has 80Gi (capacity-too-small)", "  lines " * 400], "0/1 nodes are available: …").count(
-    ...     chr(10)
-    ... )
-    2
+    >>> told = ["no device has 80Gi (not-enough-capacity)", *["  way" * 99] * 9, "  to make it fit: ask"]
+    >>> event(told, "0/1").splitlines()[-3:]
+    ['  …', '  to make it fit: ask', '0/1']
     """
-    kept: list[str] = []
-    left = EVENT_BYTES - len(_cut(sentence, EVENT_BYTES).encode()) - 1
-    for number, line in enumerate(told):
-        size = len(line.encode()) + 1
-        if size > left:
-            room = left - 1
-            if room > 24 or (number == 0 and room > 8):
-                kept.append(_cut(line, room))
+    last = _cut(sentence, EVENT_BYTES)
+    left = EVENT_BYTES - len(last.encode()) - 1
+    if sum(_size(line) for line in told) <= left:
+        return "\n".join([*told, last])
+    kept: dict[int, str] = {}
+    ranked = sorted(zip(_weights(told), range(len(told)), strict=True))
+    for weight, number in ranked:
+        line = told[number]
+        if _size(line) > left:
+            if weight < _LEAST and left > (8 if number == 0 else 24):
+                kept[number] = _cut(line, left - 1)
             break
-        kept.append(line)
-        left -= size
-    return "\n".join([*kept, _cut(sentence, EVENT_BYTES)])
+        kept[number] = line
+        left -= _size(line)
+    for _, number in reversed(ranked[: len(kept)]):
+        note = "\n".join([*_with_gaps(kept, len(told)), last])
+        if len(note.encode()) <= EVENT_BYTES:
+            return note
+        del kept[number]  # the marks of the gaps take their place, too
+    return last
+
+
+#: The weights of lines: the first one, what to change, the nearest miss, and all others.
+_FIRST, _CHANGE, _MISS, _LEAST = range(4)
+
+
+def _weights(told: Sequence[str]) -> Iterator[int]:
+    changing = False
+    for number, line in enumerate(told):
+        changing = line.startswith(_CHANGES) or (changing and line.startswith("    "))
+        if number == 0:
+            yield _FIRST
+        elif changing:
+            yield _CHANGE
+        else:
+            yield _MISS if line.startswith(_NEAREST) else _LEAST
+
+
+def _with_gaps(kept: dict[int, str], count: int) -> Iterator[str]:
+    """Lines in order; of each gap a mark, unless the line before it shows already that something is cut."""
+    before = ""
+    for number in range(count):
+        line = kept.get(number, _GAP)
+        if line != _GAP or (before and not before.endswith("…")):
+            yield line
+        before = line
+
+
+def _size(line: str) -> int:
+    return len(line.encode()) + 1
 
 
 def _cut(text: str, bytes_: int) -> str:

@@ -46,9 +46,9 @@ def _line(demand: Demand, cause: str, text: str, machines: list[Machine]) -> str
         asked = demand.requests.get(resource, 0)
         best = max(machines, key=lambda m: m.free.get(resource, 0))
         free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
-        most = f"{best.name} has {_amount(resource, max(free, 0))} free of {_amount(resource, whole)}"
         if not whole:
-            most = f"{best.name} has none"
+            return f"{resource}: {_amount(resource, asked)} asked, there is none on {where}"
+        most = f"{best.name} has {_amount(resource, max(free, 0))} free of {_amount(resource, whole)}"
         return f"{resource}: {_amount(resource, asked)} asked, {most}, the most of {where}"
     if cause == "resources":
         best = machines[0]

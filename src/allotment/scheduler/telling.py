@@ -21,8 +21,10 @@ from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.model.meta import ObjectKey
-from allotment.scheduler import exclusion, reasons, shortage
+from allotment.scheduler import exclusion, extended, reasons, shortage
 from allotment.scheduler.attempt import Attempts
+from allotment.scheduler.filters.refusal import Refusal
+from allotment.scheduler.machines import Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
 from allotment.scheduler.verdict import Verdict
@@ -196,11 +198,21 @@ class Teller:
         ]
         lines = [self._elsewhere(claim) for claim in verdict.elsewhere]
         if not told and not lines:
-            told = exclusion.reasons_of(pod, others)
+            told = self._unserved(pod, others) or exclusion.reasons_of(pod, others)
         lines += shortage.lines(pod.demand, others)
         if told:
             return [*told, *(f"  {line}" for line in lines if line not in told[0])]
         return [*lines[:1], *(f"  {line}" for line in lines[1:])]
+
+    def _unserved(self, pod: WaitingPod, refused: list[tuple[Machine, Refusal]]) -> list[str]:
+        """An extended resource that is nowhere; where some nodes stand open to the pod, but for that."""
+        if not any(refusal.cause == "resources" for _, refusal in refused):
+            return []
+        attempts = self._attempts
+        found = extended.unserved(
+            attempts.allocator.inventory.classes, pod.demand, attempts.machines, attempts.features
+        )
+        return reasons.of_diagnosis(str(pod.key), found) if found is not None else []
 
     def _elsewhere(self, name: str) -> str:
         namespace, _, claim_name = name.partition("/")

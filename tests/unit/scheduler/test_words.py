@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.scheduler import reasons, sentence, shortage
 from allotment.scheduler.filters import judge
 from allotment.scheduler.machines import Machines
@@ -22,7 +23,11 @@ def test_sentence_counts_sorts_and_ends_as_kubernetes_does() -> None:
     )
 
 
-@given(st.lists(st.text(max_size=300), max_size=20), st.text(min_size=1, max_size=1200))
+_BEGINNINGS = ("", "  nearest miss: ", "  to make it fit", "    ", "      ", "  alternative ")
+_LINES = st.builds(str.__add__, st.sampled_from(_BEGINNINGS), st.text(max_size=300))
+
+
+@given(st.lists(_LINES, max_size=20), st.text(min_size=1, max_size=1200))
 def test_event_never_exceeds_its_bytes_and_keeps_first_and_last(told: list[str], words: str) -> None:
     note = reasons.event(told, words)
     assert len(note.encode()) <= reasons.EVENT_BYTES
@@ -30,6 +35,32 @@ def test_event_never_exceeds_its_bytes_and_keeps_first_and_last(told: list[str],
         assert note.endswith(words)
         if told and len(told[0].encode()) < 300:
             assert note.startswith(told[0])
+
+
+def test_event_keeps_what_to_change_and_the_nearest_miss_before_the_way_there() -> None:
+    way = [f"      {n}  device.attributes['gpu.example.com'].model == 'a-long-name-of-a-model'" for n in range(40)]
+    remedy = ["  to make it fit on a: ask for 1 device", "    ResourceClaim ns/c", "    spec:", "      1"]
+    told = ["3 devices asked, the node has 1 (too-few-devices)", *way, "  nearest miss: gpu-0", *remedy, "  b: no"]
+    words = "0/2 nodes are available: 2 cannot allocate all claims."
+    noted = reasons.event(told, words).splitlines()
+    first, some = noted[0], noted[1 : noted.index("  …")]
+    assert first == told[0]
+    assert some == way[: len(some)]
+    assert len(some) > 5
+    assert noted[len(some) + 1 :] == ["  …", "  nearest miss: gpu-0", *remedy, "  …", words]
+
+
+def test_advice_stands_where_no_change_is_known() -> None:
+    refused = Refused(code="driver-missing", summary="no ResourceSlice offers a device to the node")
+    told = reasons.of_diagnosis("ns/p", Diagnosis(headline=refused))
+    assert told[-1].startswith("  what to do: Install the DRA driver on the node")
+
+
+def test_nobody_is_told_to_write_a_status() -> None:
+    free = Change(text="free claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a")
+    refused = Refused(code="devices-in-use", summary="every matching device is in use", changes=(free,))
+    told = reasons.of_diagnosis("ns/p", Diagnosis(headline=refused))
+    assert told == ["every matching device is in use (devices-in-use)", "  to make it fit on a: free claim ns/b"]
 
 
 def _lines(machines: Machines, **pod: object) -> list[str]:

@@ -135,7 +135,7 @@ def diagnose(
 
 
 def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:
-    summary = "no node is given" if names.slices else "no node and no ResourceSlice is given, so no device is known"
+    summary = "there is no node" if names.slices else "there is no node and no ResourceSlice, so no device is known"
     notes = () if names.slices else ("Without slices nothing can be said of the names that the selectors use.",)
     return Refused(
         code="driver-missing",

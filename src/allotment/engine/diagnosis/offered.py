@@ -112,7 +112,7 @@ def nothing_visible(scene: Scene, place: Place, traced: Trace) -> Cause:
     """The node sees no device at all."""
     published = scene.inquiry.published
     if not published.slices:
-        summary = "no ResourceSlice is given, so no device is known"
+        summary = "there is no ResourceSlice, so no device is known"
         notes: tuple[str, ...] = ("Without slices nothing can be said of the names that the selectors use.",)
     else:
         summary = "no ResourceSlice offers a device to the node"

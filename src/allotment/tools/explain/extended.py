@@ -68,7 +68,7 @@ def extended_claim(
                 name = resource.removeprefix(_IMPLICIT)
                 class_ = name if name in classes else None
             if class_ is None:
-                return _missing(resource, [*serving, *(_IMPLICIT + name for name in classes)])
+                return provided_by_none(resource, classes, features)
             if ends:
                 beyond = count - later.get(resource, 0)
                 later[resource] = max(count, later.get(resource, 0))
@@ -104,6 +104,9 @@ def _serving(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
     return found
 
 
-def _missing(resource: str, known: list[str]) -> Diagnosis:
+def provided_by_none(resource: str, classes: Mapping[str, DeviceClass], features: Features) -> Diagnosis:
+    """Why a pod cannot have a resource that no node has and no class serves."""
+    serving = _serving(classes) if features.enabled("DRAExtendedResource") else {}
+    known = [*serving, *(_IMPLICIT + name for name in classes)]
     summary = f'no node and no DeviceClass provides "{resource}".{did_you_mean(resource, known)}'
     return told("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")
