@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,9 +15,12 @@ from allotment.apiserver.storage.store import Store
 _PRIVATE: Final = ("cache-control", "no-cache, private")
 _TEXT: Final = ("content-type", "text/plain; charset=utf-8")
 _NO_SNIFF: Final = ("x-content-type-options", "nosniff")
-_PROBES: Final = ("healthz", "livez", "readyz")
-#: What is looked at; the names are Kubernetes' own where there is such a check.
-_CHECKS: Final = ("ping", "log", "etcd", "informer-sync")
+#: What each probe looks at; the names are Kubernetes' own.
+_CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "healthz": ("ping", "log", "etcd"),
+    "livez": ("ping", "log", "etcd"),
+    "readyz": ("ping", "log", "informer-sync"),
+}
 
 
 def answer(path: str, query: str, catalog: Catalog, store: Store) -> Response | None:
@@ -25,7 +28,7 @@ def answer(path: str, query: str, catalog: Catalog, store: Store) -> Response | 
     steps = path.strip("/").split("/")
     if steps == [""]:
         return Response(200, (_PRIVATE, ("content-type", "application/json")), msgspec.json.encode(_index(catalog)))
-    if steps[0] in _PROBES:
+    if steps[0] in _CHECKS:
         return _probe(steps, query)
     if steps == ["metrics"]:
         return Response(200, (_PRIVATE, ("content-type", "text/plain; version=0.0.4")), _metrics(catalog, store))
@@ -33,13 +36,14 @@ def answer(path: str, query: str, catalog: Catalog, store: Store) -> Response | 
 
 
 def _probe(steps: list[str], query: str) -> Response | None:
-    if len(steps) == 2 and steps[1] in _CHECKS:
+    checks = _CHECKS[steps[0]]
+    if len(steps) == 2 and steps[1] in checks:
         return Response(200, (_PRIVATE, _TEXT), b"ok")
     if len(steps) > 1:
         return None
     text = "ok"
     if "verbose" in parse_query(query):
-        lines = [f"[+]{check} ok" for check in _CHECKS]
+        lines = [f"[+]{check} ok" for check in checks]
         text = "\n".join((*lines, f"{steps[0]} check passed", ""))
     return Response(200, (_PRIVATE, _TEXT, _NO_SNIFF), text.encode())
 
@@ -48,7 +52,7 @@ def _index(catalog: Catalog) -> dict[str, Any]:
     versions = {(kind.group, version) for kind in catalog for version in kind.versions}
     paths: set[str] = {"/api", "/apis", "/apis/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3"}
     paths |= {"/openapi/v3/", "/readyz", "/version"}
-    paths |= {f"/{probe}/{check}" for probe in _PROBES for check in _CHECKS}
+    paths |= {f"/{probe}/{check}" for probe, checks in _CHECKS.items() for check in checks}
     for group, version in versions:
         paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {f"/api/{version}"}
     return {"paths": sorted(paths)}
