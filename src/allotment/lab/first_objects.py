@@ -19,7 +19,6 @@ from allotment.cluster.errors import StatusError
 Tree = dict[str, Any]
 
 _SERVER = User("system:apiserver", ("system:masters", "system:authenticated"))
-_MANAGER = "kube-controller-manager"
 _BUCKETS = {"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps"}
 
 
@@ -86,4 +85,6 @@ class FirstObjects:
             raise LookupError(f"{tree['kind']} of {tree['apiVersion']} is not served")
         meta = tree["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
-        return Ask(kind, tree["apiVersion"].rpartition("/")[2], namespace, meta["name"], _SERVER, _MANAGER)
+        # What comes with a namespace is a controller's in Kubernetes, the rest the server's own.
+        manager = "kube-controller-manager" if tree["kind"] in _BUCKETS else "kube-apiserver"
+        return Ask(kind, tree["apiVersion"].rpartition("/")[2], namespace, meta["name"], _SERVER, manager)
