@@ -1,9 +1,9 @@
-"""Kubernetes' protobuf bodies as JSON trees: kubectl and helm send them whatever the server says it likes.
+"""Protobuf bodies as JSON trees: kubectl, helm and the control plane's own programs send them.
 
 A body is four magic bytes and an envelope that names the kind; the field table knows every message's numbers, so one
 decoder serves all kinds. What comes out is what Go would print as JSON for the same object, so the rest of the server
 never learns which encoding was used: gogo writes empty strings for what nobody set, and those are dropped where Go's
-JSON would drop them. Encoding is not needed; clients that send protobuf are content with JSON answers.
+JSON would drop them.
 """
 
 from __future__ import annotations
