@@ -29,6 +29,9 @@ clients: $(READY)
 vectors: $(READY)  ## SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …": score recordings of the real Kubernetes
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)
 
+storm: $(READY)  ## CYCLES=500: kill -9 under load; nothing acknowledged is lost, no device given twice, no claim stuck
+	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
+
 bench: $(VENV)/.bench-ready  ## pods/s, p50, p99 beside the upstream allocator (which needs Go), CEL, memory; bench/out/
 	@$(BIN)/python -m bench
 

@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import httptools
 
-from bench.http_load import Figures, Load, context, measure
-from bench.real_kube import Server
+from bench.http_load import Figures, Load, measure
+from bench.server import Server
 
 WATCHERS: Final = 4
 CONNECTIONS: Final = 16
@@ -68,10 +68,8 @@ class _Watch(asyncio.Protocol):
     """One watch: gives each event, with the moment it came, to a callback."""
 
     def __init__(self, server: Server, path: str, tell: Any) -> None:
-        self._request = (
-            f"GET {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nAccept: application/json\r\n"
-            f"{_authorization(server)}\r\n"
-        ).encode()
+        head = "".join(f"{name}: {value}\r\n" for name, value in server.headers.items())
+        self._request = f"GET {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n{head}\r\n".encode()
         self._tell = tell
         self._parser = httptools.HttpResponseParser(self)
         self._rest = b""
@@ -106,10 +104,6 @@ class _Watch(asyncio.Protocol):
             self.ended.set_result(None)
 
 
-def _authorization(server: Server) -> str:
-    return f"Authorization: Bearer {server.token}\r\n" if server.token else ""
-
-
 async def _watching(server: Server, tls: ssl.SSLContext | None, path: str, tell: Any) -> _Watch:
     loop = asyncio.get_running_loop()
     _, watch = await loop.create_connection(partial(_Watch, server, path, tell), server.host, server.port, ssl=tls)
@@ -122,14 +116,10 @@ class Bench:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.tls = context() if server.tls else None
+        self.tls = server.context()
+        self.url = server.url
+        self.headers = server.headers
         self._kept: HTTPConnection | None = None
-        self.url = f"http{'s' if server.tls else ''}://{server.host}:{server.port}"
-        self.headers = {
-            "Authorization": f"Bearer {server.token}",
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-        }
 
     def send(self, method: str, path: str, body: Tree | None = None) -> int:
         """One request on a connection that is kept; the answer's code. Raises RuntimeError for a refusal."""

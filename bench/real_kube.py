@@ -18,21 +18,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from bench.server import Server
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 FOLDER: Final = "ALLOTMENT_KUBE_BIN"
 _TOKEN: Final = "benchmark"
 _PATIENCE_SECONDS: Final = 90
-
-
-class Server(NamedTuple):
-    """An API server to measure: where it is, who asks, and the folder of what it printed."""
-
-    host: str
-    port: int
-    token: str
-    tls: bool
 
 
 def programs() -> dict[str, str] | None:
@@ -76,7 +69,7 @@ def control_plane(paths: dict[str, str]) -> Iterator[Server]:
               "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
               f"--service-account-key-file={folder}/accounts.key",
               f"--service-account-signing-key-file={folder}/accounts.key")  # fmt: skip
-        server = Server("127.0.0.1", port, _TOKEN, tls=True)
+        server = Server("127.0.0.1", port, tls=True, token=_TOKEN)
         _await(server, folder)
         start("kube-controller-manager", f"--kubeconfig={kubeconfig}", f"--secure-port={manager}",
               "--bind-address=127.0.0.1", f"--service-account-private-key-file={folder}/accounts.key",
