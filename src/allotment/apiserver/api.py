@@ -7,13 +7,13 @@ goes out. Nothing is answered before it is durable, and nothing that a client se
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses, streams
 from allotment.apiserver.access.reviews import Access
-from allotment.apiserver.catalog import Catalog
+from allotment.apiserver.catalog import Catalog, is_custom
 from allotment.apiserver.custom.following import follow
 from allotment.apiserver.documents.serving import Documents
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming, Upgrade
@@ -46,7 +46,12 @@ _log = logging.getLogger("allotment.apiserver")
 
 _PRIVATE: Final = ("cache-control", "no-cache, private")
 _JSON: Final[Headers] = (_PRIVATE, ("content-type", representation.JSON))
-_YAML: Final[Headers] = (_PRIVATE, ("content-type", representation.YAML))
+_TYPED: Final[Mapping[str, Headers]] = {
+    representation.JSON: _JSON,
+    representation.YAML: (_PRIVATE, ("content-type", representation.YAML)),
+    representation.PROTOBUF: (_PRIVATE, ("content-type", representation.PROTOBUF)),
+}
+_FRAMED: Final[Headers] = (_PRIVATE, ("content-type", f"{representation.PROTOBUF};stream=watch"))
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 #: Subresources that are the object itself, seen from a side.
@@ -173,7 +178,7 @@ class Api:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def _get(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
-        form = self._form(request)
+        form = self._form(request, kind)
         if request.query:
             asked = first(parse_query(request.query), "resourceVersion")
             if asked and revision(asked) > self.store.revision:
@@ -190,14 +195,14 @@ class Api:
             return self._watch(request, kind, target, options)
         if target.watch and target.name:
             raise statuses.unknown_path()
-        form = self._form(request)
+        form = self._form(request, kind)
         wanted = selection(kind, target.version, options.labels, options.fields)
         if options.revision is not None and options.revision > self.store.revision:
             await paging.reached(self.store, options.revision)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, wanted)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
-        return Response(200, _YAML if form.media == representation.YAML else _JSON, body)
+        return Response(200, _TYPED[form.media], body)
 
     async def _read(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         """GET of one object; by the old path of a watch, a watch of it."""
@@ -208,17 +213,18 @@ class Api:
         return self._watch(request, kind, target, options._replace(fields=fields))
 
     def _watch(self, request: Request, kind: Kind, target: Target, options: ListOptions) -> Answer:
-        form = self._form(request, stream=True)
+        form = self._form(request, kind, stream=True)
+        headers = _FRAMED if form.media == representation.PROTOBUF else _JSON
         wanted = selection(kind, target.version, options.labels, options.fields)
         try:
             watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, wanted)
         except StatusError as error:
-            return Streaming(200, _JSON, watching.refused(error.status))
+            return Streaming(200, headers, watching.refused(error.status, form))
         pieces = watching.pieces(watch, kind, target.version, form, self._lines, self.verbs.now, self.store)
-        return Streaming(200, _JSON, pieces)
+        return Streaming(200, headers, pieces)
 
-    def _form(self, request: Request, *, stream: bool = False) -> Form:
-        form = negotiate(request.headers.get("accept", ""), stream=stream)
+    def _form(self, request: Request, kind: Kind, *, stream: bool = False) -> Form:
+        form = negotiate(request.headers.get("accept", ""), stream=stream, custom=is_custom(kind))
         if form.shown != "table" or not request.query:
             return form
         include = first(parse_query(request.query), "includeObject") or form.include
@@ -250,7 +256,7 @@ class Api:
     async def _create(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         if kind.verbs == ("create",):
             return await self._called(request, user, kind, target)
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "CreateOptions")
         warnings: list[str] = []
@@ -265,7 +271,7 @@ class Api:
         return await self._shown(kind, target.version, entry, form, 201, warnings)
 
     async def _update(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "UpdateOptions")
         warnings: list[str] = []
@@ -281,7 +287,7 @@ class Api:
         return await self._shown(kind, target.version, entry, form, 200 if there else 201, warnings)
 
     async def _patch(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
         patch = patching.form_of(media, kind)
@@ -298,7 +304,7 @@ class Api:
     async def _delete(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         if target.subresource:
             raise statuses.method_not_allowed()
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._options_in(request))
         ask = self._ask(request, user, kind, target, query, options.dry_run, [])
@@ -310,7 +316,7 @@ class Api:
         return Response(200, _headers(form), representation.written(status, form))
 
     async def _delete_collection(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._options_in(request))
         chosen = list_options(query)
@@ -338,7 +344,7 @@ class Api:
             return await self._streamed(request, kind, target)
         if request.method != "POST":
             raise statuses.method_not_allowed()
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "CreateOptions")
         ask = self._ask(request, user, kind, target, query, options.dry_run, [])
@@ -379,7 +385,7 @@ class Api:
         raise statuses.unknown_path()
 
     async def _scale(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
-        form = self._form(request)
+        form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
         if request.method == "GET":
@@ -437,18 +443,15 @@ def _agent(header: str) -> str:
 
 
 def _headers(form: Form, warnings: Iterable[str] = ()) -> Headers:
-    headers = _YAML if form.media == representation.YAML else _JSON
+    headers = _TYPED[form.media]
     if not warnings:
         return headers
     return (*headers, *(("warning", f"299 - {quote(text)}") for text in warnings))
 
 
 def _refusal(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:
-    """A Status as the answer; in YAML for who accepts nothing else."""
-    form = representation.WHOLE
-    accept = request.headers.get("accept", "")
-    if accept.startswith(representation.YAML):
-        form = Form(representation.YAML)
+    """A Status as the answer."""
+    form = representation.refusal_form(request.headers.get("accept", ""))
     headers = _headers(form, warnings)
     seconds = (status.get("details") or {}).get("retryAfterSeconds")
     if seconds:

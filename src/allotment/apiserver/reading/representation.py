@@ -1,4 +1,4 @@
-"""What an answer looks like: as JSON or YAML, whole, as metadata only, or as rows of a table.
+"""What an answer looks like: as JSON, YAML or protobuf, whole, as metadata only, or as rows of a table.
 
 The stored bytes of an object are the answer where its stored version was asked for, and are spliced into lists and
 watch events; only other versions and other forms are encoded anew.
@@ -6,7 +6,7 @@ watch events; only other versions and other forms are encoded anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
@@ -15,16 +15,21 @@ import msgspec
 from allotment.apiserver import statuses
 from allotment.apiserver.catalog import api_version, is_custom
 from allotment.apiserver.kinds.kind import Column, Kind, Reader, Table
+from allotment.apiserver.reading import messages
 from allotment.apiserver.reading.paging import Page
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import in_version
 from allotment.model.formats import to_yaml
+from allotment.model.protobuf import encode as encode_protobuf
 
 Tree = dict[str, Any]
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
-_AVAILABLE: Final = f"{JSON}, {YAML}, application/vnd.kubernetes.protobuf"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_AVAILABLE: Final = f"{JSON}, {YAML}, {PROTOBUF}"
+#: What media types and ranges stand for.
+_MEDIA: Final = {JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF, "*/*": JSON, "application/*": JSON}
 _FORMS: Final = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 _META_VERSIONS: Final = ("v1", "v1beta1")
 
@@ -46,37 +51,55 @@ class Form(NamedTuple):
 WHOLE: Final = Form()
 
 
-def negotiate(accept: str, *, stream: bool = False) -> Form:
-    """The first form that a client accepts and that can be made. Raises StatusError 406."""
-    form = _negotiated(accept, stream)
+def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> Form:
+    """The first form that a client accepts and that can be made. Raises StatusError 406.
+
+    ``custom``: of a kind that users defined, whose whole objects nobody has a message for.
+    """
+    form = _negotiated(accept, stream, custom)
     if form is not None:
         return form
     if stream:
-        types = f"{JSON};stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        types = f"{JSON};stream=watch, {PROTOBUF};stream=watch"
         raise statuses.not_acceptable(f"only the following media types are accepted: {types}")
-    if any(clause.partition(";")[0].strip() in (JSON, YAML, "*/*", "application/*") for clause in accept.split(",")):
+    if any(clause.partition(";")[0].strip() in _MEDIA for clause in accept.split(",")):
         # The medium is known, what should be shown in it is not.
         raise statuses.not_acceptable(f"only the following media types are accepted: {_AVAILABLE}")
     raise statuses.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}", {})
 
 
 @lru_cache(maxsize=512)
-def _negotiated(accept: str, stream: bool) -> Form | None:
+def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     if not accept:
         return WHOLE
-    for clause in _by_quality(accept):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        said = dict(part.partition("=")[::2] for part in parameters)
-        if media in (JSON, "*/*", "application/*"):
-            media = JSON
-        elif media != YAML or stream:
+    for media, said in _clauses(accept):
+        if media == YAML and stream:
             continue
         wanted = said.get("as", "")
         if not wanted:
+            if custom and media == PROTOBUF:
+                continue
             return Form(media)
         if said.get("g") == "meta.k8s.io" and said.get("v") in _META_VERSIONS and wanted in _FORMS:
+            if wanted == "Table" and media == PROTOBUF:
+                continue
             return Form(media, "table" if wanted == "Table" else "metadata", said["v"])
     return None
+
+
+@lru_cache(maxsize=512)
+def refusal_form(accept: str) -> Form:
+    """The form of a Status: the first clause that wants nothing special; JSON where there is none."""
+    return next((Form(media) for media, said in _clauses(accept) if "as" not in said), WHOLE)
+
+
+def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """What a client accepts of what there is, best first, with parameters."""
+    for clause in _by_quality(accept):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        known = _MEDIA.get(media)
+        if known is not None:
+            yield known, dict(part.partition("=")[::2] for part in parameters)
 
 
 def _by_quality(accept: str) -> list[str]:
@@ -100,6 +123,8 @@ def _quality(clause: str) -> float:
 
 def written(tree: Tree, form: Form = WHOLE) -> bytes:
     """Any tree in the media type of a form."""
+    if form.media == PROTOBUF:
+        return encode_protobuf(tree)
     return to_yaml([_sorted(tree)]).encode() if form.media == YAML else encode(tree)
 
 
@@ -125,7 +150,11 @@ def object_body(kind: Kind, version: str, entry: Entry, form: Form, now: str, re
         meta = {"resourceVersion": entry.tree["metadata"].get("resourceVersion", "")}
         return written(table(kind, version, (entry,), meta, form, now, reader), form)
     if form.shown == "metadata":
+        if form.media == PROTOBUF:
+            return messages.metadata_body(entry.tree, form.version)
         return written(metadata_only(entry.tree, form.version), form)
+    if form.media == PROTOBUF:
+        return messages.object_body(kind, version, entry)
     return written(in_version(kind, version, entry.tree), form)
 
 
@@ -133,6 +162,10 @@ def list_body(kind: Kind, version: str, page: Page, form: Form, now: str, reader
     """The answer that is a page of a list."""
     if form.shown == "table":
         return written(table(kind, version, page.entries, page.meta, form, now, reader), form)
+    if form.media == PROTOBUF:
+        if form.shown == "metadata":
+            return messages.metadata_list_body((entry.tree for entry in page.entries), page.meta, form.version)
+        return messages.list_body(kind, version, page.meta, page.entries)
     if form.shown == "metadata":
         items = [metadata_only(entry.tree, form.version) for entry in page.entries]
         head = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{form.version}"}

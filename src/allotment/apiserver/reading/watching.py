@@ -16,7 +16,8 @@ from allotment.apiserver import statuses
 from allotment.apiserver.catalog import api_version
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import ListOptions
-from allotment.apiserver.reading.representation import Form, encode, metadata_only, table, whole
+from allotment.apiserver.reading import messages
+from allotment.apiserver.reading.representation import JSON, PROTOBUF, Form, encode, metadata_only, table, whole
 from allotment.apiserver.reading.selectors import Selection
 from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
 from allotment.apiserver.verbs import in_version
@@ -208,27 +209,29 @@ def _selected(change: Change, wanted: Selection) -> Seen | None:
 
 
 class Lines:
-    """Events as lines of JSON. One line serves all watches that see an event the same way."""
+    """Events as lines of JSON or frames of protobuf. One serves all watches that see an event the same way."""
 
     def __init__(self, size: int = 512) -> None:
-        self._lines: dict[tuple[int, str, str], bytes] = {}
+        self._lines: dict[tuple[int, str, str, str], bytes] = {}
         self._size = size
 
-    def of(self, kind: Kind, version: str, seen: Seen) -> bytes:
+    def of(self, kind: Kind, version: str, seen: Seen, media: str = JSON) -> bytes:
         """The line of an event that shows the whole object."""
         if seen.change is None:
-            return _line(kind, version, seen)
-        key = (seen.entry.revision, seen.type, f"{kind.bucket}/{version}")
+            return _line(kind, version, seen, media)
+        key = (seen.entry.revision, seen.type, f"{kind.bucket}/{version}", media)
         line = self._lines.get(key)
         if line is None:
             if len(self._lines) >= self._size:
                 for old in list(self._lines)[: self._size // 2]:
                     del self._lines[old]
-            line = self._lines[key] = _line(kind, version, seen)
+            line = self._lines[key] = _line(kind, version, seen, media)
         return line
 
 
-def _line(kind: Kind, version: str, seen: Seen) -> bytes:
+def _line(kind: Kind, version: str, seen: Seen, media: str) -> bytes:
+    if media == PROTOBUF:
+        return messages.event_frame(seen.type, kind, version, seen.entry)
     if seen.type == "BOOKMARK":
         body = encode({"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree})
     else:
@@ -248,7 +251,7 @@ async def pieces(
             size = 0
             for seen in batch:
                 if form.shown == "whole":
-                    line = lines.of(kind, version, seen)
+                    line = lines.of(kind, version, seen, form.media)
                 else:
                     line = _formed(kind, version, seen, form, now(), store, headed)
                     headed = False
@@ -266,6 +269,8 @@ async def pieces(
 
 def _formed(kind: Kind, version: str, seen: Seen, form: Form, now: str, store: Store, headed: bool) -> bytes:
     entry = seen.entry
+    if form.media == PROTOBUF:
+        return messages.metadata_frame(seen.type, entry.tree, form.version)
     if form.shown == "metadata":
         shown = metadata_only(entry.tree, form.version)
     else:
@@ -277,8 +282,11 @@ def _formed(kind: Kind, version: str, seen: Seen, form: Form, now: str, store: S
     return encode({"type": seen.type, "object": shown}) + b"\n"
 
 
-async def refused(status: Tree) -> AsyncIterator[bytes]:
+async def refused(status: Tree, form: Form) -> AsyncIterator[bytes]:
     """A watch that cannot be: one event that says why."""
+    if form.media == PROTOBUF:
+        yield messages.error_frame(status)
+        return
     yield encode({"type": "ERROR", "object": status}) + b"\n"
 
 
