@@ -26,6 +26,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.lab import kubeconfig, naming, waiting
 from allotment.lab.plane import Plane, running
+from allotment.lab.programs import left_out
 from allotment.lab.settings import RELEASE, Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
@@ -46,18 +47,26 @@ class Lab:
 
     ``fleet``: the machines, in the words of ``allot up --fleet``; none by default. ``data``: a folder to keep the
     cluster in; without one it is gone with the lab. ``gates``: feature gates that differ from the release's.
+    ``without``: programs to leave out, because another one does their work (``scheduler``, ``controllers`` …).
     ``tls`` is off by default, because whoever can start a lab in a test can also reach its port.
     """
 
     def __init__(
         self, fleet: str | Sequence[str] = (), *, data: str | Path | None = None, kube: str = RELEASE,
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
-        name: str = DEFAULT_NAME,
+        name: str = DEFAULT_NAME, without: Iterable[str] = (),
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
         features = Features(kube=kube, gates=gates or {})
         self._settings = Settings(
-            name=name, fleet=fleet_of(fleet), data=folder, port=port, tls=tls, speed=speed, features=features
+            name=name,
+            fleet=fleet_of(fleet),
+            data=folder,
+            port=port,
+            tls=tls,
+            speed=speed,
+            features=features,
+            without=left_out(without),
         )
         self._thread: LoopThread | None = None
         self._running = AsyncExitStack()

@@ -222,7 +222,8 @@ async def _programs(plane: Plane, kubelets: Kubelets) -> AsyncIterator[None]:
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
     context = program.Context(plane.client_for, caches, plane.clock, events, random)
-    task = asyncio.create_task(program.run(programs(kubelets, plane.settings.features), context), name="programs")
+    running = programs(kubelets, plane.settings.features, plane.settings.without)
+    task = asyncio.create_task(program.run(running, context), name="programs")
     try:
         yield
     finally:

@@ -1,11 +1,13 @@
 """What runs in a lab beside the API server: each program is a line.
 
-They meet in the API's objects only: a lab without one of them is a cluster in which nobody does its work.
+They meet in the API's objects only: a lab without one of them is a cluster in which nobody does its work, until another
+program does, such as Kubernetes' own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from allotment.cluster.program import Program
 from allotment.control.cron_jobs import cron_jobs
@@ -29,28 +31,58 @@ from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
 from allotment.scheduler.program import Options, scheduler
 
+#: The word for all that Kubernetes' own kube-controller-manager does.
+CONTROLLERS: Final = "controllers"
+_SCHEDULER, _KUBELETS = "scheduler", "kubelets"
 
-def programs(kubelets: Kubelets, features: Features) -> Mapping[str, Program]:
-    """Every program by name."""
-    return {
-        "cron-jobs": cron_jobs,
-        "daemon-sets": daemon_sets,
-        "deployments": deployments,
-        "device-taints": device_taints,
-        "disruption": disruption,
-        "endpoints": endpoints,
-        "garbage": garbage,
-        "jobs": jobs,
-        "kubelets": kubelets.run,
-        "namespaces": namespaces,
-        "node-lifecycle": node_lifecycle,
-        "node-ttl": node_ttl,
-        "pod-garbage": pod_garbage,
-        "pool-status": pool_status,
-        "quotas": quotas,
-        "replica-sets": replica_sets,
-        "replication-controllers": replication_controllers,
-        "resource-claims": resource_claims,
-        "scheduler": scheduler(Options(features)),
-        "stateful-sets": stateful_sets,
-    }
+_CONTROLLERS: Final[Mapping[str, Program]] = {
+    "cron-jobs": cron_jobs,
+    "daemon-sets": daemon_sets,
+    "deployments": deployments,
+    "device-taints": device_taints,
+    "disruption": disruption,
+    "endpoints": endpoints,
+    "garbage": garbage,
+    "jobs": jobs,
+    "namespaces": namespaces,
+    "node-lifecycle": node_lifecycle,
+    "node-ttl": node_ttl,
+    "pod-garbage": pod_garbage,
+    "pool-status": pool_status,
+    "quotas": quotas,
+    "replica-sets": replica_sets,
+    "replication-controllers": replication_controllers,
+    "resource-claims": resource_claims,
+    "stateful-sets": stateful_sets,
+}
+
+#: What can be left out.
+NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _SCHEDULER, _KUBELETS)))
+
+
+class UnknownProgram(ValueError):
+    """Nothing of that name runs in a lab. ``name`` is it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no program {name!r} in a lab; there are {', '.join(NAMES)}")
+        self.name = name
+
+
+def left_out(words: Iterable[str]) -> frozenset[str]:
+    """Programs as a user names those that should not run. Raises UnknownProgram.
+
+    >>> sorted(left_out(["scheduler", "garbage"]))
+    ['garbage', 'scheduler']
+    """
+    found: set[str] = set()
+    for word in words:
+        if word not in NAMES:
+            raise UnknownProgram(word)
+        found |= set(_CONTROLLERS) if word == CONTROLLERS else {word}
+    return frozenset(found)
+
+
+def programs(kubelets: Kubelets, features: Features, without: frozenset[str] = frozenset()) -> Mapping[str, Program]:
+    """The programs that run, by name."""
+    mine = {**_CONTROLLERS, _KUBELETS: kubelets.run, _SCHEDULER: scheduler(Options(features))}
+    return {name: mine[name] for name in sorted(mine) if name not in without}

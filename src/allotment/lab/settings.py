@@ -15,7 +15,8 @@ RELEASE = "1.36"
 class Settings(NamedTuple):
     """See ``allot up --help``. Without ``data`` everything is in memory. ``fleet`` None: what is there already.
 
-    With ``port`` 0 it is ``preferred_port`` if that is free, else any.
+    With ``port`` 0 it is ``preferred_port`` if that is free, else any. ``without``: programs that do not run, by the
+    names in :mod:`allotment.lab.programs`, because somebody else does their work.
     """
 
     name: str = DEFAULT_NAME
@@ -27,6 +28,7 @@ class Settings(NamedTuple):
     tls: bool = True
     speed: float = 1.0
     features: Features = Features(kube=RELEASE)
+    without: frozenset[str] = frozenset()
 
 
 def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:
