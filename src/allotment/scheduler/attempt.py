@@ -53,6 +53,8 @@ class NoNode:
     """Claims whose devices cannot be used by the pod where they are."""
     pending: tuple[ResourceClaim, ...] = ()
     """What would have had to be allocated, also for extended resources."""
+    full: KnownClaim | None = None
+    """A claim that has as many users as it may have."""
 
     def causes(self) -> frozenset[str]:
         """Why not, for all nodes together."""
@@ -167,7 +169,7 @@ class Attempts:
         nodes = len(self.machines)
         for claim in allocated:
             if len(claim.users) >= MOST_USERS and not claim.is_reserved_for(pod.uid):
-                return NoNode(nodes, before="resourceclaim in use", cause="claim")
+                return NoNode(nodes, before="resourceclaim in use", cause="claim", full=claim)
         classes = self.allocator.inventory.classes
         for claim in pending:
             if claim.key in self.ledger.in_flight:

@@ -5,11 +5,12 @@ Told in the words of ``allot explain``, with the smallest change that would let 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.engine.refusal import Diagnosis, Refused
+from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.model.core import Pod
 from allotment.model.trees import to_value
 from allotment.scheduler import reasons, shortage
@@ -24,25 +25,29 @@ from allotment.tools.explain.rewording import owner_of, template_of
 _CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
 #: Nodes for which a way in is looked for.
 _TRIED = 8
+Holds = Callable[[Machine], bool]
 _PARTS = ("nodeName", "nodeSelector", "affinity", "tolerations")
 
 
-def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]]) -> list[str]:
+def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> list[str]:
     """Lines as `reasons.of_diagnosis` gives them; none if something else is nearer to being the cause."""
     if not refused or any(refusal.cause not in _CAUSES for _, refusal in refused):
         return []
     summary = shortage.lines(pod.demand, refused)[0]
-    value = _pod_of(pod.tree)
-    where = template_of(value, owner_of(value))
-    ways = [
-        (machine.name, let_in(value, _known(machine), where, bool(served_node(value))))
-        for machine, _ in refused[:_TRIED]
-    ]
-    shortest = min(((node, way) for node, way in ways if way), key=lambda found: len(found[1]), default=None)
-    changes = tuple(replace(change, node=shortest[0]) for change in shortest[1]) if shortest is not None else ()
+    changes = ways_in(pod, refused, has_devices)
     return reasons.of_diagnosis(
         str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
     )
+
+
+def ways_in(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> tuple[Change, ...]:
+    """The fewest changes that let the pod onto one of these nodes where it would also have its devices."""
+    good = [m for m, refusal in refused if refusal.cause in _CAUSES and has_devices(m)]
+    value = _pod_of(pod.tree)
+    where = template_of(value, owner_of(value))
+    ways = [(m.name, let_in(value, _known(m), where, bool(served_node(value)))) for m in good[:_TRIED]]
+    node, shortest = min(((node, way) for node, way in ways if way), key=lambda found: len(found[1]), default=("", ()))
+    return tuple(replace(change, node=node) for change in shortest)
 
 
 def _known(machine: Machine) -> KnownNode:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Recorder
+from allotment.engine.refusal import Change
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import to_value
@@ -75,14 +76,15 @@ class Held:
     def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
         entry = to_value(pod.tree["spec"]["resourceClaims"][hold.entry], PodResourceClaim)
         where = (f"Pod {pod.key}", "")
+        likely: tuple[Change, ...] = ()
         namespace = pod.key.namespace
         template = entry.resource_claim_template_name
         if hold.code == "claim-missing":
             key = ObjectKey(namespace, entry.resource_claim_name or "")
-            found = missing("ResourceClaim", entry, hold.entry, key, self._claims(), where).reasons
+            found, likely = missing("ResourceClaim", entry, hold.entry, key, self._claims(), where)
         elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in set(self._templates()):
             key = ObjectKey(namespace, template)
-            found = missing("ResourceClaimTemplate", entry, hold.entry, key, self._templates(), where).reasons
+            found, likely = missing("ResourceClaimTemplate", entry, hold.entry, key, self._templates(), where)
         elif hold.code == "claim-not-owned":
             found = told("claim-not-owned", hold.text, entry.name)
         elif hold.code == "claim-deleting":
@@ -93,4 +95,4 @@ class Held:
             return [f"{summary} (claim-deleting)"]
         else:
             return [f"the claim for {entry.name} has not been made yet (template {template})"]
-        return reasons.of_diagnosis(str(pod.key), found)
+        return reasons.of_diagnosis(str(pod.key), found, likely)

@@ -254,7 +254,8 @@ class Scheduler:
             self.attempts.nominations.pop(pod.uid, None)
             after = sentence.afterwards(sentence.NO_CLAIMS, outcome.nodes, {sentence.NOT_HELPFUL: outcome.nodes})
             text = sentence.unavailable(outcome.nodes, {}, outcome.before, after)
-            verdict = Verdict("Unschedulable", text, outcome.pending, None)
+            full = (str(outcome.full.key), len(outcome.full.users)) if outcome.full is not None else None
+            verdict = Verdict("Unschedulable", text, outcome.pending, full=full)
         else:
             counts = sentence.counted(t for r in outcome.refusals.values() for t in r.texts)
             found = self._preempt(pod, claims, outcome)
@@ -269,7 +270,9 @@ class Scheduler:
                     after=sentence.afterwards(self._free_claims(pod, claims, outcome), outcome.nodes, found),
                 )
             elsewhere = tuple(str(claim.key) for claim in outcome.unavailable)
-            verdict = Verdict("Unschedulable", text, outcome.pending, outcome.refusals, elsewhere, nominated)
+            verdict = Verdict(
+                "Unschedulable", text, outcome.pending, outcome.refusals, elsewhere=elsewhere, nominated=nominated
+            )
         group = self.queue.park(pod, key, verdict, helped_by(outcome.causes()))
         self._note_users(pod)
         self._teller.tell(group)

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from allotment.engine.refusal import CODES, Diagnosis, Refused
+from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
 from allotment.tools.explain.report import Answer, Explanation
 from allotment.tools.explain.text import lines
 
@@ -22,16 +22,19 @@ EVENT_BYTES = 1024
 _CONDITION_LINES = 60
 _UNFOLDED = 1_000_000
 
-_ADVICE: Final = "  what to do: "
+ADVICE: Final = "  what to do: "
 #: How lines begin that tell most; all but the advice are `allotment.tools.explain.text`'s.
-_CHANGES: Final = ("  to make it fit", _ADVICE)
+_CHANGES: Final = ("  to make it fit", ADVICE)
 _NEAREST: Final = ("  nearest miss: ", "  alternative ")
 #: Where lines are left out.
 _GAP: Final = "  …"
 
 
-def of_diagnosis(pod: str, reasons: Diagnosis) -> list[str]:
-    """The engine's reasons as lines: summary and code, then funnels, nearest miss and smallest change (or advice)."""
+def of_diagnosis(pod: str, reasons: Diagnosis, likely: Sequence[Change] = ()) -> list[str]:
+    """The engine's reasons as lines: summary and code, then funnels, nearest miss and smallest change.
+
+    Where no change is known to help, a ``likely`` one is told as advice, or else what helps in general.
+    """
     nodes = tuple(replace(row, refused=_practical(row.refused)) for row in reasons.nodes)
     headline = _practical(reasons.headline)
     answer = Answer(
@@ -40,9 +43,18 @@ def of_diagnosis(pod: str, reasons: Diagnosis) -> list[str]:
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
     first = first.removeprefix(f"Pod {pod} does not fit: ")
     told = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
-    if not headline.changes:
-        told.append(f"{_ADVICE}{CODES[headline.code].advice}")
+    if not headline.changes and likely:
+        first, *rest = way(likely[:1])
+        told += [f"{ADVICE}{first.partition(': ')[2]}", *rest]
+    elif not headline.changes:
+        told.append(f"{ADVICE}{CODES[headline.code].advice}")
     return told
+
+
+def way(changes: Sequence[Change]) -> list[str]:
+    """Changes alone, as lines."""
+    refused = Refused(code="not-explained", summary="", changes=tuple(changes))
+    return lines(Explanation(answers=(Answer("Pod", "", "refused", reasons=Diagnosis(refused)),)), width=_UNFOLDED)[1:]
 
 
 def _practical(refused: Refused) -> Refused:
@@ -68,8 +80,8 @@ def event(told: Sequence[str], sentence: str) -> str:
     >>> event(told, "0/1").splitlines()[-3:]
     ['  …', '  to make it fit: ask', '0/1']
     """
-    last = _cut(sentence, EVENT_BYTES)
-    left = EVENT_BYTES - len(last.encode()) - 1
+    last = _cut(sentence, max(EVENT_BYTES // 4, EVENT_BYTES - _size("".join(told[:1])) - _size(_GAP)))
+    left = EVENT_BYTES - len(last.encode())
     if sum(_size(line) for line in told) <= left:
         return "\n".join([*told, last])
     kept: dict[int, str] = {}

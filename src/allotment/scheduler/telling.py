@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
@@ -28,6 +28,8 @@ from allotment.scheduler.machines import Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
 from allotment.scheduler.verdict import Verdict
+from allotment.tools.explain.obstacles import taken
+from allotment.tools.explain.obstacles import told as told_of
 from allotment.tools.explain.rewording import by_origin
 
 Tree = dict[str, Any]
@@ -181,6 +183,8 @@ class Teller:
             self._spent += loop.time() - began
 
     def _explained(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
+        if verdict.full is not None:
+            return reasons.of_diagnosis(str(pod.key), taken(*verdict.full))
         machines = self._attempts.machines
         refusals = verdict.refusals
         if verdict.pending and (refusals is None or any(r.cause == "devices" for r in refusals.values())):
@@ -196,13 +200,25 @@ class Teller:
             for place, refusal in (refusals or {}).items()
             if refusal.cause not in ("devices", "claim") and (machine := machines.at(place)) is not None
         ]
-        lines = [self._elsewhere(claim) for claim in verdict.elsewhere]
-        if not told and not lines:
-            told = self._unserved(pod, others) or exclusion.reasons_of(pod, others)
-        lines += shortage.lines(pod.demand, others)
+        away = [self._elsewhere(claim) for claim in verdict.elsewhere]
+        if away and not told:
+            told = reasons.of_diagnosis(str(pod.key), told_of("claim-on-other-node", away.pop(0)))
+        elif not told:
+            told = self._unserved(pod, others) or exclusion.reasons_of(pod, others, self._has_devices(verdict))
+        elif told[-1].startswith(reasons.ADVICE):  # the devices may be where the pod does not go
+            changes = exclusion.ways_in(pod, others, self._has_devices(verdict))
+            told = [*told[:-1], *reasons.way(changes)] if changes else told
+        lines = [*(f"{summary} (claim-on-other-node)" for summary in away), *shortage.lines(pod.demand, others)]
         if told:
             return [*told, *(f"  {line}" for line in lines if line not in told[0])]
         return [*lines[:1], *(f"  {line}" for line in lines[1:])]
+
+    def _has_devices(self, verdict: Verdict) -> Callable[[Machine], bool]:
+        """Whether the pod's claims fit on a node, as far as devices go."""
+        if not verdict.pending:
+            return lambda machine: True
+        fits = self._attempts.devices.of(verdict.pending).fits
+        return lambda machine: bool(fits >> machine.place & 1)
 
     def _unserved(self, pod: WaitingPod, refused: list[tuple[Machine, Refusal]]) -> list[str]:
         """An extended resource that is nowhere; where some nodes stand open to the pod, but for that."""
@@ -218,10 +234,10 @@ class Teller:
         namespace, _, claim_name = name.partition("/")
         claim = self._attempts.ledger.known.get(ObjectKey(namespace, claim_name))
         if claim is None:
-            return f"claim {name} is allocated where the pod may not run (claim-on-other-node)"
+            return f"claim {name} is allocated where the pod may not run"
         where = [m.name for m in self._attempts.machines if claim.reaches(m.facts)]
         there = shortage.named(where) if where else "a node that is not known"
-        return f"claim {name} is allocated on {there}, where the pod may not run (claim-on-other-node)"
+        return f"claim {name} is allocated on {there}, where the pod may not run"
 
     def _diagnosed(self, pod: WaitingPod, verdict: Verdict, nodes: list[str]) -> list[str]:
         inventory, ledger = self._attempts.allocator.inventory, self._attempts.ledger

@@ -17,6 +17,8 @@ class Verdict(NamedTuple):
     """What was to be allocated."""
     refusals: dict[int, Refusal] | None = None
     """By place; None if no node was looked at, or an error ended the attempt."""
+    full: tuple[str, int] | None = None
+    """A claim that takes no more users, and how many it has."""
     elsewhere: tuple[str, ...] = ()
     """Claims that are allocated where the pod cannot use them."""
     nominated: str | None = None

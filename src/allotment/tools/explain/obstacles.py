@@ -33,6 +33,11 @@ def told(code: str, summary: str, claim: str = "", kubernetes: str = "", notes: 
     return Diagnosis(headline=refused)
 
 
+def taken(claim: str, users: int) -> Diagnosis:
+    """A claim that has all the users that it may have."""
+    return told("claim-in-use", f"claim {claim} is reserved for {users} consumers, the most there can be")
+
+
 def missing(
     kind: str, entry: PodResourceClaim, number: int, key: ObjectKey, known: Iterable[ObjectKey], pod: tuple[str, str]
 ) -> Obstacle:

@@ -34,7 +34,7 @@ from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.input import Input, after, key_of, sort
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
-from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, told
+from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, renamed, template_of, with_excluded
 
@@ -257,8 +257,7 @@ class _Run:
         assert allocation is not None
         key = key_of(claim)
         if len(claim.status.reserved_for) >= 256:
-            count = len(claim.status.reserved_for)
-            return [], told("claim-in-use", f"claim {key} is reserved for {count} consumers, the most there can be")
+            return [], taken(str(key), len(claim.status.reserved_for))
         if allocation.node_selector is None:
             return nodes, None
         left = [node for node in nodes if matches(allocation.node_selector, self.nodes[node].facts)]
