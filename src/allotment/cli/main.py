@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
+from allotment.cli.cluster_commands import EXIT_FAILED, add_commands
+
 EXIT_BAD_INPUT = 2
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
@@ -89,14 +91,15 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
 
     description = describe(error, width_of(sys.stderr))
     if description is not None:
+        like_kubectl = getattr(parsed, "like_kubectl", False)
         output = getattr(parsed, "output", None)
-        if output in ("json", "yaml"):
+        if not like_kubectl and output in ("json", "yaml"):
             from allotment.model.formats import to_json, to_yaml
 
             sys.stdout.write(to_json(description.data) + "\n" if output == "json" else to_yaml([description.data]))
         else:
             sys.stderr.write("".join(f"{line}\n" for line in description.lines))
-        return EXIT_BAD_INPUT
+        return EXIT_FAILED if like_kubectl else EXIT_BAD_INPUT
     if parsed.debug:
         raise error
     sys.stderr.write(
@@ -137,6 +140,7 @@ def _parser() -> Parser:
     free.set_defaults(run=_lazy("free"))
 
     _add_lab(commands)
+    add_commands(commands, _lazy)
     _add_fleet(commands)
     _add_examples(commands)
 

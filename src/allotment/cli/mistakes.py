@@ -28,6 +28,14 @@ class Mistake(Exception):
         self.hint = hint
 
 
+class Failure(Exception):
+    """Raised by a screen that speaks as kubectl does: what did not work, in kubectl's words."""
+
+    def __init__(self, words: str, hint: str = "") -> None:
+        super().__init__(words)
+        self.hint = hint
+
+
 class BadInput(Exception):
     """Raised when files cannot be used, with everything that is wrong in them."""
 
@@ -52,6 +60,10 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
         return Description(lines, {"problems": [_data(problem) for problem in error.problems]})
     if isinstance(error, Mistake):
         return _single(str(error), error.hint)
+    if isinstance(error, Failure):
+        hint = (f"  {error.hint}",) if error.hint else ()
+        problem = {"code": "refused", "message": str(error), "hint": error.hint}
+        return Description((*str(error).splitlines(), *hint), {"problems": [problem]})
     from allotment.fleet.errors import FleetError
 
     if isinstance(error, FleetError):

@@ -163,11 +163,11 @@ class HttpClient:
         """The tree at any path: discovery, version."""
         return await self._ask("GET", path, query, accept=accept)
 
-    async def stream(self, path: str, query: Query = ()) -> AsyncIterator[bytes]:
+    async def stream(self, path: str, query: Query = (), accept: str = "*/*") -> AsyncIterator[bytes]:
         """The bytes at a path (a log), as they come, for as long as they come."""
-        async with self._open("GET", path, query, silence=None, accept="*/*") as response:
+        async with self._open("GET", path, query, silence=None, accept=accept) as response:
             try:
-                async for piece in response.aiter_raw():
+                async for piece in response.aiter_bytes():
                     yield piece
             except httpx.HTTPError as error:
                 raise Unreachable(_told("GET", f"{self.target.server}{path}", error)) from error

@@ -1,0 +1,120 @@
+"""``allot apply``: bring objects to the state that manifests ask for, by server-side apply.
+
+Each object is tried, whatever became of those before it. A kind that a CustomResourceDefinition of the same run brings
+is waited for, so that both may stand in one file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from allotment.cli.live.connection import announce, on_cluster, refusal
+from allotment.cli.live.manifests import documents, place_of, served_by
+from allotment.cli.mistakes import Failure
+from allotment.cluster.discovery import Discovery, Served, discover
+from allotment.cluster.errors import StatusError
+from allotment.cluster.kubeconfig import Target
+from allotment.model.loading import Document
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+#: A definition is established at once or not at all; a server of its own may take its time.
+_KIND_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+def run(arguments: Namespace) -> int:
+    """Apply; 1 if some of it was refused."""
+    wanted = documents(arguments)
+
+    async def work(client: HttpClient, way: Target) -> int:
+        announce(arguments, way)
+        return await _Apply(arguments, client, way, await discover(client)).run(wanted)
+
+    return on_cluster(arguments, work)
+
+
+class _Apply:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: Target, discovery: Discovery) -> None:
+        self._arguments = arguments
+        self._client = client
+        self._way = way
+        self._discovery = discovery
+        self._dry = arguments.dry_run == "server"
+        self._defined: set[str] = set()
+
+    async def run(self, wanted: list[Document]) -> int:
+        failed = False
+        for document in wanted:
+            try:
+                served = await self._served(document)
+                done = await self._one(document, served)
+                sys.stdout.write(f"{done}{' (server dry run)' if self._dry else ''}\n")
+            except StatusError as error:
+                failed = True
+                sys.stderr.write(refusal(error, f"{document.position()}: ") + "\n")
+                if error.code == 409 and _conflicts(error):
+                    sys.stderr.write("  --force-conflicts takes these fields over\n")
+            except Failure as error:
+                failed = True
+                hint = f"\n  {error.hint}" if error.hint else ""
+                sys.stderr.write(f"{error}{hint}\n")
+        return 1 if failed else 0
+
+    async def _served(self, document: Document) -> Served:
+        """The kind of an object, of which this run may have brought the definition."""
+        deadline = asyncio.get_running_loop().time() + _KIND_SECONDS
+        while document.kind in self._defined and not self._discovery.by_type(document.api_version, document.kind):
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._discovery = await discover(self._client)
+        return served_by(self._discovery, document)
+
+    async def _one(self, document: Document, served: Served) -> str:
+        tree, resource = document.tree, served.resource
+        place = place_of(document, served, self._arguments, self._way)
+        metadata = tree.get("metadata")
+        if not document.name and isinstance(metadata, dict) and metadata.get("generateName"):
+            made = await self._client.create(resource, tree, place, dry_run=self._dry)
+            return f"{served.label}/{made['metadata']['name']} created"
+        if not document.name:
+            raise Failure(f"error: {document.position(('metadata',))}: resource name may not be empty")
+        try:
+            before = await self._client.get(resource, document.name, place)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            before = None
+        after = await self._client.patch(
+            resource, document.name, tree, place, kind="apply", force=self._arguments.force_conflicts,
+            dry_run=self._dry,
+        )  # fmt: skip
+        if resource.plural == "customresourcedefinitions":
+            self._defined.add(str(((tree.get("spec") or {}).get("names") or {}).get("kind")))
+        if before is None:
+            done = "created"
+        else:
+            done = "unchanged" if _same(before, after, self._dry) else "configured"
+        return f"{served.label}/{document.name} {done}"
+
+
+def _same(before: dict[str, Any], after: dict[str, Any], dry: bool) -> bool:
+    """Whether nothing was written; a dry run writes nothing, so there the contents are compared."""
+    if not dry:
+        return bool(before["metadata"].get("resourceVersion") == after["metadata"].get("resourceVersion"))
+    return _content(before) == _content(after)
+
+
+def _content(tree: dict[str, Any]) -> dict[str, Any]:
+    skipped = ("managedFields", "resourceVersion", "generation")
+    return {**tree, "metadata": {key: value for key, value in tree["metadata"].items() if key not in skipped}}
+
+
+def _conflicts(error: StatusError) -> bool:
+    causes = (error.status.get("details") or {}).get("causes") or ()
+    return any(cause.get("reason") == "FieldManagerConflict" for cause in causes)

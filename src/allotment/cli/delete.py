@@ -1,0 +1,127 @@
+"""``allot delete``: take objects away, and wait until they have gone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from allotment.cli.durations import Deadline, seconds
+from allotment.cli.live.connection import announce, namespace_of, on_cluster, refusal
+from allotment.cli.live.kinds import asked
+from allotment.cli.live.manifests import documents, place_of, served_by
+from allotment.cli.live.states import until_gone
+from allotment.cli.mistakes import Failure
+from allotment.cluster.client import Propagation
+from allotment.cluster.discovery import Discovery, Served, discover
+from allotment.cluster.errors import StatusError
+from allotment.cluster.kubeconfig import Target
+from allotment.model.loading import Document
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+
+_PROPAGATIONS: dict[str, Propagation] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
+
+
+class _Object(NamedTuple):
+    served: Served
+    place: str
+    name: str
+
+    def __str__(self) -> str:
+        inside = f" from {self.place} namespace" if self.place else ""
+        return f'{self.served.label} "{self.name}" deleted{inside}'
+
+
+def run(arguments: Namespace) -> int:
+    """Delete; 1 if some of it could not be."""
+    if bool(arguments.files) == bool(arguments.objects):
+        raise Failure("error: give manifests with -f FILE, or KIND NAME, or KIND with --all or -l")
+    limit = seconds(arguments.timeout) if arguments.timeout else 0
+    wanted = documents(arguments) if arguments.files else []
+
+    async def work(client: HttpClient, way: Target) -> int:
+        announce(arguments, way)
+        return await _Delete(arguments, client, way).run(wanted, limit)
+
+    return on_cluster(arguments, work)
+
+
+class _Delete:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: Target) -> None:
+        self._arguments = arguments
+        self._client = client
+        self._way = way
+        self._failed = False
+
+    async def run(self, manifests: Sequence[Document], limit: float) -> int:
+        discovery = await discover(self._client)
+        targets = self._from_files(discovery, manifests) if manifests else await self._from_words(discovery)
+        if not targets and not self._failed:
+            sys.stdout.write("No resources found\n")
+        gone = []
+        for target in targets:
+            try:
+                await self._delete(target)
+            except StatusError as error:
+                if error.code != 404 or not self._arguments.ignore_not_found:
+                    self._fail(refusal(error))
+                continue
+            sys.stdout.write(f"{target}\n")
+            sys.stdout.flush()
+            gone.append(target)
+        if self._arguments.wait:
+            deadline = Deadline(limit)
+            try:
+                await asyncio.gather(
+                    *(until_gone(self._client, t.served.resource, t.place, t.name, deadline) for t in gone)
+                )
+            except TimeoutError:
+                self._fail("error: timed out waiting for the deletion")
+        return 1 if self._failed else 0
+
+    def _fail(self, words: str) -> None:
+        self._failed = True
+        sys.stderr.write(words + "\n")
+
+    async def _delete(self, target: _Object) -> None:
+        propagation = _PROPAGATIONS[self._arguments.cascade]
+        grace = self._arguments.grace_period
+        resource = target.served.resource
+        await self._client.delete(resource, target.name, target.place, propagation=propagation, grace_seconds=grace)
+
+    def _from_files(self, discovery: Discovery, manifests: Sequence[Document]) -> list[_Object]:
+        targets = []
+        for document in manifests:
+            try:
+                served = served_by(discovery, document)
+                place = place_of(document, served, self._arguments, self._way)
+            except Failure as error:
+                self._fail(str(error))
+                continue
+            targets.append(_Object(served, place, document.name))
+        return targets
+
+    async def _from_words(self, discovery: Discovery) -> list[_Object]:
+        arguments = self._arguments
+        namespace = namespace_of(arguments, self._way)
+        targets: list[_Object] = []
+        for one in asked(discovery, arguments.objects):
+            place = one.place(namespace)
+            if one.name:
+                if arguments.selector or arguments.all:
+                    raise Failure("error: name cannot be provided when a selector is specified")
+                targets.append(_Object(one.served, place, one.name))
+                continue
+            if not (arguments.selector or arguments.all):
+                raise Failure("error: resource(s) were provided, but no name was specified")
+            found = await self._client.list(one.served.resource, place, labels=arguments.selector or "")
+            targets += (
+                _Object(one.served, str(tree["metadata"].get("namespace") or ""), tree["metadata"]["name"])
+                for tree in found.items
+            )
+        return targets

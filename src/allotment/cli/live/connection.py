@@ -1,0 +1,116 @@
+"""From ``--context`` and ``--kubeconfig`` to a cluster, and from its refusals to kubectl's words.
+
+Which cluster, when nobody says: the lab. First the context ``allotment`` in kubectl's configuration, then a lab that
+runs with a configuration file of its own, and only if there is neither the current context. So a terminal in which
+somebody works with a cluster of consequence does not send it what was meant for the lab; a command that writes says so
+when it does not go to a lab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from allotment.cli.mistakes import Failure, Mistake
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.kubeconfig import Target, UnusableKubeconfig, contexts, target, usual_paths
+from allotment.lab.state import DEFAULT_NAME, Register, context_of
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+T = TypeVar("T")
+
+_LAB = context_of(DEFAULT_NAME)
+_START = "start a lab with allot up, or name another cluster with --context"
+
+
+def way_to(arguments: Namespace) -> Target:
+    """The cluster that is meant. Raises Mistake."""
+    paths = [Path(arguments.kubeconfig)] if arguments.kubeconfig else []
+    try:
+        if arguments.context:
+            return target(paths, arguments.context)
+        if _LAB in _contexts(paths):
+            return target(paths, _LAB)
+        if not paths and (lab := Register().status(DEFAULT_NAME)) and Register().runs(DEFAULT_NAME):
+            return target([Path(lab.kubeconfig)], lab.context)
+        return target(paths)
+    except UnusableKubeconfig as error:
+        raise Mistake(str(error), "" if arguments.context else "start a lab with allot up") from None
+
+
+def _contexts(paths: list[Path]) -> list[str]:
+    return contexts(paths)[0] if any(path.exists() for path in paths or usual_paths()) else []
+
+
+def namespace_of(arguments: Namespace, way: Target) -> str:
+    """The namespace that is meant. Raises Failure for what is none."""
+    namespace = arguments.namespace or way.namespace
+    if "/" in namespace or namespace in (".", ".."):
+        raise Failure(f"error: {namespace!r} is no name of a namespace")
+    return namespace
+
+
+def announce(arguments: Namespace, way: Target) -> None:
+    """Before something is written: say where, if nobody chose it and it is no lab."""
+    if not arguments.context and not way.context.startswith(_LAB):
+        where = f"context {way.context!r}, the current one" if way.context else way.server
+        sys.stderr.write(f"no lab: using {where}\n")
+
+
+@asynccontextmanager
+async def connected(way: Target) -> AsyncIterator[HttpClient]:
+    """A client for as long as the context lasts."""
+    from allotment.cluster.http import HttpClient
+
+    async with HttpClient(way) as client:
+        yield client
+
+
+def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
+    """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
+    if find_spec("httpx") is None:
+        raise Mistake("to speak to a cluster needs httpx", "pip install 'allotment[lab]'")
+    way = way_to(arguments)
+
+    async def run() -> T:
+        async with connected(way) as client:
+            return await work(client, way)
+
+    with told(way):
+        return asyncio.run(run())
+
+
+@contextmanager
+def told(way: Target) -> Iterator[None]:
+    """What a cluster answers, as users' mistakes."""
+    try:
+        yield
+    except StatusError as error:
+        raise Failure(refusal(error)) from None
+    except Unreachable as error:
+        where = f" (context {way.context})" if way.context else ""
+        raise Mistake(f"no answer from {way.server}{where}: {cause(error)}", _START) from None
+
+
+def cause(error: Unreachable) -> str:
+    """Why no answer came, without the request that was tried."""
+    words = str(error.__cause__ or error)
+    return "nothing listens there" if words == "All connection attempts failed" else words
+
+
+def refusal(error: StatusError, doing: str = "") -> str:
+    """A Status in kubectl's words. ``doing`` goes in front of the message.
+
+    >>> refusal(StatusError({"reason": "NotFound", "message": 'pods "a" not found'}))
+    'Error from server (NotFound): pods "a" not found'
+    """
+    reason = f" ({error.reason})" if error.reason else ""
+    return f"Error from server{reason}: {doing}{error}"

@@ -1,0 +1,75 @@
+"""The objects of ``-f`` for a cluster: as they were written, with nothing decided yet.
+
+The cluster judges them, in its version and with its kinds; here only what cannot be read is told.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from allotment.cli.mistakes import BadInput, Failure, Mistake
+from allotment.cluster.discovery import Discovery, Served
+from allotment.cluster.kubeconfig import Target
+from allotment.model.loading import Document, load_paths
+
+
+def documents(arguments: Namespace) -> list[Document]:
+    """Every object of the files. Raises BadInput for what cannot be read."""
+    paths = [path for group in arguments.files for path in group]
+    data = sys.stdin.buffer.read() if "-" in paths else b""
+    loaded = load_paths(paths, io.BytesIO(data))
+
+    def source(file: str) -> str | None:
+        if file == "<stdin>":
+            return data.decode("utf-8", "replace")
+        return Path(file).read_text("utf-8", "replace") if Path(file).is_file() else None
+
+    if loaded.problems:
+        raise BadInput(loaded.problems, source)
+    if not loaded.documents:
+        raise Mistake(f"no Kubernetes object in {', '.join(paths)}")
+    return loaded.documents
+
+
+def served_by(discovery: Discovery, document: Document) -> Served:
+    """The kind of an object. Raises Failure, in kubectl's words."""
+    found = discovery.by_type(document.api_version, document.kind)
+    if found is None:
+        if not document.api_version or not document.kind:
+            missing = "Kind" if not document.kind else "apiVersion"
+            raise Failure(f"error: {document.position()}: Object '{missing}' is missing")
+        words = f'no matches for kind "{document.kind}" in version "{document.api_version}"'
+        raise Failure(
+            f'error: resource mapping not found for name: "{document.name}" in "{document.position()}": {words}',
+            _instead(discovery, document),
+        )
+    return found
+
+
+def _instead(discovery: Discovery, document: Document) -> str:
+    versions = [one.resource.api_version for one in discovery.served if one.resource.kind == document.kind]
+    if versions:
+        return f"the cluster has it in {', '.join(dict.fromkeys(versions))}"
+    from difflib import get_close_matches
+
+    near = get_close_matches(document.kind, sorted({one.resource.kind for one in discovery.served}), 1)
+    return f"did you mean {near[0]}?" if near else "ensure CRDs are installed first"
+
+
+def place_of(document: Document, served: Served, arguments: Namespace, way: Target) -> str:
+    """The namespace that an object goes to. Raises Failure if it says another than ``-n``."""
+    if not served.resource.namespaced:
+        return ""
+    metadata = document.tree.get("metadata")
+    own = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if own and not isinstance(own, str):
+        raise Failure(f"error: {document.position(('metadata', 'namespace'))}: metadata.namespace is no string")
+    if own and arguments.namespace and own != arguments.namespace:
+        raise Failure(
+            f'error: the namespace from the provided object "{own}" does not match the namespace '
+            f"\"{arguments.namespace}\". You must pass '--namespace={own}' to perform this operation."
+        )
+    return own or arguments.namespace or way.namespace

@@ -1,0 +1,86 @@
+"""``allot logs``: what a container has written, and with ``-f`` what it goes on writing."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from allotment.cli.live.connection import namespace_of, on_cluster
+from allotment.cli.live.kinds import kind_of
+from allotment.cli.live.owners import pods_of
+from allotment.cli.live.tables import path_of
+from allotment.cli.mistakes import Failure
+from allotment.cluster.discovery import discover
+from allotment.cluster.resources import PODS
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+Tree = dict[str, Any]
+
+#: Which container is meant in a pod of several.
+_DEFAULT = "kubectl.kubernetes.io/default-container"
+
+
+def run(arguments: Namespace) -> int:
+    """Print the log of a pod, or of a workload's first pod."""
+    return on_cluster(arguments, lambda client, way: _logs(arguments, client, namespace_of(arguments, way)))
+
+
+async def _logs(arguments: Namespace, client: HttpClient, namespace: str) -> int:
+    pod = await _pod(arguments.pod, client, namespace)
+    name = pod["metadata"]["name"]
+    query = [("container", _container(pod, arguments.container))]
+    query += [("follow", "true")] if arguments.follow else []
+    query += [("previous", "true")] if arguments.previous else []
+    query += [("timestamps", "true")] if arguments.timestamps else []
+    if arguments.tail is not None and arguments.tail >= 0:
+        query.append(("tailLines", str(arguments.tail)))
+    sys.stdout.flush()
+    # Bytes go through as they came: a program may write anything.
+    binary = getattr(sys.stdout, "buffer", None)
+    async for piece in client.stream(f"{path_of(PODS, namespace, name)}/log", query):
+        if binary is not None:
+            binary.write(piece)
+            binary.flush()
+        else:
+            sys.stdout.write(piece.decode("utf-8", "replace"))
+    return 0
+
+
+async def _pod(word: str, client: HttpClient, namespace: str) -> Tree:
+    kind, slash, name = word.rpartition("/")
+    if not slash:
+        return await client.get(PODS, name, namespace)
+    served = kind_of(await discover(client), kind)
+    if served.resource.kind == "Pod":
+        return await client.get(PODS, name, namespace)
+    owner = await client.get(served.resource, name, namespace if served.resource.namespaced else "")
+    found = await pods_of(client, owner)
+    if not found:
+        raise Failure(f"error: no pods found for {served.label}/{name}")
+    # The first that runs; kubectl's order of the rest has no meaning for a reader.
+    chosen = min(found, key=lambda pod: ((pod.get("status") or {}).get("phase") != "Running", pod["metadata"]["name"]))
+    if len(found) > 1:
+        sys.stderr.write(f"Found {len(found)} pods, using pod/{chosen['metadata']['name']}\n")
+    return chosen
+
+
+def _container(pod: Tree, asked: str | None) -> str:
+    """The container that is meant. Raises Failure if there is none of that name."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    own = [one["name"] for one in spec.get("containers") or ()]
+    init = [one["name"] for one in (*(spec.get("initContainers") or ()), *(spec.get("ephemeralContainers") or ()))]
+    if asked is not None:
+        if asked not in (*own, *init):
+            raise Failure(
+                f"error: container {asked} is not valid for pod {metadata['name']}",
+                f"there are {', '.join(own + init)}",
+            )
+        return asked
+    chosen = str((metadata.get("annotations") or {}).get(_DEFAULT) or own[0])
+    if len(own) + len(init) > 1 and _DEFAULT not in (metadata.get("annotations") or {}):
+        every = ", ".join([*own, *(f"{one} (init)" for one in init)])
+        sys.stderr.write(f'Defaulted container "{chosen}" out of: {every}\n')
+    return chosen if chosen in (*own, *init) else str(own[0])

@@ -1,0 +1,142 @@
+"""``allot wait``: until objects have a condition, a value, or have gone; and what they say of why not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from allotment.cli.durations import Deadline, seconds
+from allotment.cli.live.connection import namespace_of, on_cluster, refusal
+from allotment.cli.live.jsonpath import BadTemplate, Template, text_of
+from allotment.cli.live.kinds import Asked, asked
+from allotment.cli.live.states import states
+from allotment.cli.mistakes import Failure
+from allotment.cluster.discovery import discover
+from allotment.cluster.errors import StatusError
+from allotment.cluster.kubeconfig import Target
+from allotment.lab.waiting import condition, told
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+Tree = dict[str, Any]
+Test = Callable[[Tree | None], bool]
+
+
+def run(arguments: Namespace) -> int:
+    """Wait; 1 if the time was over before."""
+    test = test_of(arguments.condition)
+    limit = seconds(arguments.timeout)
+    return on_cluster(arguments, lambda client, way: _Wait(arguments, client, way, test, limit).run())
+
+
+def test_of(text: str) -> Test:
+    """What ``--for`` says, as a question to an object. Raises Failure.
+
+    >>> test_of("condition=Ready")({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    True
+    """
+    word, _, rest = text.partition("=")
+    if text.lower() == "delete":
+        return lambda tree: tree is None
+    if text.lower() == "create":
+        return lambda tree: tree is not None
+    if word.lower() == "condition" and rest:
+        type_, _, wanted = rest.partition("=")
+        return lambda tree: _has_condition(tree, type_, wanted or "true")
+    if word.lower() == "jsonpath" and rest:
+        path, equals, wanted = _path_and_value(rest)
+        try:
+            template = Template(path)
+        except BadTemplate as error:
+            raise Failure(f"error: error parsing jsonpath {path}, {error}") from None
+        return lambda tree: _has_value(tree, template, wanted if equals else None)
+    raise Failure(
+        f'error: unrecognized condition: "{text}"',
+        "there are: condition=TYPE[=STATUS], jsonpath='{.path}'[=VALUE], create, delete",
+    )
+
+
+def _path_and_value(text: str) -> tuple[str, bool, str]:
+    """``{.a[?(@.b=="c")]}=d``: the sign that counts stands behind the braces."""
+    end = text.rfind("}") + 1
+    path, equals, value = text[end:].partition("=")
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        value = value[1:-1]
+    return text[:end] + path, bool(equals), value
+
+
+def _has_condition(tree: Tree | None, type_: str, wanted: str) -> bool:
+    found = condition(tree or {}, type_)
+    seen, now = found.get("observedGeneration"), ((tree or {}).get("metadata") or {}).get("generation")
+    if seen is not None and now is not None and seen < now:
+        return False  # said of an earlier state of the object
+    return str(found.get("status", "")).lower() == wanted.lower()
+
+
+def _has_value(tree: Tree | None, template: Template, wanted: str | None) -> bool:
+    found = template.find(tree or {})
+    return bool(found) if wanted is None else any(text_of(value) == wanted for value in found)
+
+
+class _Wait:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: Target, test: Test, limit: float) -> None:
+        self._arguments = arguments
+        self._client = client
+        self._namespace = namespace_of(arguments, way)
+        self._test = test
+        self._limit = limit
+
+    async def run(self) -> int:
+        targets = await self._targets()
+        if not targets:
+            sys.stderr.write("error: no matching resources found\n")
+            return 1
+        deadline = Deadline(self._limit if self._limit >= 0 else 7 * 24 * 3600)
+        outcomes = await asyncio.gather(*(self._one(target, deadline) for target in targets))
+        return 0 if all(outcomes) else 1
+
+    async def _targets(self) -> list[Asked]:
+        arguments = self._arguments
+        targets: list[Asked] = []
+        for one in asked(await discover(self._client), arguments.objects):
+            if one.name:
+                targets.append(one)
+                continue
+            if not (arguments.all or arguments.selector):
+                raise Failure("error: resource(s) were provided, but no name was specified", "or give --all or -l")
+            place = one.place(self._namespace)
+            listing = await self._client.list(one.served.resource, place, labels=arguments.selector or "")
+            targets += (Asked(one.served, tree["metadata"]["name"]) for tree in listing.items)
+        return targets
+
+    async def _one(self, target: Asked, deadline: Deadline) -> bool:
+        seen: Tree | None = None
+        looked = False
+        may_be_missing = self._test(None) or self._arguments.condition.lower() == "create"
+        try:
+            async with asyncio.timeout(None if self._limit == 0 else deadline.left()):
+                place = target.place(self._namespace)
+                async for tree in states(self._client, target.served.resource, place, target.name):
+                    seen = tree if tree is not None else seen
+                    if self._test(tree):
+                        sys.stdout.write(f"{target.served.label}/{target.name} condition met\n")
+                        sys.stdout.flush()
+                        return True
+                    if tree is None and not may_be_missing and not looked:
+                        await self._client.get(target.served.resource, target.name, place)  # the server says it best
+                    looked = True
+                    if self._limit == 0:
+                        break
+        except StatusError as error:
+            sys.stderr.write(refusal(error) + "\n")
+            return False
+        except TimeoutError:
+            pass
+        what = f"{target.served.plural_label}/{target.name}"
+        why = f"\n  {told(seen)}" if not may_be_missing else ""
+        sys.stderr.write(f"error: timed out waiting for the condition on {what}{why}\n")
+        return False

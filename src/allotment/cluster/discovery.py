@@ -1,0 +1,175 @@
+"""What kinds a cluster serves, and by which words people call them.
+
+One request each for the core group and for all others (aggregated discovery, 1.30 and newer); servers and proxies that
+do not know it are asked group by group. Order is meaning: of kinds that share a word the first that the server lists is
+meant, and of a kind's versions the first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from allotment.cluster.client import Resource
+from allotment.cluster.errors import StatusError
+
+Tree = dict[str, Any]
+
+_AGGREGATED = ",".join(
+    (
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        "application/json",
+    )
+)
+
+
+class Reader(Protocol):
+    """A client that reads any path."""
+
+    async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
+        """The tree at a path."""
+        ...
+
+
+class Served(NamedTuple):
+    """A resource that the cluster serves in one version; ``categories`` are words such as ``all``."""
+
+    resource: Resource
+    singular: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How kubectl speaks of an object of it, before the slash: ``pod``, ``deployment.apps``."""
+        return f"{self.singular}.{self.resource.group}" if self.resource.group else self.singular
+
+    @property
+    def plural_label(self) -> str:
+        """How a server speaks of it: ``pods``, ``deployments.apps``."""
+        resource = self.resource
+        return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+class Discovery:
+    """Everything that a cluster serves, the versions that it prefers first."""
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        self.served = tuple(served)
+
+    def by_word(self, word: str) -> Served | None:
+        """What a word means: plural, singular, short name or kind, each with ``.group`` or ``.version.group``.
+
+        >>> deployments = Served(Resource("apps", "v1", "deployments", "Deployment", True), "deployment", ("deploy",))
+        >>> [
+        ...     Discovery([deployments]).by_word(w) is deployments
+        ...     for w in ("deploy", "Deployment", "deployments.v1.apps")
+        ... ]
+        [True, True, True]
+        """
+        wanted = word.lower()
+        name, _, rest = wanted.partition(".")
+        # First without group: a CustomResourceDefinition may have a dot in no name of its own.
+        for group in _groups(rest):
+            for match in (_named, _shortened):
+                for one in self.served:
+                    if match(one, name) and group(one.resource):
+                        return one
+        return None
+
+    def by_type(self, api_version: str, kind: str) -> Served | None:
+        """The resource of objects that say so of themselves."""
+        for one in self.served:
+            if one.resource.kind == kind and one.resource.api_version == api_version:
+                return one
+        return None
+
+    def versions_of(self, group: str, plural: str) -> tuple[Served, ...]:
+        """A resource in all versions that are served."""
+        return tuple(one for one in self.served if (one.resource.group, one.resource.plural) == (group, plural))
+
+    def in_category(self, word: str) -> tuple[Served, ...]:
+        """What a word such as ``all`` stands for; each resource once."""
+        found: dict[tuple[str, str], Served] = {}
+        for one in self.served:
+            if word.lower() in one.categories and "list" in one.verbs:
+                found.setdefault((one.resource.group, one.resource.plural), one)
+        return tuple(found.values())
+
+    def words(self) -> Iterator[str]:
+        """Everything that a kind can be called, for suggestions."""
+        for one in self.served:
+            yield one.resource.plural
+            yield one.singular
+            yield from one.short_names
+
+
+def _groups(rest: str) -> Iterator[Any]:
+    if not rest:
+        yield lambda resource: True
+        return
+    version, _, group = rest.partition(".")
+    yield lambda resource: resource.group == rest
+    yield lambda resource: resource.group == group and resource.version == version
+    yield lambda resource: resource.group.startswith(rest)
+
+
+def _named(one: Served, name: str) -> bool:
+    return name in (one.resource.plural, one.singular, one.resource.kind.lower())
+
+
+def _shortened(one: Served, name: str) -> bool:
+    return name in one.short_names
+
+
+async def discover(client: Reader) -> Discovery:
+    """Ask a cluster what it serves. A group whose own server does not answer is left out, as kubectl does."""
+    core, groups = await asyncio.gather(
+        client.read("/api", (), _AGGREGATED), client.read("/apis", (), _AGGREGATED)
+    )  # fmt: skip
+    if core.get("kind") == "APIGroupDiscoveryList" and groups.get("kind") == "APIGroupDiscoveryList":
+        return Discovery(one for tree in (core, groups) for one in _aggregated(tree))
+    return await _one_by_one(client, core, groups)
+
+
+def _aggregated(tree: Tree) -> Iterator[Served]:
+    for item in tree.get("items") or ():
+        group = (item.get("metadata") or {}).get("name") or ""
+        for version in item.get("versions") or ():
+            for one in version.get("resources") or ():
+                kind = (one.get("responseKind") or {}).get("kind") or ""
+                resource = Resource(
+                    group, version.get("version", ""), one.get("resource", ""), kind, one.get("scope") == "Namespaced"
+                )
+                yield _served(resource, one.get("singularResource"), one)
+
+
+async def _one_by_one(client: Reader, core: Tree, groups: Tree) -> Discovery:
+    places = [("", version, f"/api/{version}") for version in core.get("versions") or ()]
+    for group in groups.get("groups") or ():
+        name, preferred = group.get("name", ""), (group.get("preferredVersion") or {}).get("version")
+        listed = [version.get("version", "") for version in group.get("versions") or ()]
+        versions = [*(v for v in listed if v == preferred), *(v for v in listed if v != preferred)]
+        places += ((name, version, f"/apis/{name}/{version}") for version in versions)
+    lists = await asyncio.gather(*(client.read(path) for _, _, path in places), return_exceptions=True)
+    found: list[Served] = []
+    for (group, version, _), tree in zip(places, lists, strict=True):
+        if isinstance(tree, StatusError):
+            continue
+        if isinstance(tree, BaseException):
+            raise tree
+        for one in tree.get("resources") or ():
+            if "/" not in one.get("name", ""):
+                resource = Resource(group, version, one["name"], one.get("kind", ""), bool(one.get("namespaced")))
+                found.append(_served(resource, one.get("singularName"), one))
+    return Discovery(found)
+
+
+def _served(resource: Resource, singular: str | None, tree: Tree) -> Served:
+    return Served(
+        resource, singular or resource.kind.lower(), tuple(tree.get("shortNames") or ()),
+        tuple(tree.get("categories") or ()), tuple(tree.get("verbs") or ()),
+    )  # fmt: skip
