@@ -1,15 +1,15 @@
 """One container of a pod on a simulated node: its command run by the simulated shell, its output, how it ended.
 
-A command that none of the simulated programs is stands for the application: it says so once and then works, for ever
-in a pod that always restarts, for a few seconds in a job. Two annotations of the pod tell otherwise:
-``allotment.dev/run-seconds`` and ``allotment.dev/exit-code``.
+A command that none of the simulated programs is, alone or in a script, stands for the application: it says so once
+and then works, for ever in a pod that always restarts, for a few seconds in a job or an init container. Two annotations
+of the pod tell otherwise: ``allotment.dev/run-seconds`` and ``allotment.dev/exit-code``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -80,24 +80,39 @@ class Container:
             self.journal.write(data, self.inside.clock.moment())
 
         streams = Streams(nothing, write, write)
-        annotations: Mapping[str, str] = self._pod["metadata"].get("annotations") or {}
-        told = RUN_SECONDS in annotations or EXIT_CODE in annotations
-        if self._words and not told:
-            code = await execute(self._words, self.environment, streams, self.inside)
+        annotations = self._annotations
+        if self._words and RUN_SECONDS not in annotations and EXIT_CODE not in annotations:
+            inside = self.inside._replace(application=self._work)
+            code = await execute(self._words, self.environment, streams, inside)
             if code is not None:
                 return code
-        shown = " ".join(self._words) or "its entrypoint"
+        return await self._work(self._words, streams)
+
+    async def _work(self, words: Sequence[str], streams: Streams) -> int:
+        """The application."""
+        shown = " ".join(words) or "its entrypoint"
         given = ", ".join(f"{d.product} ({d.pool}/{d.name})" for d in self.inside.devices) or "no devices"
-        await write(f"simulated: {self.image} runs {shown} with {given}\n".encode())
-        await self.inside.clock.sleep(self._seconds(annotations))
-        code_text = annotations.get(EXIT_CODE, "0")
+        await streams.out(f"simulated: {self.image} runs {shown} with {given}\n".encode())
+        await self.inside.clock.sleep(self._seconds())
+        code_text = self._annotations.get(EXIT_CODE, "0")
         return int(code_text) & 255 if code_text.isdigit() else 1
 
-    def _seconds(self, annotations: Mapping[str, str]) -> float:
+    @property
+    def _annotations(self) -> Mapping[str, str]:
+        return self._pod["metadata"].get("annotations") or {}
+
+    def _seconds(self) -> float:
         try:
-            return float(annotations[RUN_SECONDS])
+            return float(self._annotations[RUN_SECONDS])
         except (KeyError, ValueError):
-            return 1e9 if self._pod["spec"].get("restartPolicy", "Always") == "Always" else _WORK_SECONDS
+            return 1e9 if _stays(self._pod, self.name) else _WORK_SECONDS
+
+
+def _stays(pod: Tree, name: str) -> bool:
+    """Whether a container is there to stay: a sidecar is, another init container is not, the rest as their pod is."""
+    inits = pod["spec"].get("initContainers") or ()
+    policy = next((spec.get("restartPolicy", "Never") for spec in inits if spec["name"] == name), None)
+    return bool((policy or pod["spec"].get("restartPolicy", "Always")) == "Always")
 
 
 def environment_of(pod: Tree, spec: Tree, node_ip: str, pod_ip: str, devices: tuple[Seen, ...]) -> dict[str, str]:

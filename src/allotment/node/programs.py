@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
@@ -14,12 +14,17 @@ _FOREVER: Final = 1e9
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+#: What runs under a name that no program here has: words, streams -> exit code.
+Application = Callable[[Sequence[str], Streams], Awaitable[int]]
+
+
 class Inside(NamedTuple):
-    """What programs see of the container that they run in."""
+    """What programs see of the container that they run in. ``application``: in its own run, not beside it."""
 
     hostname: str
     devices: tuple[Seen, ...]
     clock: Clock
+    application: Application | None = None
 
 
 async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int | None:
@@ -38,7 +43,7 @@ async def execute(words: list[str], environment: Mapping[str, str], streams: Str
         return int(name == "false")
     printed = _PRINTED.get(name)
     if printed is None:
-        return None
+        return None if inside.application is None else await inside.application(words, streams)
     text, code = printed(words[1:], environment, inside)
     if text:
         await (streams.err if code else streams.out)(text.encode())

@@ -1,0 +1,71 @@
+"""What the containers of manifests do on a simulated node, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from allotment.cluster.clock import Clock
+from allotment.node.containers import EXIT_CODE, RUN_SECONDS, Container, Ended
+from allotment.node.devices import Seen
+from allotment.node.programs import Inside
+
+T4 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 15 * 2**30, "", "")
+
+
+def container(*command: str, policy: str = "Never", **more: Any) -> Container:
+    spec = {"name": "main", "image": "train:1", "command": list(command)}
+    pod = {
+        "metadata": {"name": "train", "annotations": more.pop("annotations", {})},
+        "spec": {"restartPolicy": policy, "containers": [spec], **more},
+    }
+    return Container(pod, spec, Inside("train", (T4,), Clock(10_000)), {})
+
+
+def ran(one: Container) -> tuple[Ended, list[str]]:
+    ended = asyncio.run(asyncio.wait_for(one.run(), 5))
+    return ended, [line.text.decode() for line in one.journal.lines(None)]
+
+
+def test_a_command_that_nobody_knows_is_the_application() -> None:
+    ended, lines = ran(container("python", "train.py"))
+    assert ended.code == 0
+    assert lines == ["simulated: train:1 runs python train.py with Tesla T4 (node-1/gpu-0)"]
+
+
+def test_so_it_is_in_a_script() -> None:
+    _, lines = ran(container("sh", "-c", "nvidia-smi -L; pip install x && python train.py | grep simulated; echo $?"))
+    told = "simulated: train:1 runs {} with Tesla T4 (node-1/gpu-0)"
+    expected = [told.format("pip install x"), told.format("python train.py"), "0"]
+    assert lines == ["GPU 0: Tesla T4 (UUID: GPU-11)", *expected]
+
+
+@pytest.mark.parametrize(
+    ("policy", "inits", "stays"),
+    [
+        ("Always", [], True),
+        ("OnFailure", [], False),
+        ("Always", [{"name": "main"}], False),
+        ("Never", [{"name": "main", "restartPolicy": "Always"}], True),
+    ],
+    ids=["in a server", "in a job", "before a server", "a sidecar of a job"],
+)
+def test_the_application_stays_where_it_should(policy: str, inits: list[dict[str, str]], stays: bool) -> None:
+    one = container("serve", policy=policy, initContainers=inits)
+
+    async def still_runs() -> bool:
+        task = asyncio.create_task(one.run())
+        done, _ = await asyncio.wait([task], timeout=0.1)  # a thousand seconds of its clock
+        task.cancel()
+        return not done
+
+    assert asyncio.run(still_runs()) is stays
+
+
+def test_annotations_tell_how_long_it_works_and_how_it_ends() -> None:
+    told = {RUN_SECONDS: "60", EXIT_CODE: "3"}
+    ended, lines = ran(container("sh", "-c", "exit 7", policy="Always", annotations=told))
+    assert ended.code == 3, "the command is not read"
+    assert "runs sh -c exit 7" in lines[0]
