@@ -157,7 +157,7 @@ def _parts(fields: Iterable[tuple[str, Field]], depth: int) -> list[_Part]:
     for name, field in fields:
         if len(field.within) > depth:
             embedded.setdefault(field.within[depth], []).append((name, field))
-        elif field.number:
+        elif field.number and field.embedded != "TypeMeta":  # an object's kind and version are in the envelope
             found[field.number] = _part(name, field)
     for number, inner in embedded.items():
         body = _Struct(partial(_parts, tuple(inner), depth + 1))
