@@ -173,6 +173,16 @@ def test_apply_on_the_client(kubectl: Run, namespace: str) -> None:
     assert 'unknown field "colr"' in wrong.err
 
 
+def test_apply_a_list(kubectl: Run, namespace: str) -> None:
+    one = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}%s}"
+    several = f"apiVersion: v1\nkind: List\nitems: [{one}]\n"
+    assert apply(kubectl, namespace, several % "") == "configmap/one created\n"
+    wrong = kubectl("-n", namespace, "apply", "-f", "-", input=several % ", datum: {}", fails=True)
+    assert 'ValidationError(ConfigMap): unknown field "datum"' in wrong.err
+    absent = kubectl("apply", "-f", "-", input="apiVersion: a.b/v1\nkind: C\nmetadata: {name: d}\n", fails=True)
+    assert 'no matches for kind "C" in version "a.b/v1"' in absent.err
+
+
 def test_apply_on_the_server_finds_conflicts(kubectl: Run, namespace: str) -> None:
     told = apply(kubectl, namespace, CONFIG, "--server-side", "--field-manager=one")
     assert told == "configmap/settings serverside-applied\n"

@@ -1,7 +1,6 @@
 """The OpenAPI v2 document: what the v3 documents say, all in one and in the older form.
 
-Made from the v3 documents, because it says nothing that they do not. Only as JSON: the protobuf form is what kubectl
-falls back to when v3 does not satisfy it, and v3 does.
+Made from the v3 documents, because it says nothing that they do not.
 """
 
 from __future__ import annotations

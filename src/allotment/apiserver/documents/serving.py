@@ -17,6 +17,7 @@ from allotment.apiserver.documents import discovery
 from allotment.apiserver.documents.groups import by_group, group_version
 from allotment.apiserver.documents.openapi import openapi_v3, openapi_v3_version
 from allotment.apiserver.documents.openapi_v2 import openapi_v2
+from allotment.apiserver.documents.openapi_v2_protobuf import MEDIA_TYPE, openapi_v2_protobuf, wanted
 from allotment.apiserver.documents.version import version_info
 from allotment.apiserver.exchange import Request, Response
 from allotment.apiserver.kinds.kind import Kind
@@ -105,10 +106,13 @@ class Documents:
             case ["v3", "apis", group, version] if group and version in self._groups.get(group, {}):
                 return self._hashed(request, _document_path(group, version), self._document(group, version))
             case ["v2"]:
-                if not _takes_json(request.headers.get("accept", "")):
-                    return _not_acceptable()
-                made = self._make("openapi v2", self._openapi_v2)
-                return _tagged(request, made, _JSON, _PRIVATE)
+                accept = request.headers.get("accept", "")
+                if _takes_json(accept):
+                    return _tagged(request, self._make("openapi v2", self._openapi_v2), _JSON, _PRIVATE)
+                if wanted(accept):
+                    made = self._keep("openapi v2 protobuf", lambda: openapi_v2_protobuf(self._openapi_v2()))
+                    return _tagged(request, made, MEDIA_TYPE, _PRIVATE)
+                return _not_acceptable()
             case ["v3", *_]:
                 return Response(404, (_PRIVATE,), b"")
         return None
@@ -154,9 +158,12 @@ class Documents:
     # --- documents ---------------------------------------------------------------------------------------------------
 
     def _make(self, key: str, tree: Callable[[], Tree], kinds: tuple[Kind, ...] = ()) -> _Document:
+        return self._keep(key, lambda: msgspec.json.encode(tree()), kinds)
+
+    def _keep(self, key: str, make: Callable[[], bytes], kinds: tuple[Kind, ...] = ()) -> _Document:
         made = self._made.get(key)
         if made is None:
-            body = msgspec.json.encode(tree())
+            body = make()
             made = self._made[key] = _Document(body, hashlib.sha512(body).hexdigest().upper(), kinds)
         return made
 
@@ -198,7 +205,7 @@ def _tagged(request: Request, made: _Document, media: str, caching: tuple[str, s
 
 
 def _not_acceptable() -> Response:
-    message = "only the following media types are accepted: application/json"
+    message = f"only the following media types are accepted: {_JSON}, {MEDIA_TYPE}"
     status = failure(406, "NotAcceptable", message, {})
     return Response(406, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
 

@@ -1,0 +1,202 @@
+"""The OpenAPI v2 document in protobuf, the only form that kubectl asks it in.
+
+kubectl checks manifests against it where v3 describes no object: a ``List`` (what ``kubectl get -o yaml`` prints for
+several objects) and kinds that nobody serves. Messages are those of gnostic's ``OpenAPIv2.proto``: as tables here, with
+the parts that the document uses. In them every free-form value is an ``Any`` that holds YAML (JSON is YAML), and maps
+are lists of names with values, so that order survives.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+Tree = dict[str, Any]
+Put = Callable[[Any], bytes]
+
+#: What the answer is called. Clients ask for it under an older name, which is no valid media type.
+MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_OLDER: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+_EXTENSION: Final = "x-"
+
+
+def wanted(accept: str) -> bool:
+    """Whether a client takes this form."""
+    return MEDIA_TYPE in accept or _OLDER in accept
+
+
+def openapi_v2_protobuf(document: Tree) -> bytes:
+    """The bytes of a whole document."""
+    return _message("Document")(document)
+
+
+# --- the wire ---------------------------------------------------------------------------------------------------------
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    number &= (1 << 64) - 1
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+def _delimited(number: int, body: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def _any(value: Any) -> bytes:
+    return _delimited(2, msgspec.json.encode(value) + b"\n")
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def _string(number: int) -> Put:
+    return lambda value: _delimited(number, value.encode()) if value else b""
+
+
+def _strings(number: int) -> Put:
+    return lambda values: b"".join(_delimited(number, value.encode()) for value in values)
+
+
+def _flag(number: int) -> Put:
+    return lambda value: _varint(number << 3) + b"\x01" if value else b""
+
+
+def _count(number: int) -> Put:
+    return lambda value: _varint(number << 3) + _varint(value)
+
+
+def _real(number: int) -> Put:
+    return lambda value: _varint(number << 3 | 1) + struct.pack("<d", value)
+
+
+def _one(number: int, body: str | Put) -> Put:
+    return lambda value: _delimited(number, _put(body)(value))
+
+
+def _many(number: int, body: str | Put) -> Put:
+    return lambda values: b"".join(_delimited(number, _put(body)(value)) for value in values)
+
+
+def _named(number: int, body: str | Put) -> Put:
+    """A map as a list of name and value."""
+
+    def put(values: Mapping[str, Any]) -> bytes:
+        write = _put(body)
+        return b"".join(
+            _delimited(number, _delimited(1, name.encode()) + _delimited(2, write(value)))
+            for name, value in values.items()
+        )
+
+    return put
+
+
+def _inside(*wrappers: int, body: str) -> Put:
+    """A message within messages that hold one of several."""
+
+    def put(value: Any) -> bytes:
+        made = _put(body)(value)
+        for number in reversed(wrappers):
+            made = _delimited(number, made)
+        return made
+
+    return put
+
+
+def _put(body: str | Put) -> Put:
+    return _message(body) if isinstance(body, str) else body
+
+
+#: Where a parameter is -> its message within NonBodyParameter.
+_PLACES: Final = {"header": (1, "PlainParameter"), "query": (3, "QueryParameter"), "path": (4, "PlainParameter")}
+
+
+def _parameter(value: Tree) -> bytes:
+    if "$ref" in value:
+        return _delimited(2, _string(1)(value["$ref"]))
+    if value["in"] == "body":
+        return _inside(1, 1, body="BodyParameter")(value)
+    number, body = _PLACES[value["in"]]
+    return _inside(1, 2, number, body=body)(value)
+
+
+def _additional(value: bool | Tree) -> bytes:
+    return _flag(2)(value) if isinstance(value, bool) else _one(1, "Schema")(value)
+
+
+def _items(value: Tree) -> bytes:
+    return _delimited(1, _message("Schema")(value))
+
+
+def _types(value: str | list[str]) -> bytes:
+    return _strings(1)([value] if isinstance(value, str) else value)
+
+
+# fmt: off
+_MESSAGES: Final[Mapping[str, Mapping[str, Put]]] = {
+    "Document": {
+        "swagger": _string(1), "info": _one(2, "Info"), "paths": _one(8, _named(2, "PathItem")),
+        "definitions": _one(9, _named(1, "Schema")), "security": _many(12, _named(1, _strings(1))),
+        "securityDefinitions": _one(13, _named(1, _inside(2, body="ApiKey"))), "x-": _named(16, _any),
+    },
+    "Info": {"title": _string(1), "version": _string(2), "description": _string(3)},
+    "ApiKey": {"type": _string(1), "name": _string(2), "in": _string(3), "description": _string(4)},
+    "PathItem": {
+        "get": _one(2, "Operation"), "put": _one(3, "Operation"), "post": _one(4, "Operation"),
+        "delete": _one(5, "Operation"), "options": _one(6, "Operation"), "head": _one(7, "Operation"),
+        "patch": _one(8, "Operation"), "parameters": _many(9, _parameter), "x-": _named(10, _any),
+    },
+    "Operation": {
+        "tags": _strings(1), "description": _string(3), "operationId": _string(5), "produces": _strings(6),
+        "consumes": _strings(7), "parameters": _many(8, _parameter),
+        "responses": _one(9, _named(1, _inside(1, body="Response"))), "schemes": _strings(10),
+        "deprecated": _flag(11), "x-": _named(13, _any),
+    },
+    "Response": {"description": _string(1), "schema": _one(2, _inside(1, body="Schema"))},
+    "BodyParameter": {
+        "description": _string(1), "name": _string(2), "in": _string(3), "required": _flag(4),
+        "schema": _one(5, "Schema"),
+    },
+    "QueryParameter": {
+        "required": _flag(1), "in": _string(2), "description": _string(3), "name": _string(4), "type": _string(6),
+        "format": _string(7), "uniqueItems": _flag(20),
+    },
+    "PlainParameter": {
+        "required": _flag(1), "in": _string(2), "description": _string(3), "name": _string(4), "type": _string(5),
+        "format": _string(6), "uniqueItems": _flag(19),
+    },
+    "Schema": {
+        "$ref": _string(1), "format": _string(2), "title": _string(3), "description": _string(4),
+        "default": _one(5, _any), "multipleOf": _real(6), "maximum": _real(7), "exclusiveMaximum": _flag(8),
+        "minimum": _real(9), "exclusiveMinimum": _flag(10), "maxLength": _count(11), "minLength": _count(12),
+        "pattern": _string(13),
+        "maxItems": _count(14), "minItems": _count(15), "uniqueItems": _flag(16), "maxProperties": _count(17),
+        "minProperties": _count(18), "required": _strings(19), "enum": _many(20, _any),
+        "additionalProperties": _one(21, _additional), "type": _one(22, _types), "items": _one(23, _items),
+        "properties": _one(25, _named(1, "Schema")), "x-": _named(31, _any),
+    },
+}
+# fmt: on
+
+
+@cache
+def _message(name: str) -> Put:
+    fields = _MESSAGES[name]
+    extensions = fields.get(_EXTENSION)
+
+    def put(value: Tree) -> bytes:
+        made = [fields[key](inner) for key, inner in value.items() if key in fields]
+        if extensions is not None:
+            made.append(extensions({key: inner for key, inner in value.items() if key.startswith(_EXTENSION)}))
+        return b"".join(made)
+
+    return put
