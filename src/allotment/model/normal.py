@@ -170,6 +170,9 @@ def _of_shape(shape: Shape) -> Normal | None:
         assert shape.element is not None
         how = _of_shape(shape.element)
         return _sorted_map if how is None else functools.partial(_map, how)
+    if shape.element is not None:
+        how = _of_shape(shape.element)
+        return None if how is None else functools.partial(_either, how)
     return {"Quantity": canonical_quantity, "bytes": _without_breaks}.get(form)
 
 
@@ -179,6 +182,13 @@ def _list(how: Normal, values: list[Any]) -> list[Any]:
         if made is not value:
             return values[:index] + [made] + [how(value) for value in values[index + 1 :]]
     return values
+
+
+def _either(how: Normal, value: Any) -> Any:
+    """A schema, several, or what may stand in place of one."""
+    if isinstance(value, dict):
+        return how(value)
+    return _list(how, value) if isinstance(value, list) and value and isinstance(value[0], dict) else value
 
 
 def _map(how: Normal, values: Tree) -> Tree:

@@ -41,7 +41,7 @@ def some(shape: Shape, dice: Random, depth: int = 0) -> Any:
     """A value of a type."""
     form = shape.form
     if form == "struct":
-        few = dice.random() * (0.9 if depth < 3 else 0.4)
+        few = dice.random() * (1.2 if depth < 3 else 0.6)
         tree = {
             name: some(field.shape, dice, depth + 1)
             for name, field in shape.fields.items()
