@@ -175,18 +175,43 @@ class Lab:
             self._applied.append((resource, meta.get("namespace", ""), meta["name"]))
         return written
 
-    def delete(self, source: Source, name: str = "", *, namespace: str = "default") -> None:
-        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. What is not there is no error."""
+    def delete(self, source: Source, name: str = "", *, namespace: str = "default", timeout: float = 30.0) -> None:
+        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. What is not there is no error.
+
+        Returns when they are gone; raises TimeoutError, with what holds them, if they are not.
+        """
         if name:
             targets = [(self.resource(str(source)), namespace, name)]
         else:
             targets = [self._target(tree, namespace) for tree, _ in reversed(list(_documents(source)))]
-        for resource, inside, called in targets:
+        self._loop.wait(
+            self._delete([(kind, ns if kind.namespaced else "", name) for kind, ns, name in targets], timeout)
+        )
+
+    async def _delete(self, targets: Sequence[tuple[Resource, str, str]], timeout: float) -> None:
+        client = self.plane.client("allotment-admin")
+        held: dict[tuple[Resource, str, str], Tree] = {}
+
+        async def gone(resource: Resource, namespace: str, name: str) -> None:
+            async for tree in _states(client, resource, namespace, name):
+                if tree is None or "deletionTimestamp" not in tree["metadata"]:  # or another one of that name
+                    held.pop((resource, namespace, name), None)
+                    return
+                held[resource, namespace, name] = tree
+
+        for resource, namespace, name in targets:
             try:
-                self.client.delete(resource, called, inside if resource.namespaced else "")
+                await client.delete(resource, name, namespace)
             except StatusError as error:
                 if error.reason != "NotFound":
                     raise
+        try:
+            async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
+                for target in targets:
+                    group.create_task(gone(*target))
+        except TimeoutError:
+            lines = [f"{kind.kind.lower()}/{name}: {waiting.held(tree)}" for (kind, _, name), tree in held.items()]
+            raise TimeoutError(f"still there after {timeout:g} s:\n" + "\n".join(lines)) from None
 
     def _target(self, tree: Tree, namespace: str) -> tuple[Resource, str, str]:
         meta = tree.get("metadata") or {}

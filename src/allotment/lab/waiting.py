@@ -95,3 +95,13 @@ def told(tree: Tree | None) -> str:
             return f"{found['type']}: {found['message']}"
     phase = _status(tree).get("phase")
     return f"phase {phase}" if phase else "nothing in its status says why"
+
+
+def held(tree: Tree) -> str:
+    """What keeps an object there that is being deleted.
+
+    >>> held({"metadata": {"finalizers": ["example.com/backup"]}})
+    'finalizer example.com/backup'
+    """
+    finalizers = tree["metadata"].get("finalizers") or (tree.get("spec") or {}).get("finalizers") or ()
+    return ", ".join(f"finalizer {name}" for name in finalizers) or "it has not ended yet"

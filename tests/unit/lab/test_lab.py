@@ -53,6 +53,17 @@ def test_a_pod_gets_its_gpu(lab: allotment.Lab) -> None:
         lab.get("pod", "train")
 
 
+def test_what_cannot_go_is_told_with_what_holds_it(lab: allotment.Lab) -> None:
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/kept"]}}
+    lab.apply(held)
+    with pytest.raises(TimeoutError, match=r"configmap/held: finalizer example\.com/kept"):
+        lab.delete(held, timeout=0.2)
+    lab.client.patch(lab.resource("cm"), "held", {"metadata": {"finalizers": None}}, "default")
+    lab.delete("cm", "held")
+    with pytest.raises(StatusError):
+        lab.get("cm", "held")
+
+
 def test_what_does_not_come_is_told_with_the_reason(lab: allotment.Lab) -> None:
     lab.apply([CLAIM % ("nine", 9), POD % ("greedy", "nine")])
     with pytest.raises(TimeoutError, match=r"pod/greedy: PodScheduled: ") as told:
@@ -143,8 +154,7 @@ def test_pytest_gives_each_test_a_lab(tmp_path: Path) -> None:
         """)
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "allotment.lab.pytest_plugin", "-p", "no:cacheprovider",
-         "--strict-markers", "test_it.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", "test_it.py"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "2 passed" in done.stdout, done.stdout
