@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from datetime import UTC, datetime
 
 import msgspec
 
+from allotment.apiserver.reading.columns import age
 from allotment.cli.screen import open_screen
 from allotment.lab.state import Register
 from allotment.model.formats import to_json, to_yaml
@@ -22,11 +24,12 @@ def run(arguments: Namespace) -> int:
     if not labs:
         screen.line("No lab runs.")
         return 1
-    headers = ["NAME", "URL", "CONTEXT", "PID", "STARTED", "FLEET"]
-    rows = [[lab.name, lab.url, lab.context, str(lab.pid), lab.started, ",".join(lab.fleet)] for lab in labs]
+    now = datetime.now(UTC).isoformat()
+    headers = ["NAME", "URL", "CONTEXT", "AGE", "FLEET"]
+    rows = [[lab.name, lab.url, lab.context, age(lab.started, now), ",".join(lab.fleet)] for lab in labs]
     if arguments.output == "wide":
-        headers += ["DATA", "KUBECONFIG", "SPEED", "LOG"]
+        headers += ["PID", "DATA", "KUBECONFIG", "SPEED", "LOG"]
         for row, lab in zip(rows, labs, strict=True):
-            row += [lab.data or "", lab.kubeconfig, f"{lab.speed:g}", lab.log or ""]
+            row += [str(lab.pid), lab.data or "", lab.kubeconfig, f"{lab.speed:g}", lab.log or ""]
     screen.table(headers, rows, cut=("FLEET", "DATA"))
     return 0
