@@ -28,6 +28,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -60,6 +61,7 @@ func main() {
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, nodev1.AddToScheme, admissionregistrationv1.AddToScheme,
 		resourcev1.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme, resourcev1alpha3.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme, apiextensionsv1.AddToScheme,
+		certificatesv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
-from allotment.cli.cluster_commands import EXIT_FAILED, add_commands
+from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 
 EXIT_BAD_INPUT = 2
 EXIT_OUR_ERROR = 3
@@ -40,6 +40,7 @@ Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (
 """
 
 _LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
+_WITHOUT_HELP = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
 
@@ -166,6 +167,7 @@ def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
     up.add_argument("--http", action="store_true", help="plain HTTP: whoever reaches the port is the administrator")
     up.add_argument("--kubeconfig", metavar="FILE", help="where the context goes (default: kubectl's own file)")
     up.add_argument("--speed", type=float, default=1.0, metavar="X", help="simulated durations pass X times as fast")
+    up.add_argument("--without", action="append", default=[], metavar="PROGRAM", help=_WITHOUT_HELP)
     up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")
     up.add_argument("--log", help=argparse.SUPPRESS)  # given by --detach to the process that it starts
     _add_release(up)
@@ -233,8 +235,9 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
         "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"
     )
     cluster.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET_HELP)
+    add_way(parser)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
-    _add_release(parser)
+    parser.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
     _add_gates(parser)
 
 

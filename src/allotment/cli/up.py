@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,8 +81,20 @@ def _settings(arguments: Namespace) -> Settings:
     return Settings(
         name=name, fleet=fleet, data=data, host=arguments.host, tls=not arguments.http, speed=arguments.speed,
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
-        features=features(arguments.kube_version, arguments.feature_gates),
+        features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.without),
     )  # fmt: skip
+
+
+def _without(given: Sequence[str]) -> frozenset[str]:
+    words = [word for text in given for word in text.split(",") if word]
+    if not words:
+        return frozenset()
+    from allotment.lab.programs import UnknownProgram, left_out
+
+    try:
+        return left_out(words)
+    except UnknownProgram as error:
+        raise Mistake(f"--without: {error}") from None
 
 
 def _detach(

@@ -14,7 +14,7 @@ VERSIONS = (
     "networking.k8s.io/v1", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1alpha2", "storage.k8s.io/v1",
     "coordination.k8s.io/v1", "discovery.k8s.io/v1", "events.k8s.io/v1", "node.k8s.io/v1", "resource.k8s.io/v1",
     "admissionregistration.k8s.io/v1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "authentication.k8s.io/v1",
-    "authorization.k8s.io/v1", "apiextensions.k8s.io/v1",
+    "authorization.k8s.io/v1", "apiextensions.k8s.io/v1", "certificates.k8s.io/v1",
 )  # fmt: skip
 KINDS = [(version, kind) for version in VERSIONS for kind in sorted(kinds_of(version))]
 

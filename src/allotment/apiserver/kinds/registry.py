@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.apiserver.custom import definitions
-from allotment.apiserver.kinds import cluster, config, events, jobs, network, pods, rbac, services, workloads
+from allotment.apiserver.kinds import (
+    certificates,
+    cluster,
+    config,
+    events,
+    jobs,
+    network,
+    pods,
+    rbac,
+    services,
+    workloads,
+)
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.dra import dra_kinds
 from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
@@ -84,6 +95,9 @@ _NEW_EVENT_FIELDS: Final = {
 _REPLICAS_FIELD: Final = {"status.replicas": _or(_field("status", "replicas"), "0")}
 
 
+_ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+
+
 def _core() -> tuple[Kind, ...]:
     def kind(name: str, plural: str, *short: str, namespaced: bool = True, **more: Any) -> Kind:
         return Kind("", ("v1",), name, plural, namespaced, name.lower(), short, **more)
@@ -91,7 +105,7 @@ def _core() -> tuple[Kind, ...]:
     return (
         kind("Binding", "bindings", verbs=_CREATE_ONLY),
         kind("ConfigMap", "configmaps", "cm"),
-        kind("Endpoints", "endpoints", "ep"),
+        kind("Endpoints", "endpoints", "ep", deprecated=_ENDPOINTS_DEPRECATED),
         kind("Event", "events", "ev", fields=_EVENT_FIELDS),
         kind("LimitRange", "limitranges", "limits"),
         kind(
@@ -177,6 +191,10 @@ def _cluster() -> tuple[Kind, ...]:
     extension: Any = {"namespaced": False, "categories": _EXTENSIONS}
     status: Any = {"subresources": ("status",)}
     return (
+        _grouped(
+            "certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", "csr", **alone,
+            subresources=("approval", "status"), fields=_fields("spec.signerName"),
+        ),
         _grouped(networking, "IngressClass", "ingressclasses", **alone),
         _grouped(networking, "Ingress", "ingresses", "ing", **status),
         _grouped(networking, "IPAddress", "ipaddresses", "ip", **alone),
@@ -220,8 +238,8 @@ def _gang_scheduling() -> tuple[Kind, ...]:
 
 
 _RULES: Final[Mapping[str, Rules]] = {
-    "pods": pods.RULES, **cluster.RULES, **config.RULES, **events.RULES, **jobs.RULES, **network.RULES, **rbac.RULES,
-    **services.RULES, **workloads.RULES,
+    "pods": pods.RULES, **certificates.RULES, **cluster.RULES, **config.RULES, **events.RULES, **jobs.RULES,
+    **network.RULES, **rbac.RULES, **services.RULES, **workloads.RULES,
 }  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.
 _CREATED_BY_UPDATE: Final = frozenset(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds.events import NEW_VERSION, from_new
 from allotment.apiserver.kinds.kind import Table
-from allotment.apiserver.reading.columns import NONE, age, born, few, labels, name_of, selector, table
+from allotment.apiserver.reading.columns import NONE, age, born, duration, few, labels, name_of, selector, table
 from allotment.model.quantity import Quantity
 
 Tree = dict[str, Any]
@@ -274,6 +274,18 @@ def _param_ref(tree: Tree) -> str:
     return selector(reference["selector"]) if reference.get("selector") else _UNSET
 
 
+def _signing_request(tree: Tree, now: str) -> list[Any]:
+    spec, status = _spec(tree), _status(tree)
+    found = {item.get("type") for item in status.get("conditions") or ()}
+    word = next((sort for sort in ("Denied", "Approved") if sort in found), "Pending")
+    word += ",Failed" if "Failed" in found else ""
+    word += ",Issued" if status.get("certificate") else ""
+    seconds = spec.get("expirationSeconds")
+    asked = NONE if seconds is None else duration(seconds)
+    signer = spec.get("signerName") or NONE
+    return [name_of(tree), born(tree, now), signer, spec.get("username") or "", asked, word]
+
+
 def _at(*steps: str, default: Any = "") -> Callable[[Tree], Any]:
     def read(tree: Tree) -> Any:
         value: Any = tree
@@ -357,6 +369,9 @@ TABLES: Final[Mapping[str, Table]] = {
     "servicecidrs.networking.k8s.io": table(
         _plain(lambda tree: ",".join(_spec(tree).get("cidrs") or ())), "Name", "CIDRs", "Age"
     ),
+    "certificatesigningrequests.certificates.k8s.io": table(
+        _signing_request, "Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"
+    ),
     "ipaddresses.networking.k8s.io": table(_plain(_parent, aged=False), "Name", "ParentRef"),
     "configmaps": table(_plain(_entries), "Name", "Data", "Age"),
     "secrets": table(_plain(_at("type"), _length("data")), "Name", "Type", "Data", "Age"),
@@ -390,10 +405,6 @@ TABLES: Final[Mapping[str, Table]] = {
         _csi_driver, "Name", "AttachRequired:boolean", "PodInfoOnMount:boolean", "StorageCapacity:boolean",
         "TokenRequests", "RequiresRepublish:boolean", "Modes", "Age",
     ),
-    "csistoragecapacities.storage.k8s.io": table(
-        _plain(_at("storageClassName"), _at("capacity", default=_UNSET), aged=False), "Name", "StorageClassName",
-        "Capacity",
-    ),
     f"rolebindings.{_RBAC}": _BINDINGS,
     f"clusterrolebindings.{_RBAC}": _BINDINGS,
     "poddisruptionbudgets.policy": table(
@@ -401,7 +412,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "leases.coordination.k8s.io": table(_plain(_at("spec", "holderIdentity")), "Name", "Holder", "Age"),
     "priorityclasses.scheduling.k8s.io": table(
-        _priority_class, "Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy*"
+        _priority_class, "Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"
     ),
     "podgroups.scheduling.k8s.io": table(_pod_group, "Name", "Policy", "Workload", "Status", "Age"),
     "workloads.scheduling.k8s.io": table(_plain(), "Name", "Age"),

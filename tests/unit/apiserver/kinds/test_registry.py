@@ -12,7 +12,6 @@ ALL = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36"
 ABSENT = {
     "componentstatuses",
     "apiservices",
-    "certificatesigningrequests",
     "flowschemas",
     "prioritylevelconfigurations",
 }
