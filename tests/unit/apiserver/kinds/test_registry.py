@@ -9,12 +9,7 @@ from allotment.model.features import GATES, Features
 
 ALL = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
 #: Kinds that nothing in a lab serves, and doors to the networks of pods and nodes.
-ABSENT = {
-    "componentstatuses",
-    "apiservices",
-    "flowschemas",
-    "prioritylevelconfigurations",
-}
+ABSENT = {"componentstatuses", "apiservices", "flowschemas", "prioritylevelconfigurations"}
 PROXY = {"proxy"}
 
 
