@@ -1,9 +1,13 @@
 """Keeps the screens that the documentation shows true: ``python -m tests.docs.screens`` writes them anew.
 
-In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml`` block whose first
-line is ``# name.yaml`` is a file of that name for the commands after it. A line ``…`` stands for lines left out; as
-many lines as stand around it in the page are kept when it is written anew. Commands other than ``allot`` (and
-``make demo``, which is ``allot demo``) are left as they stand. ``reasons.md`` is generated from the table of codes.
+In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml`` or ``python`` block
+whose first line is ``# name.yaml`` (or ``.py``) is a file of that name for the commands after it. A line ``…`` stands
+for lines left out; as many lines as stand around it in the page are kept when it is written anew. ``allot``,
+``make demo`` (which is ``allot demo``), ``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a
+home of the page's own; labs that a page starts end with it. Other commands are left as they stand. ``reasons.md`` is
+generated from the table of codes.
+
+Ages, ports, times and generated names are never the same twice. Where nothing else differs, the page stays as it is.
 """
 
 from __future__ import annotations
@@ -13,33 +17,79 @@ import io
 import os
 import re
 import shlex
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from allotment.cli.main import main
 from allotment.engine import refusal
+from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "cookbook.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "cookbook.md", ROOT / "docs" / "lab.md")
 REASONS = ROOT / "docs" / "reasons.md"
 
-_BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"# (\S+\.yaml)\n")
+_BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
 LEFT_OUT = "…"
+
+#: What is run, and how.
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "allot": (sys.executable, "-m", "allotment.cli.main"),
+    "python": (sys.executable,),
+    "pytest": (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+    **{name: (str(FOLDER / name),) for name in PROGRAMS},
+}
+#: What pages show instead of the home that they were made in.
+_HOME = "/home/you"
+_CHANCE = re.compile(
+    r"""
+    \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*(\ \+0000\ UTC)?
+    | [A-Z][a-z]{2},?\ +([A-Z][a-z]{2}\ +)?\d+\ ([A-Z][a-z]{2}\ \d{4}\ )?\d\d:\d\d:\d\d(\ \d{4}|\ \+0000)
+    | 127\.0\.0\.1:\d+
+    | \b\d+(\.\d+)?\ ?s\b | \b(\d+[dhm])+(\d+s)?\b   # durations and ages
+    | \b[0-9a-f]{64}\b
+    | (?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b       # the end of a generated name
+    """,
+    re.VERBOSE,
+)
 
 
 def run(command: str) -> list[str]:
     """What a command prints, errors included, as lines of a screen of 80 columns."""
+    if command == "make demo":
+        command = "allot demo"
+    program, *arguments = shlex.split(command)
+    # A lab outlives the command that starts it: that is a process of its own.
+    here = program == "allot" and arguments[:1] != ["up"]
+    text = _ours(arguments) if here else _theirs([*_PROGRAMS[program], *arguments])
+    return [line.rstrip() for line in text.replace(str(Path.home()), _HOME).splitlines()]
+
+
+def _ours(arguments: list[str]) -> str:
     out = io.StringIO()
-    arguments = ["allot", "demo"] if command == "make demo" else shlex.split(command)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
-        main(arguments[1:])
-    return [line.rstrip() for line in out.getvalue().splitlines()]
+        main(arguments)
+    return out.getvalue()
 
 
-def _is_ours(command: str) -> bool:
-    return command == "make demo" or command.startswith("allot ")
+def _theirs(command: list[str]) -> str:
+    done = subprocess.run(
+        command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+    )
+    return done.stdout.decode()
+
+
+def _is_run(command: str) -> bool:
+    return command == "make demo" or command.partition(" ")[0] in _PROGRAMS
+
+
+def clients_of(text: str) -> set[str]:
+    """The clients of others that a page uses and that are not there (``make clients`` brings them)."""
+    used = {name for name in PROGRAMS if f"\n$ {name} " in text}
+    return {name for name in used if not (FOLDER / name).is_file()}
 
 
 def _commands(block: str) -> Iterator[tuple[str, list[str]]]:
@@ -50,14 +100,39 @@ def _commands(block: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _anew(command: str, shown: list[str]) -> list[str]:
-    if not _is_ours(command):
+    if not _is_run(command):
         return shown
     found = run(command)
-    if LEFT_OUT not in shown:
-        return found
-    before = shown.index(LEFT_OUT)
-    after = len(shown) - before - 1
-    return [*found[:before], LEFT_OUT, *found[len(found) - after :]]
+    if LEFT_OUT in shown:
+        before = shown.index(LEFT_OUT)
+        after = len(shown) - before - 1
+        found = [*found[:before], LEFT_OUT, *found[len(found) - after :]]
+    return shown if _without_chance(shown) == _without_chance(found) else found
+
+
+def _without_chance(lines: list[str]) -> list[str]:
+    """Lines without what differs from run to run, and without the blanks that align it."""
+    return [re.sub(r" +", " ", _CHANCE.sub("*", line)) for line in lines]
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[None]:
+    """A folder and a home for one page; what it leaves running is stopped."""
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory() as temporary:
+        home, folder = Path(temporary, "home"), Path(temporary, "work")
+        home.mkdir()
+        folder.mkdir()
+        for name in ("KUBECONFIG", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+            os.environ.pop(name, None)
+        os.environ["HOME"] = str(home)
+        try:
+            with contextlib.chdir(folder):
+                yield
+        finally:
+            _ours(["down", "--all"])
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def page_anew(text: str) -> str:
@@ -65,14 +140,14 @@ def page_anew(text: str) -> str:
 
     def block_anew(match: re.Match[str]) -> str:
         kind, block = match.groups()
-        if kind == "yaml":
+        if kind != "console":
             if file := _FILE.match(block):
                 Path(file[1]).write_text(block, encoding="utf-8")
             return match[0]
         lines = [line for command, shown in _commands(block) for line in (f"$ {command}", *_anew(command, shown))]
         return "\n".join(["```console", *lines, "```"])
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with _place():
         return _BLOCK.sub(block_anew, text)
 
 

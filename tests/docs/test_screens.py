@@ -19,6 +19,8 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", screens.PAGES, ids=lambda page: page.name)
 def test_screens_are_what_the_commands_print(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    if missing := screens.clients_of(text):
+        pytest.skip(f"{' and '.join(sorted(missing))} not there: `make clients` brings them")
     assert "```console\n$ " in text
     assert screens.page_anew(text) == text, f"{page.name} is {HINT}"
 
@@ -35,3 +37,31 @@ def test_a_changed_output_is_noticed_and_lines_left_out_stay_so(tmp_path: Path) 
     anew = screens.page_anew(page).splitlines()
     printed = screens.run("allot examples list")
     assert anew == ["```console", "$ allot examples list", printed[0], "…", printed[-1], "```"]
+
+
+def test_what_differs_by_chance_only_is_left_as_it_was() -> None:
+    page = """```console
+$ allot up --detach --ephemeral --fleet t4-4x-pcie
+Ready in 7.5 s: https://127.0.0.1:1234
+  fleet    t4-4x-pcie
+  data     in memory only: gone when it stops
+  kubectl  context 'allotment' in /home/you/.kube/config, now the current one
+  log      /home/you/.local/state/allotment/default.log
+allot down stops it.
+$ allot status
+NAME      URL                      CONTEXT     AGE    FLEET
+default   https://127.0.0.1:1234   allotment   3d4h   t4-4x-pcie
+```
+"""
+    assert screens.page_anew(page) == page
+    changed = page.replace("'allotment'", "'other'")
+    anew = screens.page_anew(changed)
+    assert "context 'allotment' in" in anew
+    assert "   3d4h   t4-4x-pcie" in anew, "what holds still stays"
+
+
+def test_a_page_leaves_nothing_running() -> None:
+    inside = screens.page_anew("```console\n$ allot up --detach --ephemeral\n$ allot status\n```\n")
+    assert "allotment " in inside
+    again = screens.page_anew("```console\n$ allot status\n```\n")
+    assert "No lab runs." in again
