@@ -8,10 +8,13 @@ made, as kubelets, drivers and users would.
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from allotment.apiserver.exchange import Request, Response, Streaming
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, EVENTS, NAMESPACES, NODES, PODS
@@ -19,9 +22,14 @@ from allotment.lab import naming
 from allotment.lab.plane import Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features
+from allotment.node.kubelet import SIMULATED
 
 Tree = dict[str, Any]
 
+_HEADERS = {"content-type": "application/json", "accept": "application/json"}
+_NAMESPACE = re.compile("/namespaces/([^/]+)/")
+#: Kinds without a namespace, of those that are posted here.
+_UNBOUND = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule"})
 _AMOUNTS = {"cpu": "64", "memory": "512Gi", "pods": "110"}
 _PATIENCE = 10.0
 #: Infrastructure first, what asks for it last, so that nothing is decided on half a cluster.
@@ -58,30 +66,58 @@ class Stage:
                 raise
             return await self.client.get(resource, tree["metadata"]["name"], tree["metadata"].get("namespace", ""))
 
-    async def set_up(self, trees: Iterable[Tree]) -> None:
-        """A cluster, its users and what they ask for."""
+    async def post(self, tree: Tree, *, strict: bool = True) -> tuple[int, str]:
+        """What kubectl does to create an object: code and message of the answer. Its namespace is made if need be."""
+        path = _collection(tree)
+        namespace = _NAMESPACE.search(path)
+        if namespace:
+            await self.have(NAMESPACES, {"metadata": {"name": namespace[1]}})
+        answer = await self.plane.api(
+            Request(
+                "POST", path, f"fieldValidation={'Strict' if strict else 'Ignore'}", _HEADERS, json.dumps(tree).encode()
+            )
+        )
+        assert isinstance(answer, Response)
+        text = answer.body.decode()
+        if answer.code < 400:
+            return answer.code, ""
+        return answer.code, json.loads(text)["message"] if text.startswith("{") else text
+
+    async def text(self, path: str, query: str = "") -> str:
+        """The answer to a GET, whole."""
+        answer = await self.plane.api(Request("GET", path, query))
+        if isinstance(answer, Response):
+            return answer.body.decode()
+        assert isinstance(answer, Streaming)
+        return b"".join([piece async for piece in answer.pieces]).decode()
+
+    async def set_up(self, trees: Iterable[Tree], *, kubelets: bool = False) -> None:
+        """A cluster, its users and what they ask for; with ``kubelets`` its nodes are simulated, and pods run."""
         given = sorted(trees, key=_turn)
         nodes = {tree["metadata"]["name"] for tree in given if tree["kind"] == "Node"}
         wanted = dict.fromkeys(name for tree in given for name in _nodes_of(tree) if name not in nodes)
         for name in wanted:
-            await self.node({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+            await self.node({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, kubelets=kubelets)
         for tree in given:
             if tree["kind"] == "Node":
-                await self.node(tree)
+                await self.node(tree, kubelets=kubelets)
             elif tree["kind"] == "ResourceClaim" and (tree.get("status") or {}).get("allocation"):
                 await self.allocated(tree)
             else:
                 await self.create(tree)
 
-    async def node(self, tree: Tree) -> None:
+    async def node(self, tree: Tree, *, kubelets: bool = False) -> None:
         """A node as it is when its kubelet has said that it is ready."""
         meta = tree["metadata"]
         labels = {"kubernetes.io/hostname": meta["name"], **(meta.get("labels") or {})}
+        annotations = {**(meta.get("annotations") or {}), **({SIMULATED: "true"} if kubelets else {})}
         status = {
             "allocatable": _AMOUNTS, "capacity": _AMOUNTS, **(tree.get("status") or {}),
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
         }  # fmt: skip
-        await self.client.create(NODES, {**tree, "metadata": {**meta, "labels": labels}, "status": status})
+        await self.client.create(
+            NODES, {**tree, "metadata": {**meta, "labels": labels, "annotations": annotations}, "status": status}
+        )
         # Admission holds every new node back until somebody has seen it ready.
         taints = (tree.get("spec") or {}).get("taints")
         await self.client.patch(NODES, meta["name"], {"spec": {"taints": taints}})
@@ -119,6 +155,49 @@ class Stage:
             raise AssertionError(f"did not come true: {pod.get('status')}") from None
         return pod
 
+    async def pods(self, namespace: str, found: Callable[[list[Tree]], Any]) -> list[Tree]:
+        """The pods of a namespace by name, as soon as something is true of them."""
+        pods: list[Tree] = []
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while not found(pods := list((await self.client.list(PODS, namespace)).items)):
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            told = [f"{pod['metadata']['name']}: {pod.get('status')}" for pod in pods]
+            raise AssertionError("\n".join(["did not come true:", *told])) from None
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
+
+    async def running(self, namespace: str, count: int) -> list[Tree]:
+        """So many pods of a namespace, and all of them run or have ended well."""
+        return await self.pods(namespace, lambda pods: len(pods) == count and all(map(runs, pods)))
+
+    async def claims(self, pod: Tree) -> list[Tree]:
+        """The claims of a pod, in the order of its entries; the one for its extended resources comes last."""
+        status = pod.get("status") or {}
+        made = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+        entries = pod["spec"].get("resourceClaims") or ()
+        names = [entry.get("resourceClaimName") or made.get(entry["name"]) for entry in entries]
+        names.append((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+        return [await self.client.get(CLAIMS, name, pod["metadata"]["namespace"]) for name in names if name]
+
+    async def devices(self, pod: Tree) -> list[str]:
+        """The devices of a pod's claims, in the order of their requests."""
+        claims = await self.claims(pod)
+        return [r["device"] for claim in claims for r in claim["status"]["allocation"]["devices"]["results"]]
+
+    async def told(self, name: str, namespace: str, words: str = "") -> str:
+        """The last FailedScheduling event of a pod, as describe shows it, as soon as it has these words."""
+        messages: Sequence[str] = ()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while not messages or words not in messages[-1]:
+                    await asyncio.sleep(0.005)
+                    messages = await self.warnings(name, namespace)
+        except TimeoutError:
+            pod = await self.pod(name, namespace)
+            raise AssertionError(f"was not told {words!r} but {messages}; {pod.get('status')}") from None
+        return messages[-1]
+
     async def warnings(self, name: str, namespace: str) -> Sequence[str]:
         """The messages of a pod's FailedScheduling events, oldest first."""
         fields = f"involvedObject.name={name},reason=FailedScheduling"
@@ -127,9 +206,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(features: Features | None = None, **settings: Any) -> AsyncIterator[Stage]:
-    """A fresh one, gone at the end."""
-    async with running(Settings(fleet=(), tls=False, features=features or Features(RELEASE), **settings)) as plane:
+async def stage(
+    features: Features | None = None, *, fleet: Sequence[str] = (), speed: float = 20.0
+) -> AsyncIterator[Stage]:
+    """A fresh one, gone at the end; nothing in these tests waits for anything but the programs' patience."""
+    settings = Settings(fleet=tuple(fleet), tls=False, features=features or Features(RELEASE), speed=speed)
+    async with running(settings) as plane:
         yield Stage(plane)
 
 
@@ -137,6 +219,27 @@ def condition(pod: Tree) -> Tree:
     """What the pod says of its scheduling."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return next((entry for entry in conditions if entry["type"] == "PodScheduled"), {})
+
+
+def runs(pod: Tree) -> bool:
+    """Whether a pod's containers run, or have done their work."""
+    return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
+
+
+def waits(pod: Tree) -> bool:
+    """Whether a pod has been told that there is no place for it."""
+    return condition(pod).get("status") == "False"
+
+
+def _collection(tree: Tree) -> str:
+    """Where objects of this type are posted, by Kubernetes' rules for plurals; whether there is such a type or not."""
+    group, _, version = str(tree.get("apiVersion", "v1")).rpartition("/")
+    kind = str(tree["kind"])
+    plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    if kind in _UNBOUND:
+        return f"{root}/{plural}"
+    return f"{root}/namespaces/{tree['metadata'].get('namespace') or 'default'}/{plural}"
 
 
 def _turn(tree: Tree) -> int:

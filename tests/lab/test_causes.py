@@ -30,8 +30,6 @@ from tests.lab.stage import Stage, condition, stage
 
 Tree = dict[str, Any]
 
-#: Simulated time: nothing here waits for anything but the programs' patience.
-SPEED = 20.0
 POD, NAMESPACE = "trainer", "ml"
 
 #: What an API server refuses, so that no pod ever waits for it; and with which words.
@@ -82,16 +80,6 @@ def same_names(text: str) -> str:
     return re.sub(rf"({POD}-[a-z-]+)-([a-z0-9]{{5}}|\d)\b", r"\1-*", text)
 
 
-async def waiting(on: Stage, name: str = POD, namespace: str = NAMESPACE) -> str:
-    """The FailedScheduling event of a pod, as describe shows it."""
-    messages: Sequence[str] = ()
-    async with asyncio.timeout(10):
-        while not messages:
-            await asyncio.sleep(0.005)
-            messages = await on.warnings(name, namespace)
-    return messages[-1]
-
-
 def read_off(message: str) -> list[Change]:
     """The changes that a message tells: objects, places and values under "to make it fit"."""
     return list(_changes(message.splitlines()))
@@ -127,11 +115,11 @@ def test_describe_says_the_cause_and_enough_to_fix_the_manifest(name: str) -> No
     reasons = next(a.reasons for a in explained.answers if a.reasons is not None)
 
     async def shown() -> tuple[str, Tree]:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             trees = trees_of(scenario)
             await on.set_up(trees)
             namespace = namespace_of(trees)
-            return await waiting(on, namespace=namespace), await on.pod(POD, namespace)
+            return await on.told(POD, namespace), await on.pod(POD, namespace)
 
     message, pod = asyncio.run(shown())
     first, *more = message.splitlines()
@@ -160,7 +148,7 @@ def test_describe_says_the_cause_and_enough_to_fix_the_manifest(name: str) -> No
         assert changed(trees, change), change
 
     async def fixed() -> Tree:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             await on.set_up(trees)
             return await on.until(lambda pod: pod["spec"].get("nodeName"), POD, namespace_of(trees))
 
@@ -173,32 +161,19 @@ def test_what_explain_says_fits_gets_the_same_node_and_devices(name: str) -> Non
     answers = {answer.name: answer for answer in scenario.explain().answers if answer.kind == "Pod"}
 
     async def placed() -> list[tuple[str, str, list[str]]]:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             await on.set_up(trees_of(scenario))
             found = []
             for full in answers:
                 namespace, _, pod_name = full.partition("/")
                 pod = await on.until(lambda pod: pod["spec"].get("nodeName"), pod_name, namespace)
-                found.append((full, pod["spec"]["nodeName"], await devices(on, pod)))
+                found.append((full, pod["spec"]["nodeName"], await on.devices(pod)))
             return found
 
     for full, node, given in asyncio.run(placed()):
         answer = answers[full]
         assert node == answer.node
         assert sorted(given) == sorted(device.device for claim in answer.claims for device in claim.devices)
-
-
-async def devices(on: Stage, pod: Tree) -> list[str]:
-    """The devices of a pod's claims."""
-    status = pod.get("status") or {}
-    names = [entry.get("resourceClaimName") for entry in pod["spec"].get("resourceClaims") or ()]
-    names += [entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()]
-    names.append((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
-    found = []
-    for name in filter(None, names):
-        claim = await on.client.get(CLAIMS, name, pod["metadata"]["namespace"])
-        found += [result["device"] for result in claim["status"]["allocation"]["devices"]["results"]]
-    return found
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -226,7 +201,7 @@ def test_a_claim_that_was_made_for_another_pod(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("allotment.lab.plane.programs", all_but_one)
 
     async def shown() -> str:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             trees = trees_of(scenario)
             pod = next(tree for tree in trees if tree["kind"] == "Pod")
             # The earlier pod is still there: else its claim would be garbage.
@@ -236,7 +211,7 @@ def test_a_claim_that_was_made_for_another_pod(monkeypatch: pytest.MonkeyPatch) 
             foreign["metadata"]["ownerReferences"][0] |= {"name": owner["name"], "uid": owner["uid"]}
             await on.set_up(trees)
             await on.client.patch(PODS, POD, {"status": pod["status"]}, NAMESPACE, subresource="status")
-            return await waiting(on)
+            return await on.told(POD, NAMESPACE)
 
     first, *more = asyncio.run(shown()).splitlines()
     assert first.startswith("ResourceClaim ml/trainer-gpu-x7x2z was not created for Pod ml/trainer")
@@ -248,7 +223,7 @@ def test_the_third_replica_of_two_devices() -> None:
     scenario = Scenario("replicas-take-devices")
 
     async def shown() -> str:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             await on.set_up(trees_of(scenario))
             async with asyncio.timeout(10):
                 while True:
@@ -256,7 +231,7 @@ def test_the_third_replica_of_two_devices() -> None:
                     pods = (await on.client.list(PODS, NAMESPACE)).items
                     left = [pod["metadata"]["name"] for pod in pods if condition(pod).get("status") == "False"]
                     if len(pods) == 3 and len(left) == 1:
-                        return await waiting(on, left[0])
+                        return await on.told(left[0], NAMESPACE)
 
     first = asyncio.run(shown()).splitlines()[0]
     assert first.startswith("every matching device is in use, by claim ml/server-")
@@ -267,9 +242,9 @@ def test_a_cluster_without_nodes_has_kubernetes_words_only() -> None:
     scenario = Scenario("without-slices")
 
     async def shown() -> str:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             await on.set_up(trees_of(scenario))
-            return await waiting(on)
+            return await on.told(POD, NAMESPACE)
 
     assert asyncio.run(shown()) == "no nodes available to schedule pods"
 
@@ -279,7 +254,7 @@ def test_a_slice_that_was_let_in_once() -> None:
     scenario = Scenario("node-selector-unusable")
 
     async def shown() -> str:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             trees = trees_of(scenario)
             pod = next(tree for tree in trees if tree["kind"] == "Pod")
             wrong = next(tree for tree in trees if tree["kind"] == "ResourceSlice")
@@ -288,7 +263,7 @@ def test_a_slice_that_was_let_in_once() -> None:
             await on.set_up(tree for tree in trees if tree is not pod)
             change_stored(on, "resourceslices.resource.k8s.io", "", "racks", f'"operator":"{operator}"')
             await on.create(pod)
-            return await waiting(on)
+            return await on.told(POD, NAMESPACE)
 
     first = asyncio.run(shown()).splitlines()[0]
     assert first == headline(scenario.explain())
@@ -324,7 +299,7 @@ def test_a_claim_with_all_the_users_that_it_may_have() -> None:
     claim, pod = yaml.safe_load_all(CLAIM)
 
     async def shown() -> str:
-        async with stage(scenario.features, speed=SPEED) as on:
+        async with stage(scenario.features) as on:
             await on.set_up([tree for tree in trees_of(scenario) if not tree["metadata"].get("namespace")])
             await on.create(claim)
             await on.create(pod)
@@ -339,7 +314,7 @@ def test_a_claim_with_all_the_users_that_it_may_have() -> None:
             status = {**made["status"], "reservedFor": users}
             await on.client.update(CLAIMS, {**made, "status": status}, subresource="status")
             await on.create({**pod, "metadata": {"name": "one-more", "namespace": NAMESPACE}})
-            return await waiting(on, "one-more")
+            return await on.told("one-more", NAMESPACE)
 
     told = asyncio.run(shown()).splitlines()
     assert told[0] == "claim ml/gpu is reserved for 256 consumers, the most there can be (claim-in-use)"
@@ -352,13 +327,13 @@ def test_a_claim_from_when_a_feature_was_on() -> None:
     claim, pod = yaml.safe_load_all(CLAIM)
 
     async def shown() -> str:
-        async with stage(Features("1.36", {"DRAConsumableCapacity": False}), speed=SPEED) as on:
+        async with stage(Features("1.36", {"DRAConsumableCapacity": False})) as on:
             await on.set_up([tree for tree in trees_of(scenario) if not tree["metadata"].get("namespace")])
             made = copy.deepcopy(await on.create(claim))
             made["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "10Gi"}}
             on.plane.store.put("resourceclaims.resource.k8s.io", NAMESPACE, "gpu", made)
             await on.create(pod)
-            return await waiting(on)
+            return await on.told(POD, NAMESPACE)
 
     told = asyncio.run(shown()).splitlines()
     assert told[0].endswith("the DRAConsumableCapacity feature is disabled (feature-off)")
