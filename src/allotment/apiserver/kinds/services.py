@@ -244,6 +244,7 @@ def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
 RULES: Final[Mapping[str, Rules]] = {
     "services": Rules(
         prepare_create=_new, validate_create=_validate, prepare_update=_update_prepared,
-        admit_update=_update_admitted, validate_update=_validate_update, name=checks.service_name_problems,
+        admit_update=_update_admitted, validate_update=_validate_update,
+        name=names.label_problems,  # KEP-5311: a digit may come first since 1.36
     )
 }  # fmt: skip

@@ -18,6 +18,8 @@ Row = Callable[[Tree, str], list[Any]]
 
 NONE: Final = "<none>"
 _SHOWN: Final = 3
+#: Columns whose format says that they hold names.
+_NAMES: Final = ("Name", "Attacher")
 #: What a column says of itself to programs; people see only its name.
 _DESCRIPTIONS: Final = {
     "Name": "The name of the object, unique within its namespace.",
@@ -51,7 +53,7 @@ def columns(*names: str) -> tuple[Column, ...]:
         text, _, sort = name.rstrip("*").partition(":")
         description = _DESCRIPTIONS.get(text, f"{text} of the object.")
         priority = 1 if name.endswith("*") else 0
-        made.append(Column(text, sort or "string", description, priority, "name" if text == "Name" else ""))
+        made.append(Column(text, sort or "string", description, priority, "name" if text in _NAMES else ""))
     return tuple(made)
 
 
