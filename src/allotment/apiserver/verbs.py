@@ -222,7 +222,7 @@ class Verbs:
             )
         _refuse(kind, ask.name, problems)
         meta = new["metadata"]
-        if rules.has_generation and ask.subresource != "status" and _grown(new, old):
+        if rules.has_generation and ask.subresource != "status" and _grown(new, old, rules.generation_counts):
             meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
         fields = given.get("managedFields") if applied else self._fields(ask, old, new, given, now)
         return self._put(ask, ask.name, new, meta, fields, entry)
@@ -343,9 +343,11 @@ def _only(tree: Tree, keys: Iterable[str]) -> Tree:
     return {key: tree[key] for key in keys if key in tree}
 
 
-def _grown(new: Tree, old: Tree) -> bool:
-    """Whether anything changed that the generation counts: all but metadata and status."""
-    return any(new.get(key) != old.get(key) for key in {*new, *old} - {"metadata", "status", "kind", "apiVersion"})
+def _grown(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
+    """Whether anything changed that the generation counts: all but status and what of the metadata is not counted."""
+    if any(new.get(key) != old.get(key) for key in {*new, *old} - {"metadata", "status", "kind", "apiVersion"}):
+        return True
+    return any(new["metadata"].get(key) != old["metadata"].get(key) for key in counted)
 
 
 def _same_name(found: Any, wanted: str) -> None:

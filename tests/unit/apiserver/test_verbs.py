@@ -113,6 +113,24 @@ def test_status_and_spec_are_written_apart() -> None:
     asyncio.run(told())
 
 
+def test_the_generation_of_a_deployment_counts_annotations() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        path = "/apis/apps/v1/namespaces/shop/deployments"
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+        await served.post(path, {"metadata": {"name": "d"}, "spec": spec})
+        said = await served.patch(f"{path}/d", {"metadata": {"labels": {"x": "y"}}})
+        assert said.body["metadata"]["generation"] == 1
+        said = await served.patch(f"{path}/d", {"metadata": {"annotations": {"x": "y"}}})
+        assert said.body["metadata"]["generation"] == 2
+        said = await served.patch(f"{path}/d/status", {"metadata": {"annotations": {"x": "z"}}})
+        assert said.body["metadata"]["annotations"] == {"x": "z"}
+        assert said.body["metadata"]["generation"] == 2
+
+    asyncio.run(told())
+
+
 def test_the_last_finalizer_holds_what_is_deleted() -> None:
     async def told() -> None:
         served = await Served().started()

@@ -85,8 +85,9 @@ class Rules(NamedTuple):
     prepare_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
     admit_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
     validate_update: Callable[[Tree, Tree, Write], Errors] = lambda new, old, write: ()
-    #: Whether metadata.generation counts changes of spec.
+    #: Whether metadata.generation counts changes of spec, and which changes of metadata it counts beside them.
     has_generation: bool = False
+    generation_counts: tuple[str, ...] = ()
     #: Whether a new object may bring its status along (nodes do).
     keeps_status: bool = False
     #: What keeps a text from being the name of an object.

@@ -191,7 +191,8 @@ RULES: Final[Mapping[str, Rules]] = {
         validate_create=_network_policy, validate_update=_unless_status(_network_policy), has_generation=True
     ),
     "endpointslices.discovery.k8s.io": Rules(
-        validate_create=_endpoint_slice, validate_update=_endpoint_slice_update, has_generation=True
+        validate_create=_endpoint_slice, validate_update=_endpoint_slice_update, has_generation=True,
+        generation_counts=("labels",),
     ),
     "horizontalpodautoscalers.autoscaling": Rules(
         validate_create=_autoscaler, validate_update=_unless_status(_autoscaler)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.cluster import count_or_percent
+from allotment.apiserver.kinds.defaults.workloads import TEMPLATE_GENERATION
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import template
 from allotment.model.validation import names
@@ -100,6 +101,27 @@ def _daemon_set(spec: Tree) -> Errors:
         yield from checks.non_negative(spec.get(name), f"spec.{name}")
 
 
+def _template_count(tree: Tree) -> int:
+    text = (tree["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION) or "0"
+    return int(text) if text.lstrip("-").isdecimal() else 0
+
+
+def _counting(tree: Tree, count: int) -> Tree:
+    metadata = tree["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), TEMPLATE_GENERATION: str(count)}
+    return {**tree, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _new_daemon_set(tree: Tree, write: Write) -> Tree:
+    return _counting(tree, max(_template_count(tree), 1))
+
+
+def _kept_daemon_set(new: Tree, old: Tree, write: Write) -> Tree:
+    """Only the server counts changes of the template."""
+    changed = (new.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template")
+    return _counting(new, _template_count(old) + changed)
+
+
 def _stateful_set(spec: Tree) -> Errors:
     management = spec.get("podManagementPolicy") or ""
     if management not in ("OrderedReady", "Parallel"):
@@ -170,9 +192,9 @@ def _pod_template(tree: Tree, write: Write) -> Errors:
 
 
 RULES: Final[Mapping[str, Rules]] = {
-    "deployments.apps": _rules(_deployment),
+    "deployments.apps": _rules(_deployment)._replace(generation_counts=("annotations",)),
     "replicasets.apps": _rules(_replica_set),
-    "daemonsets.apps": _rules(_daemon_set),
+    "daemonsets.apps": _rules(_daemon_set)._replace(prepare_create=_new_daemon_set, prepare_update=_kept_daemon_set),
     "statefulsets.apps": _rules(_stateful_set, fixed=(), more=_stateful_kept)._replace(name=names.subdomain_problems),
     "replicationcontrollers": _rules(_replication_controller, fixed=()),
     "podtemplates": Rules(validate_create=_pod_template, has_generation=True),

@@ -106,6 +106,21 @@ def test_mistakes_in_deployments(spec: Tree, wanted: str) -> None:
     assert wanted in created("deployments.apps", deployment(**spec), write())[1]
 
 
+def test_only_the_server_counts_changes_of_a_daemon_sets_template() -> None:
+    word = "deprecated.daemonset.template.generation"
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}
+    old, errors = created("daemonsets.apps", named(spec=spec), write())
+    assert errors == []
+    assert old["metadata"]["annotations"] == {word: "1"}
+    new = deepcopy(old)
+    new["metadata"]["annotations"] = {word: "7", "a": "b"}
+    same, _ = updated("daemonsets.apps", new, old, write())
+    assert same["metadata"]["annotations"] == {word: "1", "a": "b"}
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "j"
+    changed, _ = updated("daemonsets.apps", new, old, write())
+    assert changed["metadata"]["annotations"] == {word: "2", "a": "b"}
+
+
 def test_a_selector_never_changes() -> None:
     old, _ = created("deployments.apps", deployment(), write())
     new = deepcopy(old)
