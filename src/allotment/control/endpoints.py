@@ -6,7 +6,6 @@ of one set of ports: pods may give one name to different ports.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,11 +17,14 @@ from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from allotment.control.pods import is_finished, is_ready, owner_reference
 from allotment.control.selection import has_all
+from allotment.control.templates import template_hash
+from allotment.control.trigger_times import TriggerTimes, annotated
 
 _SERVICE: Final = "kubernetes.io/service-name"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 _MANAGER: Final = "endpointslice-controller.k8s.io"
 _ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+_HEADLESS: Final = "service.kubernetes.io/headless"
 _MOST: Final = 100
 _MOST_ADDRESSES: Final = 1000
 #: Pods come and go in bunches; what follows within this time is one write.
@@ -46,6 +48,7 @@ class _Endpoints:
         self._endpoints = context.caches.trees(ENDPOINTS)
         self._of_service = self._slices.index("service", _service_of)
         self._selecting = self._services.index("selecting namespace", _selecting)
+        self._times = TriggerTimes()
         # Pods under each of their labels, so that a service looks at few of them.
         self._labelled = self._pods.index("label", _labels_of)
         self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, clock=context.clock, random=context.random)
@@ -72,11 +75,26 @@ class _Endpoints:
 
     async def _sync(self, key: Key) -> None:
         service = self._services.item(*key)
-        if service is None or service.deleting or not service.spec.get("selector"):
-            return  # without a selector somebody else says where it leads; what a service owns goes with it
+        if service is None:
+            await self._forget(key)
+            return
+        if service.deleting or not service.spec.get("selector") or service.spec.get("type") == "ExternalName":
+            return  # without a selector somebody else says where it leads
         groups = self._groups(service)
-        await self._write_slices(service, groups)
-        await self._write_endpoints(service, groups)
+        time = self._times.of(service, (pod for pods in groups.values() for pod in pods))
+        await self._write_slices(service, groups, time)
+        await self._write_endpoints(service, groups, time)
+
+    async def _forget(self, key: Key) -> None:
+        """Slices go with the service that owns them; the older form is owned by nobody."""
+        self._times.forget(key)
+        if self._endpoints.item(*key) is None:
+            return
+        try:
+            await self._client.delete(ENDPOINTS, key[1], key[0])
+        except StatusError as error:
+            if error.code != 404:
+                raise
 
     def _groups(self, service: Item[Any]) -> dict[Ports, list[Item[Any]]]:
         """Pods that have an address, by the ports that the service's ports mean in them."""
@@ -92,7 +110,7 @@ class _Endpoints:
 
     # --- slices ---------------------------------------------------------------------------------------------------
 
-    async def _write_slices(self, service: Item[Any], groups: dict[Ports, list[Item[Any]]]) -> None:
+    async def _write_slices(self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None) -> None:
         publish = bool(service.spec.get("publishNotReadyAddresses"))
         wanted: list[tuple[str, Tree]] = []
         for ports, pods in groups.items():
@@ -110,7 +128,7 @@ class _Endpoints:
             wanted = [(f"{service.name}-{_suffix((), 0)}", empty)]
         known = {one.name: one for one in self._of_service[service.key]}
         for name, body in wanted:
-            await self._write_slice(service, name, body, known.pop(name, None))
+            await self._write_slice(service, name, body, known.pop(name, None), time)
         for one in known.values():
             try:
                 await self._client.delete(ENDPOINT_SLICES, one.name, one.namespace, uid=one.uid)
@@ -119,28 +137,32 @@ class _Endpoints:
                     raise
             self._slices.noted_gone(one.tree)
 
-    async def _write_slice(self, service: Item[Any], name: str, body: Tree, known: Item[Any] | None) -> None:
-        labels = {**service.labels, _SERVICE: service.name, _MANAGED_BY: _MANAGER}
-        if service.spec.get("clusterIP") == "None":
-            labels["service.kubernetes.io/headless"] = ""
+    async def _write_slice(
+        self, service: Item[Any], name: str, body: Tree, known: Item[Any] | None, time: str | None
+    ) -> None:
+        labels = {**service.labels, _SERVICE: service.name, _MANAGED_BY: _MANAGER, **_headless(service)}
         if known is None:
             metadata = {
                 "name": name,
                 "generateName": f"{service.name}-",
                 "namespace": service.namespace,
                 "labels": labels,
+                "annotations": annotated(None, time),
                 "ownerReferences": [owner_reference(service.tree)],
             }
             tree = {"kind": "EndpointSlice", "apiVersion": ENDPOINT_SLICES.api_version, "metadata": metadata, **body}
             self._slices.noted(await self._client.create(ENDPOINT_SLICES, tree, service.namespace))
         elif known.labels != labels or any((known.tree.get(field) or []) != (body[field] or []) for field in body):
-            metadata = {**known.metadata, "labels": labels}
+            annotations = annotated(known.metadata.get("annotations"), time)
+            metadata = {**known.metadata, "labels": labels, "annotations": annotations}
             tree = {**known.tree, "metadata": metadata, **body}
             self._slices.noted(await self._client.update(ENDPOINT_SLICES, tree))
 
     # --- the older form -------------------------------------------------------------------------------------------
 
-    async def _write_endpoints(self, service: Item[Any], groups: dict[Ports, list[Item[Any]]]) -> None:
+    async def _write_endpoints(
+        self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None
+    ) -> None:
         publish = bool(service.spec.get("publishNotReadyAddresses"))
         subsets: list[Tree] = []
         for ports, pods in groups.items():
@@ -156,16 +178,27 @@ class _Endpoints:
                 ]
                 subsets.append({**subset, "ports": listed} if listed else subset)
         known = self._endpoints.item(*service.key)
-        labels = {**service.labels, _ENDPOINTS_MANAGED_BY: "endpoint-controller"}
+        labels = {**service.labels, _ENDPOINTS_MANAGED_BY: "endpoint-controller", **_headless(service)}
         if known is None:
-            metadata = {"name": service.name, "namespace": service.namespace, "labels": labels}
+            metadata = {
+                "name": service.name,
+                "namespace": service.namespace,
+                "labels": labels,
+                "annotations": annotated(None, time),
+            }
             tree: Tree = {"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata}
             if subsets:
                 tree["subsets"] = subsets
             self._endpoints.noted(await self._client.create(ENDPOINTS, tree, service.namespace))
         elif (known.tree.get("subsets") or []) != subsets or known.labels != labels:
-            tree = {**known.tree, "metadata": {**known.metadata, "labels": labels}, "subsets": subsets}
+            annotations = annotated(known.metadata.get("annotations"), time)
+            metadata = {**known.metadata, "labels": labels, "annotations": annotations}
+            tree = {**known.tree, "metadata": metadata, "subsets": subsets}
             self._endpoints.noted(await self._client.update(ENDPOINTS, tree))
+
+
+def _headless(service: Item[Any]) -> Tree:
+    return {_HEADLESS: ""} if service.spec.get("clusterIP") == "None" else {}
 
 
 def _endpoint(pod: Item[Any], publish: bool) -> Tree:
@@ -218,7 +251,7 @@ def _named(pod: Item[Any], name: str) -> int | None:
 
 def _suffix(ports: Ports, number: int) -> str:
     """The end of a slice's name: the same for the same ports, so that a restart finds its slices again."""
-    return hashlib.blake2b(repr((ports, number)).encode(), digest_size=3).hexdigest()[:5]
+    return template_hash([ports, number])[:5]
 
 
 def _service_of(one: Item[Any]) -> Sequence[Key]:

@@ -81,6 +81,39 @@ def test_many_pods_fill_several_slices() -> None:
     asyncio.run(story())
 
 
+def test_endpoints_go_with_their_service() -> None:
+    async def story() -> None:
+        async with world(endpoints) as here:
+            here.put(SERVICES, service())
+            await here.until(lambda: here.names(ENDPOINTS) == ["web"])
+            here.remove(SERVICES, "web")
+            await here.until(lambda: here.names(ENDPOINTS) == [])
+
+    asyncio.run(story())
+
+
+def test_endpoints_say_what_time_they_changed_for() -> None:
+    async def story() -> None:
+        async with world(endpoints) as here:
+            word = "endpoints.kubernetes.io/last-change-trigger-time"
+            here.put(SERVICES, service())
+            await here.until(lambda: here.names(ENDPOINTS) == ["web"])
+            [one] = here.all(ENDPOINT_SLICES)
+            made = here.get(SERVICES, "web")["metadata"]["creationTimestamp"]
+            assert one["metadata"]["annotations"] == {word: made}
+            tree = backend("a", "10.0.0.1")
+            condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-05-06T07:08:09Z"}
+            tree["status"]["conditions"] = [condition]
+            here.put(PODS, tree)
+            await here.until(lambda: "10.0.0.1" in addresses(here))
+            [one] = here.all(ENDPOINT_SLICES)
+            assert one["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
+            await here.until(lambda: bool(here.get(ENDPOINTS, "web").get("subsets")))
+            assert here.get(ENDPOINTS, "web")["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
+
+    asyncio.run(story())
+
+
 def test_a_service_without_a_selector_is_left_to_others() -> None:
     async def story() -> None:
         async with world(endpoints) as here:
