@@ -248,7 +248,9 @@ class _Deployments:
         annotations = deployment.metadata.get("annotations") or {}
         if annotations.get(REVISION) != revision:
             metadata = {**deployment.metadata, "annotations": {**annotations, REVISION: revision}}
-            self._deployments.noted(await self._client.update(DEPLOYMENTS, {**deployment.tree, "metadata": metadata}))
+            tree = {**deployment.tree, "metadata": metadata}
+            # A write to the status, as upstream's, because one to the object would count as a new generation.
+            self._deployments.noted(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
 
     # --- scaling --------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ class Revisions:
     async def newest(self, owner: Item[Any]) -> Item[Any]:
         """The revision of the template as it is now; one that was there before gets the highest number again."""
         data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
+        await self._children.of(owner)  # after an owner that was deleted alone, its revisions are there to adopt
         known = self.of(owner)
         number = known[-1].tree["revision"] + 1 if known else 1
         same = next((one for one in reversed(known) if one.tree.get("data") == data), None)
@@ -56,6 +57,7 @@ class Revisions:
                     "name": f"{owner.name}-{digest}",
                     "namespace": owner.namespace,
                     "labels": {**(owner.spec["template"].get("metadata") or {}).get("labels", {}), self._label: digest},
+                    "annotations": owner.metadata.get("annotations") or {},
                     "ownerReferences": [owner_reference(owner.tree)],
                 },
                 "data": data,

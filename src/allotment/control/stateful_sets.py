@@ -154,6 +154,7 @@ class _StatefulSets:
         name = f"{owner.name}-{number}"
         labels = {HASH: revision.name, POD_NAME: name, POD_INDEX: str(number)}
         pod = pod_from(template_of(revision), owner.tree, name=name, labels=labels)
+        pod["metadata"]["generateName"] = f"{owner.name}-"
         volumes = {one["metadata"]["name"]: f"{one['metadata']['name']}-{name}" for one in _claim_templates(owner)}
         spec = {**pod["spec"], "hostname": name}
         if owner.spec.get("serviceName"):
@@ -168,11 +169,11 @@ class _StatefulSets:
         except StatusError as error:
             if error.reason == "AlreadyExists":
                 raise
-            text = f"create Pod {name} in StatefulSet {owner.name} failed error: {error}"
+            text = f"Create Pod {name} in StatefulSet {owner.name} failed error: {error}"
             self._recorder.event(owner.tree, "Warning", "FailedCreate", text)
             raise
         self._pods.noted(made)
-        text = f"create Pod {name} in StatefulSet {owner.name} successful"
+        text = f"Create Pod {name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
 
     async def _make_volumes(self, owner: Item[Any], pod: str) -> None:
@@ -203,7 +204,7 @@ class _StatefulSets:
             return
         if gone.get("metadata", {}).get("uid") == pod.uid and "deletionTimestamp" in gone["metadata"]:
             self._pods.noted(gone)
-        text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
+        text = f"Delete Pod {pod.name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulDelete", text)
 
     async def _tell(self, view: _View) -> None:

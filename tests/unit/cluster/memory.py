@@ -141,6 +141,8 @@ class MemoryClient:
             new = {**known, "spec": tree["spec"]}
         else:
             new = {**known, "status": tree.get("status", {})} if subresource else {**known, **copy.deepcopy(tree)}
+            if "annotations" in tree["metadata"]:  # a write to the status may change them
+                new["metadata"] = {**new["metadata"], "annotations": tree["metadata"]["annotations"]}
         if not subresource and "status" in known:
             new["status"] = known["status"]
         if not subresource and "spec" in known and new["spec"] != known["spec"]:

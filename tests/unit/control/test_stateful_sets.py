@@ -53,6 +53,7 @@ def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
             assert told(here, "ADDED") == ["db-0", "db-1", "db-2"]
             assert here.names(VOLUME_CLAIMS) == ["data-db-0", "data-db-1", "data-db-2"]
             first = here.get(PODS, "db-0")
+            assert first["metadata"]["generateName"] == "db-"
             assert first["spec"]["hostname"] == "db-0"
             assert first["spec"]["subdomain"] == "db"
             assert first["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
@@ -61,7 +62,7 @@ def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
             [revision] = here.names(CONTROLLER_REVISIONS)
             assert first["metadata"]["labels"]["controller-revision-hash"] == revision
             await here.until(lambda: len(here.events("SuccessfulCreate")) == 3)
-            assert "create Pod db-0 in StatefulSet db successful" in here.events("SuccessfulCreate")
+            assert "Create Pod db-0 in StatefulSet db successful" in here.events("SuccessfulCreate")
 
     asyncio.run(story())
 
@@ -116,6 +117,30 @@ def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
             await here.until(lambda: images(here) == ["two"] * 3)
             await here.until(lambda: status(here)["currentRevision"] == status(here)["updateRevision"])
             assert status(here)["updatedReplicas"] == 3
+
+    asyncio.run(story())
+
+
+def test_a_set_made_anew_adopts_what_the_old_one_left() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            here.put(STATEFUL_SETS, stateful_set(replicas=2))
+            await here.until(lambda: status(here).get("readyReplicas") == 2)
+            first = status(here)["currentRevision"]
+            here.remove(STATEFUL_SETS, "db")
+            for resource in (PODS, CONTROLLER_REVISIONS):
+                for name in here.names(resource):
+                    tree = here.get(resource, name)
+                    here.put(resource, {**tree, "metadata": {**tree["metadata"], "ownerReferences": []}})
+            strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+            here.put(STATEFUL_SETS, stateful_set(replicas=2, updateStrategy=strategy))
+            await here.until(lambda: status(here).get("readyReplicas") == 2)
+            here.change(STATEFUL_SETS, "db", spec=spec(image="two", replicas=2, updateStrategy=strategy))
+            await here.until(lambda: images(here) == ["one", "two"])
+            await here.until(lambda: status(here).get("currentReplicas") == 1)
+            assert status(here)["currentRevision"] == first
+            here.remove(PODS, "db-0")
+            await here.until(lambda: images(here) == ["one", "two"])
 
     asyncio.run(story())
 
