@@ -199,10 +199,11 @@ def _other_version(written: str, expected: str) -> str:
 
 
 def checked(
-    decoded: Decoded, kind: Kind, version: str, validation: Validation, warn: Warn, *, exact: bool = True
-) -> Tree:
+    decoded: Decoded, kind: Kind, version: str, validation: Validation, warn: Warn, *, exact: bool = True,
+    stored: Tree | None = None,
+) -> Tree:  # fmt: skip
     """The cleaned tree; what is unknown or stands twice is refused, warned about or passed over."""
-    tree, strays = cleaned(decoded.tree, kind, version, exact=exact)
+    tree, strays = cleaned(decoded.tree, kind, version, exact=exact, stored=stored)
     if decoded.duplicates:
         strays = _merged(strays, decoded)
     if strays and validation != "Ignore":
@@ -214,9 +215,14 @@ def checked(
     return tree
 
 
-def cleaned(tree: Tree, kind: Kind, version: str, *, exact: bool = True) -> tuple[Tree, list[Misfit]]:
-    """The tree without what its kind does not know, and that; a value of a wrong type is refused."""
-    result = check(tree, api_version(kind, version), kind.kind, shape_in(kind, version), exact=exact)
+def cleaned(
+    tree: Tree, kind: Kind, version: str, *, exact: bool = True, stored: Tree | None = None
+) -> tuple[Tree, list[Misfit]]:
+    """The tree without what its kind does not know, and that; a value of a wrong type is refused.
+
+    ``stored`` is what was found right before, in that version: parts that it shares need no second look.
+    """
+    result = check(tree, api_version(kind, version), kind.kind, shape_in(kind, version), exact=exact, known=stored)
     misfits = result.misfits
     for sort in ("value", "type") if misfits else ():
         for misfit in misfits:

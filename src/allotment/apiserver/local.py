@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
-
 from allotment.apiserver import bodies, deleting, patching, scale, statuses
 from allotment.apiserver.api import Api
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.options import DeleteOptions, ListOptions, WriteOptions
 from allotment.apiserver.reading import paging, watching
 from allotment.apiserver.reading.selectors import selection
+from allotment.apiserver.sharing import copied
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, in_version
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 class LocalClient:
@@ -94,11 +90,18 @@ class LocalClient:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def _own(self, ask: Ask, tree: Tree) -> Tree:
-        """A checked copy: what a program holds may be shared, and rules change what they get."""
-        copy = _decode(_encode(tree))
+    def _own(self, ask: Ask, tree: Tree, stored: Tree | None = None) -> Tree:
+        """A checked copy, which shares with the stored state what the program has not touched."""
+        copy = copied(tree, stored)
         bodies.of_kind(copy, ask.kind, ask.version)
-        return bodies.checked(bodies.Decoded(copy), ask.kind, ask.version, "Strict", ask.warn, exact=False)
+        return bodies.checked(
+            bodies.Decoded(copy), ask.kind, ask.version, "Strict", ask.warn, exact=False, stored=stored
+        )
+
+    def _stored(self, ask: Ask) -> Tree | None:
+        """The stored state, as far as parts of it can stand in objects of the version that is asked for."""
+        entry = self._api.store.get(ask.kind.store_bucket, ask.namespace, ask.name)
+        return None if entry is None or in_version(ask.kind, ask.version, entry.tree) is not entry.tree else entry.tree
 
     async def create(
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
@@ -106,12 +109,12 @@ class LocalClient:
     ) -> Tree:  # fmt: skip
         """A new object, or a call on one."""
         namespace = namespace or (tree.get("metadata") or {}).get("namespace") or ""
-        if subresource or resource.plural == "bindings" or not self._stored(resource):
+        if subresource or resource.plural == "bindings" or not self._is_stored(resource):
             return await self._call(resource, tree, namespace, name, subresource, dry_run)
         ask = self._ask(resource, namespace if resource.namespaced else "", "", "", dry_run, "create")
         return await self._done(ask, self._api.verbs.create(ask, self._own(ask, tree)))
 
-    def _stored(self, resource: Resource) -> bool:
+    def _is_stored(self, resource: Resource) -> bool:
         return self._kind(resource).verbs != ("create",)
 
     async def _call(
@@ -131,7 +134,7 @@ class LocalClient:
             entry = scale.write(self._api.verbs, ask, tree)
             await self._api.store.durable(entry.revision)
             return scale.view(entry, ask.kind)
-        return await self._done(ask, self._api.verbs.update(ask, self._own(ask, tree)))
+        return await self._done(ask, self._api.verbs.update(ask, self._own(ask, tree, self._stored(ask))))
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
@@ -146,7 +149,7 @@ class LocalClient:
             return scale.view(entry, ask.kind)
         options = WriteOptions(dry_run, self._manager, "Strict", force if kind == "apply" else None)
         # Patched parts go into the object as they are: a copy, for the same reason as whole objects.
-        entry, _ = patching.patch(self._api.verbs, ask, kind, _decode(_encode(patch)), options)
+        entry, _ = patching.patch(self._api.verbs, ask, kind, copied(patch, None), options)
         return await self._done(ask, entry)
 
     async def delete(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -69,8 +70,7 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
         return _apply(verbs, ask, change, options)
     entry = verbs.entry(ask)
     kind, version = ask.kind, ask.version
-    # A copy of its own, for rules may change what they get and the store's trees belong to everyone.
-    live = in_version(kind, version, msgspec.json.decode(entry.json))
+    live = in_version(kind, version, entry.tree)
     shape = shape_in(kind, version)
     if form == "json":
         patched = json_patch.apply_json_patch(live, change)
@@ -78,8 +78,11 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
         patched = apply_merge_patch(live, change)
     else:
         patched = apply_strategic(live, change, shape)
-    told = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
-    return verbs.update(ask, _checked(patched, ask, options.validation, told)), False
+
+    def told() -> str:
+        return shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+
+    return verbs.update(ask, _checked(patched, live, ask, options.validation, told)), False
 
 
 def patched_scale(view: Tree, form: str, change: Any) -> Tree:
@@ -91,23 +94,23 @@ def patched_scale(view: Tree, form: str, change: Any) -> Tree:
     return bodies.fitting(patched if type(patched) is dict else {}, scale.API_VERSION, "Scale")
 
 
-def _checked(patched: Any, ask: Ask, validation: Validation, told: str) -> Tree:
-    """The patched object if its kind can hold it; what it cannot hold is the patch's fault."""
+def _checked(patched: Any, live: Tree | None, ask: Ask, validation: Validation, told: Callable[[], str]) -> Tree:
+    """The patched object if its kind can hold it; what it cannot hold is the patch's fault, which is ``told``."""
     if type(patched) is not dict:
         patched = {}
     kind, version = ask.kind, ask.version
     expected = api_version(kind, version)
     if (patched.get("apiVersion"), patched.get("kind")) != (expected, kind.kind):
         bodies.of_kind(patched, kind, version)
-    result = check(patched, expected, kind.kind, shape_in(kind, version), exact=True)
+    result = check(patched, expected, kind.kind, shape_in(kind, version), exact=True, known=live)
     for sort in ("value", "type") if result.misfits else ():
         for misfit in result.misfits:
             if misfit.sort == sort:
-                raise statuses.invalid("", "", "", (invalid("patch", told, misfit.message),))
+                raise statuses.invalid("", "", "", (invalid("patch", told(), misfit.message),))
     unknown = list(bodies.unknown_fields(result.misfits))
     if unknown and validation == "Strict":
         why = f"strict decoding error: {', '.join(unknown)}"
-        raise statuses.invalid("", "", "", (invalid("patch", told, why),))
+        raise statuses.invalid("", "", "", (invalid("patch", told(), why),))
     if validation == "Warn":
         for message in unknown:
             ask.warn(message)
@@ -137,8 +140,7 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
     if found and found != ask.name:
         message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
         raise statuses.bad_request(message)
-    # As with other patches: a copy that rules may change, and that its kind can hold.
-    tree = _checked(msgspec.json.decode(msgspec.json.encode(tree)), ask, "Ignore", shown(applied))
+    tree = _checked(tree, live, ask, "Ignore", lambda: shown(applied))
     if entry is None:
         tree["metadata"] = {**tree["metadata"], "name": ask.name}
         return verbs.create(ask, tree, applied=True), True

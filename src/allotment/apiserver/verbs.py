@@ -213,7 +213,7 @@ class Verbs:
         if rules.update is not None:
             new, problems = rules.update(new, old, write)
         else:
-            new = normal(rules.default(new), _stored_shape(kind))
+            new = normal(rules.default(new), _stored_shape(kind), old)
             new = rules.prepare_update(_reset(new, old, ask), old, write)
             new = rules.admit_update(new, old, write)
             problems = (
@@ -286,7 +286,7 @@ class Verbs:
         meta = {key: value for key, value in meta.items() if key != "managedFields"}
         if fields:
             meta["managedFields"] = fields
-        tree = normal({**tree, "metadata": meta}, _stored_shape(kind))
+        tree = normal({**tree, "metadata": meta}, _stored_shape(kind), None if before is None else before.tree)
         if before is not None:
             if managed_fields.only_times_differ(before.tree, tree):
                 return before

@@ -6,11 +6,13 @@ a class name, for otherwise a request for alternatives would look like both form
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable
+from operator import is_not
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from allotment.model.meta import Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     Device,
@@ -31,55 +33,70 @@ from allotment.model.resource import (
 POOL_STATUS_LIMIT = 100
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Value)
 Asked = TypeVar("Asked", ExactDeviceRequest, DeviceSubRequest)
 
 
 def with_defaults(value: T, *, version: str, now: str) -> T:
-    """An object of any kind with its defaults; kinds without any come back as they are.
+    """An object of any kind with its defaults; whatever lacks none comes back as it is, the very same value.
 
     ``version``: the API version it was written in, without group. ``now``: RFC 3339, whole seconds, for taints
     without a time.
     """
     result: object = value
     if isinstance(value, ResourceClaim):
-        result = replace(value, spec=_claim_spec(value.spec, version), status=_status(value).status)
+        result = _with(value, spec=_claim_spec(value.spec, version), status=_status(value).status)
     elif isinstance(value, ResourceClaimTemplate):
-        result = replace(value, spec=replace(value.spec, spec=_claim_spec(value.spec.spec, version)))
+        result = _with(value, spec=_with(value.spec, spec=_claim_spec(value.spec.spec, version)))
     elif isinstance(value, ResourceSlice) and value.spec.devices:
-        devices = tuple(_device(device, now) for device in value.spec.devices)
-        result = replace(value, spec=replace(value.spec, devices=devices))
+        devices = _each(lambda device: _device(device, now), value.spec.devices)
+        result = _with(value, spec=_with(value.spec, devices=devices))
     elif isinstance(value, DeviceTaintRule):
-        result = replace(value, spec=replace(value.spec, taint=_taint(value.spec.taint, now)))
+        result = _with(value, spec=_with(value.spec, taint=_taint(value.spec.taint, now)))
     elif isinstance(value, ResourcePoolStatusRequest) and value.spec.limit is None:
         result = replace(value, spec=replace(value.spec, limit=POOL_STATUS_LIMIT))
     return result  # type: ignore[return-value]  # the same kind came out that went in
 
 
+def _with(value: V, **fields: Any) -> V:
+    """A value with other fields; the same value if they are no others."""
+    changed = {
+        name: new for name, new in fields.items() if new is not getattr(value, name) and new != getattr(value, name)
+    }
+    return replace(value, **changed) if changed else value
+
+
+def _each(change: Callable[[T], T], values: tuple[T, ...]) -> tuple[T, ...]:
+    """Every value changed; the same tuple if none is."""
+    made = tuple([change(value) for value in values])
+    return made if any(map(is_not, made, values)) else values
+
+
 def _claim_spec(spec: ResourceClaimSpec, version: str) -> ResourceClaimSpec:
     if not spec.devices.requests:
         return spec
-    requests = tuple(_request(request, version) for request in spec.devices.requests)
-    return replace(spec, devices=replace(spec.devices, requests=requests))
+    requests = _each(lambda request: _request(request, version), spec.devices.requests)
+    return _with(spec, devices=_with(spec.devices, requests=requests))
 
 
 def _request(request: DeviceRequest, version: str) -> DeviceRequest:
     exactly = request.exactly
     if exactly is not None:
         if version == "v1beta1" and not exactly.device_class_name:
-            exactly = replace(exactly, tolerations=_tolerations(exactly.tolerations))
+            exactly = _with(exactly, tolerations=_tolerations(exactly.tolerations))
         else:
             exactly = _asked(exactly)
-    return replace(request, exactly=exactly, first_available=tuple(map(_asked, request.first_available)))
+    return _with(request, exactly=exactly, first_available=_each(_asked, request.first_available))
 
 
 def _asked(asked: Asked) -> Asked:
     mode = asked.allocation_mode or "ExactCount"
     count = 1 if mode == "ExactCount" and asked.count == 0 else asked.count
-    return replace(asked, allocation_mode=mode, count=count, tolerations=_tolerations(asked.tolerations))
+    return _with(asked, allocation_mode=mode, count=count, tolerations=_tolerations(asked.tolerations))
 
 
-def _tolerations(values: Sequence[DeviceToleration]) -> tuple[DeviceToleration, ...]:
-    return tuple(value if value.operator else replace(value, operator="Equal") for value in values)
+def _tolerations(values: tuple[DeviceToleration, ...]) -> tuple[DeviceToleration, ...]:
+    return _each(lambda value: value if value.operator else replace(value, operator="Equal"), values)
 
 
 def _status(claim: ResourceClaim) -> ResourceClaim:

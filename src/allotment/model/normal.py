@@ -10,7 +10,7 @@ Plans are compiled once per type. Trees are not changed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from allotment.model.fields import Field, Shape
@@ -25,13 +25,16 @@ _ZEROS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-def normal(tree: Tree, shape: Shape | None) -> Tree:
-    """An object in its normal form. Of kinds without a Go type (custom resources) only the metadata has one."""
+def normal(tree: Tree, shape: Shape | None, known: Tree | None = None) -> Tree:
+    """An object in its normal form. Of kinds without a Go type (custom resources) only the metadata has one.
+
+    ``known`` is in its normal form: what is the same part there is not looked at again.
+    """
     if shape is None:
         return tree
     if not shape.package:
         return _custom(tree, shape)
-    result: Tree = _normal_of(shape).struct(tree)
+    result: Tree = _normal_of(shape).struct(tree, known)
     return result
 
 
@@ -62,46 +65,54 @@ class _Plan:
         self.parts: dict[str, _Part] = {}
         self.always: list[tuple[int, str, Callable[[], Any]]] = []
 
-    def struct(self, tree: Any) -> Any:
+    def struct(self, tree: Any, known: Tree | None = None) -> Any:
         parts = self.parts
-        kept: list[tuple[int, str, Any]] = []
         last = -1
         missing = len(self.always)
-        same = ordered = True
-        for name, value in tree.items():
+        items = iter(tree.items())
+        for name, value in items:
             part = parts.get(name)
             if part is None:
-                same = False
-                continue
+                return self._rebuilt(tree, items, known, name, value)
             place, how, keep, null, always = part
-            if value is None:
-                if not null:
-                    same = False
-                    continue
-            else:
-                if how is not None:
-                    made = how(value)
-                    if made is not value:
-                        value = made
-                        same = False
-                if not keep and not value:
-                    same = False
-                    continue
-            if place < last:
-                ordered = same = False
+            if how is not None and value is not None and (known is None or value is not known.get(name)):
+                made = how(value)
+                if made is not value:
+                    return self._rebuilt(tree, items, known, name, made)
+            if place < last or (not null if value is None else not keep and not value):
+                return self._rebuilt(tree, items, known, name, value)
             last = place
             if always:
                 missing -= 1
-            kept.append((place, name, value))
-        if missing:
-            there = {name for _, name, _ in kept}
-            kept += [(place, name, zero()) for place, name, zero in self.always if name not in there]
-            ordered = same = False
-        if same:
-            return tree
-        if not ordered:
-            kept.sort(key=_place)
+        return self._rebuilt(tree, items, known, None, None) if missing else tree
+
+    def _rebuilt(
+        self, tree: Tree, rest: Iterator[tuple[str, Any]], known: Tree | None, name: str | None, value: Any
+    ) -> Tree:
+        """From the first field on that is not as it should be: ``value`` is what it has become. None: all are."""
+        parts = self.parts
+        kept: list[tuple[int, str, Any]] = []
+        for before, right in tree.items():
+            if before == name:
+                break
+            kept.append((parts[before].place, before, right))
+        if name is not None:
+            self._keep(kept, name, value)
+        for after, given in rest:
+            part = parts.get(after)
+            how = None if part is None else part.how
+            if how is not None and given is not None and (known is None or given is not known.get(after)):
+                given = how(given)
+            self._keep(kept, after, given)
+        there = {name for _, name, _ in kept}
+        kept += [(place, name, zero()) for place, name, zero in self.always if name not in there]
+        kept.sort(key=_place)
         return {name: value for _, name, value in kept}
+
+    def _keep(self, kept: list[tuple[int, str, Any]], name: str, value: Any) -> None:
+        part = self.parts.get(name)
+        if part is not None and (part.null if value is None else part.keep or value):
+            kept.append((part.place, name, value))
 
 
 def _place(entry: tuple[int, str, Any]) -> int:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.model.fields import GROUP, Shape, shape_of, versions_of
+from allotment.model.fitting import fits
 from allotment.model.pruning import Path, prune
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
@@ -56,11 +57,17 @@ class Checked(NamedTuple):
     misfits: list[Misfit]
 
 
-def check(tree: dict[str, Any], api_version: str, kind: str, shape: Shape, *, exact: bool = False) -> Checked:
+def check(
+    tree: dict[str, Any], api_version: str, kind: str, shape: Shape, *, exact: bool = False,
+    known: dict[str, Any] | None = None,
+) -> Checked:  # fmt: skip
     """Hold ``tree`` against ``shape``; nothing raises, the given tree stays as it is.
 
     ``exact``: the tree was written as JSON, where Go takes 2.0 for no integer. On the way from YAML it becomes 2.
+    ``known``: a tree of the same shape that was found right; what both share is not looked at again.
     """
+    if shape.package and fits(tree, shape, known):
+        return Checked(tree, [])
     walk = _Walk(api_version, kind, shape, exact)
     cleaned = walk.struct(shape, tree) if shape.package else walk.custom(shape, tree)
     return Checked(cleaned, walk.misfits)

@@ -120,3 +120,13 @@ def test_parts_that_are_normal_stay_the_same_objects() -> None:
     assert result["spec"]["containers"][0] is container
     assert result["metadata"] is tree["metadata"]
     assert normal(result, shape("v1", "Pod")) is result
+
+
+def test_parts_of_a_normal_object_are_not_looked_at_again() -> None:
+    pod = shape("v1", "Pod")
+    known = normal({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": []}}, pod)
+    changed = {"status": {"phase": "Running", "reason": ""}, "metadata": {**known["metadata"], "labels": {}}, **known}
+    made = normal({**changed, "metadata": {"labels": {}, "name": "a"}}, pod, known)
+    assert made == normal({**changed, "metadata": {"labels": {}, "name": "a"}}, pod)
+    assert made["spec"] is known["spec"]
+    assert normal(known, pod, known) is known

@@ -7,13 +7,16 @@ two kinds that never came to v1 look alike in all versions that have them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
 from allotment.cel.admission import validation_context
 from allotment.model.features import Features
-from allotment.model.fields import GROUP
+from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object
+from allotment.model.normal import normal
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -22,14 +25,14 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
-from allotment.model.trees import read_value, to_value
+from allotment.model.trees import read_value, to_tree, to_value
 from allotment.model.validation import admission
 from allotment.model.validation.context import Context
 from allotment.model.validation.errors import FieldError
 from allotment.model.versions import from_v1, to_v1
-from allotment.model.wire import wire_tree
 
 Tree = dict[str, Any]
+V = TypeVar("V", bound=Object)
 Judged = tuple[Tree, Sequence[FieldError]]
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
@@ -62,10 +65,11 @@ def _rules(value: type[Object], context: Context) -> Rules:
             now=write.now,
             namespace_labels=_namespace_labels(write),
         )
-        return _judged(admitted, tree, write)
+        return _judged(admitted, tree, write, {}, None)
 
     def update(new: Tree, old: Tree, write: Write) -> Judged:
-        after, before = read_value(new, value), read_value(old, value)
+        before = read_value(old, value)
+        after = _beside(new, value, old, before)
         if write.subresource == "status":
             labels = _namespace_labels(write)
             admitted = admission.update_status(
@@ -73,17 +77,36 @@ def _rules(value: type[Object], context: Context) -> Rules:
             )
         else:
             admitted = admission.update(after, before, context, version=write.version, now=write.now)
-        return _judged(admitted, new, write)
+        return _judged(admitted, new, write, old, before)
 
     return Rules(create=create, update=update)
 
 
-def _judged(admitted: admission.Admitted, tree: Tree, write: Write) -> Judged:
+def _beside(new: Tree, value: type[V], old: Tree, before: V) -> V:
+    """The new state as a value; of parts that are the stored ones the stored values."""
+    same = [name for name in value.__struct_fields__ if name in new and new[name] is old.get(name)]
+    if not same:
+        return read_value(new, value)
+    after = read_value({name: part for name, part in new.items() if name not in same}, value)
+    return replace(after, **{name: getattr(before, name) for name in same})
+
+
+def _judged(
+    admitted: admission.Admitted, tree: Tree, write: Write, old: Tree, before: Object | None
+) -> Judged:  # fmt: skip
+    """The tree to store. ``before`` is the value of ``old``: parts that did not change are its very parts."""
     if admitted.errors:
         return tree, admitted.errors
     for warning in admitted.warnings:
         write.warn(warning)
-    return wire_tree(admitted.value, tree["apiVersion"]), ()
+    made = {"kind": tree["kind"], "apiVersion": tree["apiVersion"]}
+    for name in admitted.value.__struct_fields__:
+        part = getattr(admitted.value, name)
+        if name in old and before is not None and part is getattr(before, name):
+            made[name] = old[name]
+        elif part is not None:
+            made[name] = to_tree(part)
+    return normal(made, shape_of(tree["apiVersion"], tree["kind"]), old), ()
 
 
 def _namespace_labels(write: Write) -> Mapping[str, str]:

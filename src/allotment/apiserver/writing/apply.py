@@ -311,6 +311,8 @@ def _pruned_here(structure: Structure, joined: Tree, last: Fields, owned: list[F
 
 def _tidy(pruned: Any, joined: Any) -> Any:
     """Without the nulls that stand where something was emptied."""
+    if pruned is joined:
+        return pruned
     if type(pruned) is dict and type(joined) is dict:
         return {
             name: _tidy(value, joined[name])

@@ -8,7 +8,8 @@ older, "bytes" in the newer); callers ask for the one that applies.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import Errors, invalid, required, too_long
@@ -117,7 +118,8 @@ def as_prefix(text: str) -> str:
     return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
 
 
-def label_key_problems(text: str) -> Problems:
+@lru_cache(maxsize=4096)  # the same few keys stand on nearly everything
+def label_key_problems(text: str) -> Sequence[str]:
     """What keeps a text from being a label key (Kubernetes calls it a qualified name): ``[prefix/]name``."""
     problems: Problems = []
     prefix, slash, name = text.rpartition("/")
@@ -138,7 +140,8 @@ def label_key_problems(text: str) -> Problems:
     return problems
 
 
-def label_value_problems(text: str) -> Problems:
+@lru_cache(maxsize=4096)
+def label_value_problems(text: str) -> Sequence[str]:
     """What keeps a text from being a label value."""
     problems = [f"must be no more than {LABEL_MAX} bytes"] if size(text) > LABEL_MAX else []
     if text and not _is_key(text):
