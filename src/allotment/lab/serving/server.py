@@ -26,7 +26,7 @@ def _most_connections(wanted: int) -> int:
     except ImportError:  # Windows counts otherwise
         return wanted
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if soft == resource.RLIM_INFINITY else max(8, min(wanted, soft - _BACKLOG - _OTHERS))
+    return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(8, soft - _BACKLOG - _OTHERS))
 
 
 class Server:

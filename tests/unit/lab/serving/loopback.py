@@ -55,7 +55,8 @@ class Client:
     async def rest(self) -> bytes:
         """All until the server closes."""
         try:
-            return await self.reader.read()
+            async with asyncio.timeout(10):
+                return await self.reader.read()
         except ConnectionResetError:
             return b""
 
