@@ -1,7 +1,7 @@
 """``allot explain``: which devices the objects of ``-f`` get in a cluster, or why they get none.
 
-Without ``-f`` the pods that wait in the snapshot are explained. Pods that run already are not tried again; what their
-claims hold is taken.
+Without ``-f`` the pods that wait in the snapshot, or in the cluster that runs, are explained. Pods that run already are
+not tried again; what their claims hold is taken.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.cli.classes import only_classes, show_classes
-from allotment.cli.inputs import Inputs, read_inputs, template_of
+from allotment.cli.inputs import Inputs, is_live, read_inputs, template_of
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, open_screen
@@ -43,28 +43,62 @@ def run(arguments: Namespace) -> int:
     """Explain, and return 0 when everything asked about fits, else 1."""
     screen = open_screen()
     _take_subject(arguments)
-    if not (arguments.files or arguments.cluster or arguments.fleet):
-        raise Mistake(
-            "nothing to explain",
-            "give manifests with -f FILE, and a cluster with --cluster FILE or hardware with --fleet SPEC",
-        )
+    if is_live(arguments):
+        return _live(screen, arguments)
+    if arguments.watch:
+        raise Mistake("--watch: only a cluster that runs can be watched", "name one with --context")
     inputs = read_inputs(arguments)
     if (classes := only_classes(inputs)) and arguments.object is None:
         return EXIT_FITS if show_classes(screen, inputs, classes, arguments.output) else EXIT_DOES_NOT_FIT
+    explanation = _explained(inputs, arguments)
+    _write(screen, explanation, arguments.output)
+    if arguments.output not in ("json", "yaml") and not explanation.fits and not inputs.of(ResourceSlice):
+        screen.line()
+        screen.line("No ResourceSlice is given: add --cluster FILE or --fleet SPEC (allot fleet list).")
+    return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
+
+
+def _live(screen: Screen, arguments: Namespace) -> int:
+    from allotment.cli.live.explaining import explain_on, explain_once
+
+    def answer(inputs: Inputs, by_name: bool) -> Explanation:
+        if not inputs.asked and not any(_asks(value) for value in inputs.cluster) and arguments.object is None:
+            return Explanation()
+        return _explained(inputs, arguments, by_name)
+
+    if arguments.watch:
+        explain_on(arguments, answer, lambda explanation: _write(screen, explanation, arguments.output))
+        return EXIT_FITS
+    explanation = explain_once(arguments, answer)
+    _write(screen, explanation, arguments.output)
+    return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
+
+
+def _asks(value: Object) -> bool:
+    """Whether an object of a running cluster waits for devices or a node."""
+    if isinstance(value, ResourceClaim):
+        return value.status.allocation is None
+    return isinstance(value, Pod) and _is_state(value, only_state=False)
+
+
+def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
     values = _values(inputs)
-    explanation = narrow(explain(values, inputs.features), inputs, arguments)
+    explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
     notes = dict.fromkeys((*explanation.notes, *without_device(values, pods)))
-    explanation = replace(explanation, notes=tuple(notes))
-    if arguments.output in ("json", "yaml"):
+    return replace(explanation, notes=tuple(notes))
+
+
+def _write(screen: Screen, explanation: Explanation, output: str | None) -> None:
+    if output in ("json", "yaml"):
         data = {"fits": explanation.fits, **fields(explanation)}
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))
+    elif not explanation.answers:
+        screen.line("No pod waits for a node, and no claim for devices." if not explanation.notes else "")
+        for note in explanation.notes:
+            screen.line(f"note: {note}")
     else:
-        show(screen, explanation, wide=arguments.output == "wide")
-        if not explanation.fits and not inputs.of(ResourceSlice):
-            screen.line()
-            screen.line("No ResourceSlice is given: add --cluster FILE or --fleet SPEC (allot fleet list).")
-    return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
+        show(screen, explanation, wide=output == "wide")
 
 
 def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
@@ -73,6 +107,7 @@ def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
         if not line.startswith(" "):
             line = line.replace(" does not fit", screen.paint(" does not fit", "red"), 1)
             line = line.replace(" fits", screen.paint(" fits", "green"), 1)
+            line = line.replace(" is on node", screen.paint(" is on node", "green"), 1)
         screen.line(line)
 
 
@@ -153,11 +188,11 @@ def _is_state(value: Object, only_state: bool) -> bool:
     return not isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job)
 
 
-def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace) -> Explanation:
-    """Only the answers that were asked for."""
+def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
+    """Only the answers that were asked for: for what ``-f`` brought, and (``by_name``) what is named."""
     asked = {_identity(value) for value in inputs.asked}
     answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_asked(a, asked)]
-    if arguments.object is not None:
+    if arguments.object is not None and by_name:
         everything = answers
         answers = [answer for answer in everything if _is_meant(answer, arguments.object, arguments.namespace)]
         if not answers:

@@ -7,11 +7,12 @@ lists every device.
 from __future__ import annotations
 
 import re
+import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from allotment.cli.inputs import read_cluster
+from allotment.cli.inputs import ClusterState, is_live, read_inputs
 from allotment.cli.manifest import fields
 from allotment.cli.naming import ranges
 from allotment.cli.screen import Screen, open_screen
@@ -25,7 +26,7 @@ _NUMBERED = re.compile(r"(.+)-[0-9]+")
 def run(arguments: Namespace) -> int:
     """Print the devices of a cluster."""
     screen = open_screen()
-    cluster = read_cluster(arguments)
+    cluster = _state(arguments)
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
         data = fields(report)
@@ -48,6 +49,19 @@ def run(arguments: Namespace) -> int:
     _counters(screen, report)
     _problems(screen, report)
     return 0
+
+
+def _state(arguments: Namespace) -> ClusterState:
+    """The cluster of a file, of hardware, or (by its context) one that runs."""
+    if not is_live(arguments):
+        return ClusterState.of(read_inputs(arguments))
+    from allotment.cli.live.state import live_inputs
+    from allotment.cluster.snapshot import DEVICES
+
+    inputs, notes = live_inputs(arguments, DEVICES)
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
+    return ClusterState.of(inputs)
 
 
 def headline(report: FreeReport) -> str:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from allotment.cel.admission import validation_context
 from allotment.cli.contradictions import contradictions
-from allotment.cli.mistakes import BadInput, Mistake
+from allotment.cli.mistakes import BadInput
 from allotment.cli.release import features
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
@@ -118,9 +118,20 @@ class ClusterState:
         )
 
 
+#: The release that is meant where no cluster says another.
+_RELEASE = "1.36"
+
+
+def is_live(arguments: Namespace) -> bool:
+    """Whether the cluster is one that runs: it is named, or nothing else is."""
+    if arguments.context or arguments.kubeconfig:
+        return True
+    return not (arguments.files or arguments.cluster or arguments.fleet)
+
+
 def read_inputs(arguments: Namespace) -> Inputs:
     """Read everything that the options name. Raises ``BadInput`` with all that is wrong with it."""
-    known = features(arguments.kube_version, arguments.feature_gates)
+    known = features(arguments.kube_version or _RELEASE, arguments.feature_gates)
     stdin = _Stdin()
     snapshot = _flat(arguments.cluster)
     fleet = cluster_of(parse_fleet(_flat(arguments.fleet)), known.kube) if arguments.fleet else None
@@ -133,14 +144,14 @@ def read_inputs(arguments: Namespace) -> Inputs:
     return Inputs(known, given, asked)
 
 
-def read_cluster(arguments: Namespace) -> ClusterState:
-    """Read the state of a cluster; at least one option must bring something."""
-    if not (arguments.cluster or arguments.fleet or arguments.files):
-        raise Mistake(
-            "no cluster is given",
-            "give a snapshot with --cluster FILE, hardware with --fleet SPEC, or manifests with -f FILE",
-        )
-    return ClusterState.of(read_inputs(arguments))
+def asked_about(arguments: Namespace, known: Features, given: Sequence[Object]) -> tuple[Object, ...]:
+    """The objects of ``-f`` alone; ``given`` are those of the cluster. Raises ``BadInput``."""
+    stdin = _Stdin()
+    files = _flat(arguments.files)
+    asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given)
+    if problems:
+        raise BadInput(problems, stdin.source)
+    return asked
 
 
 class _Stdin:

@@ -39,6 +39,10 @@ A snapshot of a cluster is what kubectl prints:
 Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (--debug shows where).
 """
 
+#: What to do where no cluster is to be found.
+_OTHERWISE = (
+    "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or start allot up"
+)
 _LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _WITHOUT_HELP = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
@@ -132,13 +136,14 @@ def _parser() -> Parser:
     explain = commands.add_parser("explain", help="which devices a pod or claim gets, or why it gets none")
     explain.add_argument("object", nargs="?", metavar="POD|CLAIM", help="only this one: name, pod/name or claim/name")
     _add_inputs(explain)
+    explain.add_argument("--watch", action="store_true", help="of a cluster that runs: answer again when it changes")
     _add_output(explain, ("wide", "json", "yaml"))
-    explain.set_defaults(run=_lazy("explain"))
+    explain.set_defaults(run=_lazy("explain"), missing="nothing to explain", otherwise=_OTHERWISE)
 
     free = commands.add_parser("free", help="devices by node: free, used by whom, tainted, what is left to share")
     _add_inputs(free)
     _add_output(free, ("wide", "json", "yaml"))
-    free.set_defaults(run=_lazy("free"))
+    free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     _add_lab(commands)
     add_commands(commands, _lazy)
@@ -237,7 +242,9 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET_HELP)
     add_way(parser)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
-    parser.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
+    parser.add_argument(
+        "--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)"
+    )
     _add_gates(parser)
 
 

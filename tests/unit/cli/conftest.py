@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -24,9 +25,12 @@ Allot = Callable[..., Ran]
 
 
 @pytest.fixture
-def allot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Allot:
-    """Run ``allot`` with words and, if asked, standard input."""
+def allot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Allot:
+    """Run ``allot`` with words and, if asked, standard input; no cluster of the machine is in reach."""
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
 
     def run(*words: str, stdin: str | bytes = "") -> Ran:
         data = stdin if isinstance(stdin, bytes) else stdin.encode()

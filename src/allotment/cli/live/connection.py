@@ -43,7 +43,11 @@ def way_to(arguments: Namespace) -> Target:
             return target([Path(lab.kubeconfig)], lab.context)
         return target(paths)
     except UnusableKubeconfig as error:
-        raise Mistake(str(error), "" if arguments.context else "start a lab with allot up") from None
+        if arguments.context:
+            raise Mistake(str(error)) from None
+        missing = getattr(arguments, "missing", "")
+        hint = getattr(arguments, "otherwise", "start a lab with allot up")
+        raise Mistake(f"{missing}: {error}" if missing else str(error), hint) from None
 
 
 def _contexts(paths: list[Path]) -> list[str]:

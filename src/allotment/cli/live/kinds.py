@@ -41,10 +41,11 @@ def kind_of(discovery: Discovery, word: str) -> Served:
     if found is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(word.lower(), sorted(set(discovery.words())), 1)
-        raise Failure(
-            f'error: the server doesn\'t have a resource type "{word}"', f"did you mean {near[0]!r}?" if near else ""
-        )
+        known = dict.fromkeys(one.resource.plural for one in discovery.served)
+        parts = [name for name in known if word.lower() in name]
+        near = parts[:4] or get_close_matches(word.lower(), sorted(set(discovery.words())), 1)
+        hint = f"did you mean {' or '.join(near)}?" if near else ""
+        raise Failure(f'error: the server doesn\'t have a resource type "{word}"', hint)
     return found
 
 

@@ -33,7 +33,10 @@ class GivenClaim(Value, frozen=True, omit_defaults=False):
 
 
 class Answer(Value, frozen=True):
-    """One pod, or a claim that no pod names. ``outcome``: fits or refused; exactly then ``reasons`` is set."""
+    """One pod, or a claim that no pod names. ``outcome``: fits or refused; exactly then ``reasons`` is set.
+
+    ``bound``: the pod is on the node already, and ``outcome`` is what has been done.
+    """
 
     kind: str
     name: str
@@ -43,6 +46,7 @@ class Answer(Value, frozen=True):
     reasons: Diagnosis | None = None
     owner: str = ""
     notes: tuple[str, ...] = ()
+    bound: bool = False
 
     @property
     def fits(self) -> bool:

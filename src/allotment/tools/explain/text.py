@@ -113,7 +113,11 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
         return
     if answer.reasons is None:
         alone = "" if answer.kind == "Pod" else " (no pod names it; tried alone)"
-        yield f"{answer.kind} {answer.name} fits{f' on node {answer.node}' if answer.node else ''}{alone}"
+        if answer.bound:
+            done = f"is on node {answer.node}" if answer.node else "has its devices" if answer.claims else "has ended"
+            yield f"{answer.kind} {answer.name} {done}"
+        else:
+            yield f"{answer.kind} {answer.name} fits{f' on node {answer.node}' if answer.node else ''}{alone}"
         yield from _given(answer)
     else:
         yield _headline(answer)

@@ -1,0 +1,212 @@
+"""``allot explain`` on a cluster that runs: the pods that wait there, one pod, or the pods of a workload.
+
+A pod that has its node is told with what it got; nothing is tried for it. A workload that has no pods yet is tried as
+its author wrote it. With ``--watch`` the answer is printed again whenever it is another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.cli.inputs import Inputs, asked_about
+from allotment.cli.live import bound
+from allotment.cli.live.connection import on_cluster
+from allotment.cli.live.state import Live, live, release_of, source_of, values_of, what_to_read
+from allotment.cli.mistakes import Mistake
+from allotment.cluster.cache import Caches, all_synced
+from allotment.cluster.clock import Clock
+from allotment.cluster.discovery import discover
+from allotment.cluster.kubeconfig import Target
+from allotment.cluster.snapshot import served
+from allotment.fleet.errors import nearest
+from allotment.model.core import Pod
+from allotment.model.meta import Object
+from allotment.model.resource import ResourceClaim
+from allotment.model.workloads import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from allotment.tools.explain import Explanation
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+Tree = dict[str, Any]
+#: Explains what the inputs ask about; if the flag is set, only what the arguments name.
+Explain = Callable[[Inputs, bool], Explanation]
+
+_WORKLOADS: dict[str, type[Object]] = {
+    "deployment": Deployment, "deployments": Deployment, "deploy": Deployment, "statefulset": StatefulSet,
+    "statefulsets": StatefulSet, "sts": StatefulSet, "daemonset": DaemonSet, "daemonsets": DaemonSet, "ds": DaemonSet,
+    "replicaset": ReplicaSet, "replicasets": ReplicaSet, "rs": ReplicaSet, "job": Job, "jobs": Job,
+    "cronjob": CronJob, "cronjobs": CronJob, "cj": CronJob, "replicationcontroller": ReplicationController,
+    "rc": ReplicationController,
+}  # fmt: skip
+_POD_WORDS = ("pod", "pods", "po")
+_CLAIM_WORDS = ("claim", "claims", "resourceclaim", "resourceclaims")
+#: Changes come in crowds: a pod, its claim, its status.
+_SETTLE_SECONDS = 0.3
+
+
+class Subject(NamedTuple):
+    """What somebody asks about: pods that wait, pods that are placed, a workload that has none, an allocated claim."""
+
+    waiting: tuple[Pod, ...] = ()
+    placed: tuple[Pod, ...] = ()
+    workload: Object | None = None
+    claim: ResourceClaim | None = None
+
+
+def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
+    """The answer now. Raises Mistake or Failure."""
+    found = on_cluster(
+        arguments, lambda client, way: live(arguments, client, way, what_to_read(arguments.object))
+    )  # fmt: skip
+    return answer(arguments, found, explain)
+
+
+def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
+    """Explain the subject of the arguments, or everything that waits."""
+    asked = asked_about(arguments, found.features, found.values) if arguments.files else ()
+    subject = None if asked else subject_of(arguments, found.values)
+    if subject is None:
+        return _noted(explain(found.inputs(asked), True), found.notes)
+    placed = bound.answers(subject.placed, found.values)
+    if subject.claim is not None:
+        placed.append(bound.of_claim(subject.claim, found.values))
+    tried: Sequence[Any] = ()
+    notes: tuple[str, ...] = ()
+    if subject.waiting or subject.workload is not None:
+        asked = (subject.workload,) if subject.workload is not None else ()
+        explanation = explain(found.inputs(asked), False)
+        names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in subject.waiting}
+        tried = [one for one in explanation.answers if asked or (one.kind == "Pod" and one.name in names)]
+        notes = explanation.notes
+    return _noted(Explanation(answers=(*placed, *tried), notes=notes), found.notes)
+
+
+def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:
+    return replace(explanation, notes=tuple(dict.fromkeys((*explanation.notes, *notes))))
+
+
+def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None:
+    """What the first word means in the cluster; None if nothing is named, or a claim that no pod waits for. Raises
+    Mistake."""
+    if arguments.object is None:
+        return None
+    kind, slash, name = arguments.object.rpartition("/")
+    kind = kind.lower()
+    inside = [value for value in values if arguments.namespace in (None, value.metadata.namespace)]
+    if kind in _WORKLOADS:
+        return _of_workload(_WORKLOADS[kind], kind, name, inside)
+    pods = [value for value in inside if isinstance(value, Pod)]
+    chosen = [pod for pod in pods if pod.metadata.name == name] if not slash or kind in _POD_WORDS else []
+    if chosen:
+        return _subject(chosen)
+    if kind in _POD_WORDS:
+        raise Mistake(f"no pod {name!r}", nearest(name, [pod.metadata.name for pod in pods]))
+    claims = [value for value in inside if isinstance(value, ResourceClaim) and value.metadata.name == name]
+    return _of_claim(claims[0], pods) if claims and (not slash or kind in _CLAIM_WORDS) else None
+
+
+def _of_claim(claim: ResourceClaim, pods: Iterable[Pod]) -> Subject | None:
+    """An allocated claim, or the pods that wait for one that is not."""
+    if claim.status.allocation is not None:
+        return Subject(claim=claim)
+    name, namespace = claim.metadata.name, claim.metadata.namespace
+    waiting = [pod for pod in pods if pod.metadata.namespace == namespace and name in _claims_of(pod)]
+    return _subject(waiting) if waiting else None
+
+
+def _claims_of(pod: Pod) -> set[str | None]:
+    return {entry.resource_claim_name for entry in (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)}
+
+
+def _of_workload(kind: type[Object], word: str, name: str, values: Sequence[Object]) -> Subject:
+    known = [value for value in values if isinstance(value, kind)]
+    owners = [value for value in known if value.metadata.name == name]
+    if not owners:
+        raise Mistake(f"no {word} {name!r}", nearest(name, [value.metadata.name for value in known]))
+    uids = {value.metadata.uid for value in owners}
+    # A Deployment's ReplicaSets, a CronJob's Jobs, and then the pods of these.
+    for value in values:
+        if isinstance(value, ReplicaSet | Job) and _owned(value, uids):
+            uids.add(value.metadata.uid)
+    pods = [value for value in values if isinstance(value, Pod) and _owned(value, uids)]
+    return _subject(pods) if pods else Subject(workload=owners[0])
+
+
+def _owned(value: Object, uids: set[str]) -> bool:
+    return any(owner.uid in uids for owner in value.metadata.owner_references)
+
+
+def _subject(pods: Iterable[Pod]) -> Subject:
+    listed = tuple(pods)
+    return Subject(
+        tuple(pod for pod in listed if not bound.is_bound(pod)), tuple(pod for pod in listed if bound.is_bound(pod))
+    )
+
+
+# --- --watch ---------------------------------------------------------------------------------------------------------
+
+
+def explain_on(arguments: Namespace, explain: Explain, show: Callable[[Explanation], None]) -> None:
+    """Show the answer, and again whenever it changes, until the user has seen enough."""
+    on_cluster(arguments, lambda client, way: _follow(arguments, client, way, explain, show))
+
+
+async def _follow(
+    arguments: Namespace, client: HttpClient, way: Target, explain: Explain, show: Callable[[Explanation], None]
+) -> None:
+    wanted = what_to_read(arguments.object)
+    await live(arguments, client, way, wanted)  # whatever is wrong is told before anything is followed
+    known, notes = await release_of(arguments, client)
+    caches = Caches(client, clock=Clock(), random=Random())
+    changed = asyncio.Event()
+    followed = [caches.trees(resource) for resource, _ in served(await discover(client), wanted)]
+    for cache in followed:
+        cache.on_change(lambda old, new: changed.set())
+    following = asyncio.create_task(caches.run())
+    try:
+        await all_synced(*followed)
+        last: Explanation | None = None
+        while True:
+            changed.clear()
+            trees = [
+                {**item.tree, "apiVersion": cache.resource.api_version, "kind": cache.resource.kind}
+                for cache in followed
+                for item in sorted(cache.items(), key=lambda item: item.key)
+            ]
+            found = Live(known, values_of(trees, source_of(way)), notes)
+            now = _answer_or_nothing(arguments, found, explain)
+            if now != last:
+                if last is not None:
+                    sys.stdout.write(f"\n--- {datetime.now().astimezone():%H:%M:%S} ---\n")
+                show(now)
+                sys.stdout.flush()
+            last = now
+            await changed.wait()
+            await asyncio.sleep(_SETTLE_SECONDS)
+    finally:
+        following.cancel()
+
+
+def _answer_or_nothing(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
+    """A pod that is gone, or not there yet, is no reason to stop watching."""
+    try:
+        return answer(arguments, found, explain)
+    except Mistake as mistake:
+        return Explanation(notes=(str(mistake),))

@@ -1,0 +1,92 @@
+"""``allot snapshot``: a cluster as a file that ``explain``, ``free`` and others take.
+
+Only reads, and never Secrets or ConfigMaps. The file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allotment.cli.live.connection import on_cluster
+from allotment.cli.mistakes import Mistake
+from allotment.cluster.discovery import discover
+from allotment.cluster.errors import StatusError
+from allotment.cluster.kubeconfig import Target
+from allotment.cluster.snapshot import DEVICES, EVENTS, PODS, WORKLOADS, take
+from allotment.lab.state import replace_file
+from allotment.model.formats import to_json, to_yaml
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+Tree = dict[str, Any]
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def run(arguments: Namespace) -> int:
+    """Save a cluster."""
+    file = Path(arguments.file) if arguments.file not in (None, "-") else None
+    if file is not None and file.is_dir():
+        raise Mistake(f"{file} is a folder", "name a file")
+    if file is not None and not file.parent.is_dir():
+        raise Mistake(f"there is no folder {file.parent}")
+    objects, version, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
+    if arguments.redact:
+        from allotment.tools.redact import redacted
+
+        objects = redacted(objects)
+    else:
+        objects = [_without_applied(tree) for tree in objects]
+    text = _text(objects, version, arguments.redact, as_json=file is not None and file.suffix == ".json")
+    if file is None:
+        sys.stdout.write(text)
+    else:
+        replace_file(file, text.encode())
+        counts = _counted(objects)
+        sys.stderr.write(f"{file}: {counts}{'' if arguments.redact else '; names and values as they are'}\n")
+    for one in refused:
+        sys.stderr.write(f"left out, for it may not be read: {one}\n")
+    return 0
+
+
+async def _taken(arguments: Namespace, client: HttpClient, way: Target) -> tuple[list[Tree], str, list[str]]:
+    wanted = (*DEVICES, *PODS, *WORKLOADS, *EVENTS)
+    found = await take(client, await discover(client), wanted, arguments.namespace or "")
+    try:
+        version = str((await client.read("/version")).get("gitVersion", ""))
+    except StatusError:
+        version = ""
+    return found.objects, version, found.refused
+
+
+def _without_applied(tree: Tree) -> Tree:
+    """Without kubectl's copy of the whole manifest."""
+    annotations = tree["metadata"].get("annotations") or {}
+    if _APPLIED not in annotations:
+        return tree
+    kept = {key: value for key, value in annotations.items() if key != _APPLIED}
+    return {**tree, "metadata": {**tree["metadata"], "annotations": kept}}
+
+
+def _text(objects: Sequence[Tree], version: str, redact: bool, as_json: bool) -> str:
+    whole = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": list(objects)}
+    if as_json:
+        return to_json(whole) + "\n"
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
+    words = f"# A snapshot of Kubernetes {version or 'of an unknown release'}, {moment}, made by allot snapshot"
+    words += ". Names and values are pseudonyms." if redact else "."
+    return f"{words}\n# Try: allot free --cluster FILE, allot explain --cluster FILE\n{to_yaml([whole])}"
+
+
+def _counted(objects: Sequence[Tree]) -> str:
+    """``2 nodes, 3 pods …``: what there is most asked for."""
+    kinds = {"Node": "node", "ResourceSlice": "slice", "ResourceClaim": "claim", "Pod": "pod"}
+    counts = {word: sum(tree["kind"] == kind for tree in objects) for kind, word in kinds.items()}
+    told = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
+    return f"{told}; {len(objects)} objects"

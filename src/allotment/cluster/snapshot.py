@@ -1,0 +1,104 @@
+"""What the tools need to know of a cluster, read and nothing else: no write, no Secret, no ConfigMap.
+
+A kind that the cluster does not serve is none of it; one that may not be read is named in the result, so that nobody
+takes silence for absence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.client import Client, Resource
+from allotment.cluster.discovery import Discovery
+from allotment.cluster.errors import StatusError
+
+Tree = dict[str, Any]
+
+
+class Wanted(NamedTuple):
+    """A kind to read, and of which of its objects."""
+
+    group: str
+    plural: str
+    fields: str = ""
+
+
+#: What says which devices there are and who has them.
+DEVICES: Final = (
+    Wanted("", "nodes"),
+    Wanted("resource.k8s.io", "deviceclasses"),
+    Wanted("resource.k8s.io", "resourceslices"),
+    Wanted("resource.k8s.io", "devicetaintrules"),
+    Wanted("resource.k8s.io", "resourceclaims"),
+)
+#: What asks for devices.
+PODS: Final = (Wanted("", "namespaces"), Wanted("resource.k8s.io", "resourceclaimtemplates"), Wanted("", "pods"))
+#: What makes pods.
+WORKLOADS: Final = (
+    Wanted("apps", "deployments"),
+    Wanted("apps", "replicasets"),
+    Wanted("apps", "statefulsets"),
+    Wanted("apps", "daemonsets"),
+    Wanted("batch", "jobs"),
+    Wanted("batch", "cronjobs"),
+    Wanted("", "replicationcontrollers"),
+    Wanted("scheduling.k8s.io", "podgroups"),
+)
+#: What was said about pods.
+EVENTS: Final = (Wanted("", "events", "involvedObject.kind=Pod"),)
+
+#: Versions that are understood, the best first.
+_VERSIONS: Final = {"resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3"), "scheduling.k8s.io": ("v1alpha2",)}
+
+
+class Snapshot(NamedTuple):
+    """Objects of nearly one moment. ``refused``: what could not be read, and what the server said of why."""
+
+    objects: list[Tree]
+    refused: list[str]
+
+
+def served(discovery: Discovery, wanted: Iterable[Wanted]) -> list[tuple[Resource, str]]:
+    """What of it the cluster serves, in versions that are understood, each with its field selector."""
+    found = []
+    for group, plural, fields in wanted:
+        there = {one.resource.version: one.resource for one in discovery.versions_of(group, plural)}
+        known = [there[version] for version in _VERSIONS.get(group, tuple(there)) if version in there]
+        if known:
+            found.append((known[0], fields))
+    return found
+
+
+async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], namespace: str = "") -> Snapshot:
+    """Read all of it; ``namespace`` limits what is namespaced. Raises StatusError if nothing may be read."""
+    places = served(discovery, wanted)
+    answers = await asyncio.gather(
+        *(
+            client.list(resource, namespace if resource.namespaced else "", fields=fields)
+            for resource, fields in places
+        ),
+        return_exceptions=True,
+    )
+    objects: list[Tree] = []
+    refused: list[str] = []
+    first: StatusError | None = None
+    for (resource, _), answer in zip(places, answers, strict=True):
+        if isinstance(answer, StatusError):
+            first = first or answer
+            refused.append(f"{resource.plural}: {answer}")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            objects += (_of_type(tree, resource) for tree in answer.items)
+    if first is not None and len(refused) == len(places):
+        raise first
+    return Snapshot(objects, refused)
+
+
+def _of_type(tree: Tree, resource: Resource) -> Tree:
+    """The object with its type, which lists may leave out, and without its managed fields."""
+    metadata = tree.get("metadata") or {}
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**tree, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}
