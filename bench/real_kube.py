@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.server import Server
 
@@ -28,10 +28,19 @@ _TOKEN: Final = "benchmark"
 _PATIENCE_SECONDS: Final = 90
 
 
-def programs() -> dict[str, str] | None:
-    """The paths of the four programs; None when one is missing."""
+class ApiServer(NamedTuple):
+    """etcd and a kube-apiserver that run, and nothing else. ``start`` adds a program, gone at the end with the rest."""
+
+    server: Server
+    folder: Path
+    kubeconfig: Path
+    start: Callable[..., None]
+
+
+def programs(names: Sequence[str] = PROGRAMS) -> dict[str, str] | None:
+    """The paths of the programs; None when one is missing."""
     found = {}
-    for name in PROGRAMS:
+    for name in names:
         there = os.environ.get(FOLDER)
         path = shutil.which(name, path=there) if there else shutil.which(name)
         if path is None:
@@ -41,18 +50,17 @@ def programs() -> dict[str, str] | None:
 
 
 @contextmanager
-def control_plane(paths: dict[str, str]) -> Iterator[Server]:
-    """Start the four programs; stop them at the end. Raises RuntimeError when they do not come up."""
+def api_server(paths: dict[str, str]) -> Iterator[ApiServer]:
+    """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not come up."""
     with tempfile.TemporaryDirectory(prefix="kube-") as text, ExitStack() as stack:
         folder = Path(text)
-        etcd, peer, port, manager, scheduler = _free_ports(5)
+        etcd, peer, port = _free_ports(3)
         (folder / "tokens.csv").write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
         subprocess.run(
             ["openssl", "genrsa", "-out", str(folder / "accounts.key"), "2048"], check=True, capture_output=True
         )
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(_kubeconfig(port))
-        (folder / "scheduler.yaml").write_text(_scheduler(kubeconfig))
 
         def start(name: str, *flags: str) -> None:
             log = stack.enter_context((folder / f"{name}.log").open("wb"))
@@ -71,6 +79,15 @@ def control_plane(paths: dict[str, str]) -> Iterator[Server]:
               f"--service-account-signing-key-file={folder}/accounts.key")  # fmt: skip
         server = Server("127.0.0.1", port, tls=True, token=_TOKEN)
         _await(server, folder)
+        yield ApiServer(server, folder, kubeconfig, start)
+
+
+@contextmanager
+def control_plane(paths: dict[str, str]) -> Iterator[Server]:
+    """Start the four programs; stop them at the end. Raises RuntimeError when they do not come up."""
+    with api_server(paths) as (server, folder, kubeconfig, start):
+        manager, scheduler = _free_ports(2)
+        (folder / "scheduler.yaml").write_text(_scheduler(kubeconfig))
         start("kube-controller-manager", f"--kubeconfig={kubeconfig}", f"--secure-port={manager}",
               "--bind-address=127.0.0.1", f"--service-account-private-key-file={folder}/accounts.key",
               "--controllers=*,-node-lifecycle-controller", "--leader-elect=false", "--kube-api-qps=5000",
