@@ -40,9 +40,7 @@ Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (
 """
 
 #: What to do where no cluster is to be found.
-_OTHERWISE = (
-    "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or start allot up"
-)
+_OTHERWISE = "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or run allot up"
 _LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _WITHOUT_HELP = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
@@ -150,8 +148,9 @@ def _parser() -> Parser:
     _add_fleet(commands)
     _add_examples(commands)
 
-    demo = commands.add_parser("demo", help="explain the packaged examples on a mixed cluster")
-    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="only these (number or name)")
+    demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in a few seconds")
+    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name), in full")
+    demo.add_argument("--offline", action="store_true", help="explain all of them, and start no lab")
     demo.set_defaults(run=_lazy("demo"))
 
     version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases that it models")

@@ -37,12 +37,11 @@ def run(arguments: Namespace) -> int:
     if file is not None and not file.parent.is_dir():
         raise Mistake(f"there is no folder {file.parent}")
     objects, version, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
+    objects = [_without_applied(tree) for tree in objects]
     if arguments.redact:
         from allotment.tools.redact import redacted
 
         objects = redacted(objects)
-    else:
-        objects = [_without_applied(tree) for tree in objects]
     text = _text(objects, version, arguments.redact, as_json=file is not None and file.suffix == ".json")
     if file is None:
         sys.stdout.write(text)

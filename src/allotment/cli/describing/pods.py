@@ -90,8 +90,8 @@ def _add_container(page: Page, container: Tree, status: Tree) -> None:
 
 
 def _add_run(page: Page, label: str, state: Tree | None) -> None:
-    known: dict[str, Tree] = state or {"waiting": {}}
-    name, run = next(iter(known.items()))
+    name: str = next(iter(state or ()), "waiting")
+    run: Tree = (state or {}).get(name) or {}
     page.field(2, label, name.capitalize())
     for key, words in (("reason", "Reason"), ("message", "Message"), ("exitCode", "Exit Code"), ("signal", "Signal")):
         if run.get(key) not in (None, ""):

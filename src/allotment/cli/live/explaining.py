@@ -132,7 +132,8 @@ def _of_claim(claim: ResourceClaim, pods: Iterable[Pod]) -> Subject | None:
 
 
 def _claims_of(pod: Pod) -> set[str | None]:
-    return {entry.resource_claim_name for entry in (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)}
+    named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    return {*named, *(entry.resource_claim_name for entry in pod.status.resource_claim_statuses)}
 
 
 def _of_workload(kind: type[Object], word: str, name: str, values: Sequence[Object]) -> Subject:

@@ -1,0 +1,126 @@
+"""Pseudonyms: collected in a first pass, given in order, and the same in every place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Tree = dict[str, Any]
+
+#: Names that everybody's cluster has tell nothing.
+_COMMON = {
+    "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
+    "priority": frozenset({"system-cluster-critical", "system-node-critical"}),
+    "account": frozenset({"default"}),
+}
+_PLAIN_KEYS = frozenset({"kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os"})
+_PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}")
+_WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_REFERENCE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@-]*[A-Za-z0-9])?")
+_LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]*)=([A-Za-z0-9][A-Za-z0-9._-]*)")
+#: In a text a word may be the name of several things; which of them is meant, nobody can tell.
+_SORTS = (
+    "pod", "claim", "node", "template", "namespace", "pool", "slice", "volume", "deployment", "statefulset", "job",
+    "replicaset", "daemonset", "cronjob", "podgroup",
+)  # fmt: skip
+
+
+class Names:
+    """Original names by sort, and their pseudonyms once all are known.
+
+    >>> names = Names()
+    >>> names.of("pod", "web-1"), names.of("pod", "db-0")
+    ('web-1', 'db-0')
+    >>> names.give()
+    >>> names.of("pod", "web-1"), names.of("pod", "db-0"), names.of("namespace", "default")
+    ('pod-2', 'pod-1', 'default')
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, set[str]] = {}
+        self._given: dict[str, dict[str, str]] | None = None
+        self._words: dict[str, str] = {}
+
+    def give(self) -> None:
+        """Everything has been seen: from now on pseudonyms are told."""
+        given: dict[str, dict[str, str]] = {}
+        for sort, names in self._known.items():
+            width = len(str(len(names)))
+            given[sort] = {name: f"{sort}-{number:0{width}}" for number, name in enumerate(sorted(names), 1)}
+        # A node's own pool is called like the node.
+        nodes = given.get("node", {})
+        given["pool"] = {name: nodes.get(name, alias) for name, alias in given.get("pool", {}).items()}
+        self._given = given
+        for sort in reversed(_SORTS):
+            self._words |= given.get(sort, {})
+
+    def of(self, sort: str, name: Any) -> str:
+        """The pseudonym of a name; in the first pass the name itself."""
+        text = str(name)
+        if not text or text in _COMMON.get(sort, ()):
+            return text
+        if self._given is None:
+            self._known.setdefault(sort, set()).add(text)
+            return text
+        return self._given[sort][text]
+
+    def value(self, key: str, value: Any) -> str:
+        """The pseudonym of a label's value; yes, no and small numbers are no secret."""
+        text = str(value)
+        if key == "kubernetes.io/hostname":
+            return self.of("node", text)
+        if key == "kubernetes.io/metadata.name":
+            return self.of("namespace", text)
+        return text if key in _PLAIN_KEYS or _PLAIN_VALUE.fullmatch(text) else self.of("value", text)
+
+    def labels(self, labels: Mapping[str, Any] | None) -> dict[str, str]:
+        """Labels with their values replaced."""
+        return {key: self.value(key, value) for key, value in (labels or {}).items()}
+
+    def text(self, text: str) -> str:
+        """A sentence of a scheduler or controller with every known name in it replaced."""
+        if self._given is None:
+            return text
+        values = self._given.get("value", {})
+        text = _LABEL.sub(lambda match: f"{match[1]}={values.get(match[2], match[2])}", text)
+        return _REFERENCE.sub(lambda match: self._reference(match[0]), text)
+
+    def _reference(self, text: str) -> str:
+        """An image, or words between slashes and colons."""
+        images = (self._given or {}).get("image", {})
+        if text in images and _WORD.fullmatch(text) is None:
+            return images[text]
+        return _WORD.sub(lambda match: self._words.get(match[0], match[0]), text)
+
+    def selectors(self, value: Any) -> Any:
+        """Affinities, label and node selectors, spread constraints: whatever selects by labels, at any depth."""
+        if isinstance(value, list):
+            return [self.selectors(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        found: Tree = {}
+        for key, inner in value.items():
+            if key == "matchLabels" and isinstance(inner, dict):
+                found[key] = self.labels(inner)
+            elif key in ("matchExpressions", "matchFields") and isinstance(inner, list):
+                found[key] = [self._requirement(one, field=key == "matchFields") for one in inner]
+            elif key == "namespaces" and isinstance(inner, list):
+                found[key] = [self.of("namespace", one) for one in inner]
+            else:
+                found[key] = self.selectors(inner)
+        return found
+
+    def _requirement(self, one: Tree, field: bool) -> Tree:
+        key = str(one.get("key", ""))
+        values = one.get("values")
+        if not values:
+            return dict(one)
+        if field and key == "metadata.name":
+            return {**one, "values": [self.of("node", each) for each in values]}
+        return {**one, "values": [self.value(key, each) for each in values]}
+
+
+def only(tree: Tree, keys: Iterable[str]) -> Tree:
+    """The part of an object that is harmless as it is."""
+    return {key: tree[key] for key in keys if key in tree}

@@ -1,0 +1,205 @@
+"""What is kept of each kind of object; a kind that is not listed here is left out whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from allotment.tools.redact.names import Names, only
+from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
+
+Tree = dict[str, Any]
+Redact = Callable[[Names, Tree], Tree]
+
+_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_OWN_DOMAIN = "resource.kubernetes.io/"
+_WORKLOAD = (
+    "replicas", "parallelism", "completions", "completionMode", "suspend", "backoffLimit", "schedule",
+    "concurrencyPolicy", "podManagementPolicy", "minReadySeconds",
+)  # fmt: skip
+_EVENT = (
+    "reason", "type", "count", "firstTimestamp", "lastTimestamp", "eventTime", "series", "action",
+    "reportingComponent",
+)  # fmt: skip
+#: Events whose sentences name only what is in the snapshot.
+_TOLD = frozenset({"FailedScheduling", "Scheduled", "Preempted", "FailedResourceClaimCreation"})
+
+#: Kinds and the sorts of their names; classes and their drivers are vendors' names, and requests use them.
+_SORTS = {
+    "Namespace": "namespace", "Node": "node", "Pod": "pod", "ResourceClaim": "claim", "Event": "event",
+    "ResourceClaimTemplate": "template", "ResourceSlice": "slice", "DeviceTaintRule": "rule",
+    "Deployment": "deployment", "ReplicaSet": "replicaset", "StatefulSet": "statefulset", "DaemonSet": "daemonset",
+    "Job": "job", "CronJob": "cronjob", "ReplicationController": "replicationcontroller", "PodGroup": "podgroup",
+}  # fmt: skip
+
+
+def redacted(objects: Iterable[Tree]) -> list[Tree]:
+    """The objects under pseudonyms, in the same order. Trees that were given are not changed."""
+    listed = [tree for tree in objects if tree.get("kind") in _KINDS]
+    names = Names()
+    for tree in listed:
+        _object(names, tree)
+    names.give()
+    return [_object(names, tree) for tree in listed]
+
+
+def _object(names: Names, tree: Tree) -> Tree:
+    kind = tree["kind"]
+    found = {"apiVersion": tree.get("apiVersion"), "kind": kind, "metadata": _metadata(names, tree["metadata"], kind)}
+    return {**found, **_KINDS[kind](names, tree)}
+
+
+def _metadata(names: Names, metadata: Tree, kind: str = "") -> Tree:
+    found: Tree = {}
+    if metadata.get("name"):
+        found["name"] = names.of(_SORTS[kind], metadata["name"]) if kind in _SORTS else metadata["name"]
+    if metadata.get("namespace"):
+        found["namespace"] = names.of("namespace", metadata["namespace"])
+    found |= only(metadata, _METADATA)
+    if metadata.get("labels"):
+        found["labels"] = names.labels(metadata["labels"])
+    if metadata.get("annotations"):
+        found["annotations"] = {
+            key: value if key.startswith(_OWN_DOMAIN) else names.of("annotation", value)
+            for key, value in metadata["annotations"].items()
+        }
+    owners = metadata.get("ownerReferences")
+    if owners:
+        found["ownerReferences"] = [
+            {**one, "name": names.of(_SORTS.get(one.get("kind", ""), "owner"), one.get("name", ""))} for one in owners
+        ]
+    return found
+
+
+def _namespace(names: Names, tree: Tree) -> Tree:
+    return {"spec": {}, "status": only(tree.get("status") or {}, ("phase",))}
+
+
+def _node(names: Names, tree: Tree) -> Tree:
+    spec, status = tree.get("spec") or {}, tree.get("status") or {}
+    kept = only(spec, ("unschedulable",))
+    if spec.get("taints"):
+        kept["taints"] = [keyed(names, one) for one in spec["taints"]]
+    state = only(status, ("capacity", "allocatable", "declaredFeatures"))
+    state["conditions"] = [condition(names, one) for one in status.get("conditions") or ()]
+    state["nodeInfo"] = only(status.get("nodeInfo") or {}, ("kubeletVersion", "architecture", "operatingSystem"))
+    return {"spec": kept, "status": state}
+
+
+def _pod(names: Names, tree: Tree) -> Tree:
+    return {"spec": pod_spec(names, tree.get("spec") or {}), "status": pod_status(names, tree.get("status") or {})}
+
+
+def _template(names: Names, template: Tree) -> Tree:
+    return {
+        "metadata": _metadata(names, template.get("metadata") or {}),
+        "spec": pod_spec(names, template.get("spec") or {}),
+    }
+
+
+def _workload(names: Names, tree: Tree) -> Tree:
+    spec = tree.get("spec") or {}
+    status = {key: value for key, value in (tree.get("status") or {}).items() if isinstance(value, int)}
+    return {"spec": _workload_spec(names, spec), "status": status}
+
+
+def _workload_spec(names: Names, spec: Tree) -> Tree:
+    kept = only(spec, _WORKLOAD)
+    selector = spec.get("selector")
+    if selector:
+        plain = not any(isinstance(value, dict | list) for value in selector.values())  # a ReplicationController's
+        kept["selector"] = names.labels(selector) if plain else names.selectors(selector)
+    if spec.get("template"):
+        kept["template"] = _template(names, spec["template"])
+    if spec.get("jobTemplate"):
+        inner = spec["jobTemplate"]
+        kept["jobTemplate"] = {
+            "metadata": _metadata(names, inner.get("metadata") or {}),
+            "spec": _workload_spec(names, inner.get("spec") or {}),
+        }
+    return kept
+
+
+def _pod_group(names: Names, tree: Tree) -> Tree:
+    spec = tree.get("spec") or {}
+    kept = only(spec, ("schedulingPolicy", "priority"))
+    if spec.get("resourceClaims"):
+        kept["resourceClaims"] = [claim_entry(names, one) for one in spec["resourceClaims"]]
+    return {"spec": kept}
+
+
+def _slice(names: Names, tree: Tree) -> Tree:
+    spec = tree.get("spec") or {}
+    kept = {**names.selectors(spec), "pool": _in_pool(names, spec.get("pool") or {}, "name")}
+    if spec.get("nodeName"):
+        kept["nodeName"] = names.of("node", spec["nodeName"])
+    if spec.get("devices"):
+        kept["devices"] = [
+            {**one, "nodeName": names.of("node", one["nodeName"])} if one.get("nodeName") else one
+            for one in kept["devices"]
+        ]
+    return {"spec": kept}
+
+
+def _in_pool(names: Names, tree: Tree, key: str = "pool") -> Tree:
+    return {**tree, key: names.of("pool", tree[key])} if tree.get(key) else dict(tree)
+
+
+def _claim(names: Names, tree: Tree) -> Tree:
+    status = tree.get("status") or {}
+    kept: Tree = {}
+    allocation = status.get("allocation")
+    if allocation:
+        devices = dict(allocation.get("devices") or {})
+        devices["results"] = [_in_pool(names, one) for one in devices.get("results") or ()]
+        kept["allocation"] = {**names.selectors(allocation), "devices": devices}
+    if status.get("reservedFor"):
+        kept["reservedFor"] = [
+            {**one, "name": names.of("pod" if one.get("resource") == "pods" else "owner", one.get("name", ""))}
+            for one in status["reservedFor"]
+        ]
+    if status.get("devices"):
+        kept["devices"] = [
+            {
+                **_in_pool(names, only(one, ("driver", "pool", "device", "shareID"))),
+                "conditions": [condition(names, each) for each in one.get("conditions") or ()],
+            }
+            for one in status["devices"]
+        ]
+    return {"spec": tree.get("spec") or {}, "status": kept}
+
+
+def _claim_template(names: Names, tree: Tree) -> Tree:
+    spec = tree.get("spec") or {}
+    return {"spec": {"metadata": _metadata(names, spec.get("metadata") or {}), "spec": spec.get("spec") or {}}}
+
+
+def _as_it_is(names: Names, tree: Tree) -> Tree:
+    return {"spec": names.selectors(tree.get("spec") or {})}
+
+
+def _taint_rule(names: Names, tree: Tree) -> Tree:
+    spec = tree.get("spec") or {}
+    selector = spec.get("deviceSelector")
+    kept = {**spec, "deviceSelector": _in_pool(names, selector)} if selector else dict(spec)
+    conditions = [condition(names, one) for one in (tree.get("status") or {}).get("conditions") or ()]
+    return {"spec": kept, "status": {"conditions": conditions}}
+
+
+def _event(names: Names, tree: Tree) -> Tree:
+    about = tree.get("involvedObject") or {}
+    kept = only(about, ("kind", "apiVersion", "uid"))
+    kept["namespace"] = names.of("namespace", about.get("namespace", ""))
+    kept["name"] = names.of(_SORTS.get(about.get("kind", ""), "owner"), about.get("name", ""))
+    message = names.text(str(tree.get("message") or "")) if tree.get("reason") in _TOLD else ""
+    source = only(tree.get("source") or {}, ("component",))
+    return {"involvedObject": kept, **only(tree, _EVENT), "source": source, "message": message}
+
+
+_KINDS: dict[str, Redact] = {
+    "Namespace": _namespace, "Node": _node, "Pod": _pod, "Deployment": _workload, "ReplicaSet": _workload,
+    "StatefulSet": _workload, "DaemonSet": _workload, "Job": _workload, "CronJob": _workload,
+    "ReplicationController": _workload, "PodGroup": _pod_group, "ResourceSlice": _slice, "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _claim_template, "DeviceClass": _as_it_is, "DeviceTaintRule": _taint_rule,
+    "Event": _event,
+}  # fmt: skip

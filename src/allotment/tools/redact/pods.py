@@ -1,0 +1,93 @@
+"""Pods and what pods are made from, without everything that neither a scheduler nor a driver looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.tools.redact.names import Names, only
+
+Tree = dict[str, Any]
+
+_SPEC = (
+    "schedulerName", "priority", "preemptionPolicy", "restartPolicy", "overhead", "resources", "schedulingGates",
+    "hostNetwork", "terminationGracePeriodSeconds", "os",
+)  # fmt: skip
+_STATUS = ("phase", "qosClass", "startTime", "reason")
+_CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")
+
+
+def pod_spec(names: Names, spec: Tree) -> Tree:
+    """What decides where a pod goes."""
+    found = only(spec, _SPEC)
+    for field in ("initContainers", "containers"):
+        if spec.get(field):
+            found[field] = [_container(names, one) for one in spec[field]]
+    if spec.get("nodeName"):
+        found["nodeName"] = names.of("node", spec["nodeName"])
+    if spec.get("priorityClassName"):
+        found["priorityClassName"] = names.of("priority", spec["priorityClassName"])
+    if spec.get("nodeSelector"):
+        found["nodeSelector"] = names.labels(spec["nodeSelector"])
+    for field in ("affinity", "topologySpreadConstraints"):
+        if spec.get(field):
+            found[field] = names.selectors(spec[field])
+    if spec.get("tolerations"):
+        found["tolerations"] = [keyed(names, one) for one in spec["tolerations"]]
+    if spec.get("resourceClaims"):
+        found["resourceClaims"] = [claim_entry(names, one) for one in spec["resourceClaims"]]
+    for volume in spec.get("volumes") or ():
+        # Left out, but a scheduler's sentence may name it.
+        names.of("volume", (volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
+    return found
+
+
+def _container(names: Names, container: Tree) -> Tree:
+    found: Tree = {"name": names.of("container", container.get("name", ""))}
+    if container.get("image"):
+        found["image"] = names.of("image", container["image"])
+    ports = [only(one, ("containerPort", "hostPort", "protocol")) for one in container.get("ports") or ()]
+    if ports:
+        found["ports"] = ports
+    return {**found, **only(container, ("resources", "restartPolicy"))}
+
+
+def keyed(names: Names, one: Tree) -> Tree:
+    """A taint or toleration of nodes, its value as a label's."""
+    return {**one, "value": names.value(str(one.get("key", "")), one["value"])} if one.get("value") else dict(one)
+
+
+def claim_entry(names: Names, entry: Tree) -> Tree:
+    """What names a claim or a template."""
+    found = dict(entry)
+    for field, sort in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
+        if entry.get(field):
+            found[field] = names.of(sort, entry[field])
+    return found
+
+
+def pod_status(names: Names, status: Tree) -> Tree:
+    """What has been decided, and the scheduler's words."""
+    found = only(status, _STATUS)
+    if status.get("conditions"):
+        found["conditions"] = [condition(names, one) for one in status["conditions"]]
+    if status.get("nominatedNodeName"):
+        found["nominatedNodeName"] = names.of("node", status["nominatedNodeName"])
+    if status.get("resourceClaimStatuses"):
+        found["resourceClaimStatuses"] = [claim_entry(names, one) for one in status["resourceClaimStatuses"]]
+    extended = status.get("extendedResourceClaimStatus")
+    if extended:
+        mappings = [
+            {**one, "containerName": names.of("container", one.get("containerName", ""))}
+            for one in extended.get("requestMappings") or ()
+        ]
+        claim = names.of("claim", extended.get("resourceClaimName", ""))
+        found["extendedResourceClaimStatus"] = {"resourceClaimName": claim, "requestMappings": mappings}
+    return found
+
+
+def condition(names: Names, one: Tree) -> Tree:
+    """A condition; only the scheduler's sentence is kept, of which we know what it may name."""
+    found = only(one, _CONDITION)
+    if one.get("type") == "PodScheduled" and one.get("message"):
+        found["message"] = names.text(str(one["message"]))
+    return found
