@@ -100,7 +100,10 @@ class Scheduler:
             self._client, self.ledger, options.features, self._clock, self._recorder, self._claims,
             options.binding_seconds,
         )  # fmt: skip
-        self._teller = Teller(self._client, self.queue, self.attempts, self._clock, self._recorder, self._pods)
+        self._teller = Teller(
+            self._client, self.queue, self.attempts, self._clock, self._recorder, self._pods,
+            busy=lambda: self.queue.busy or bool(self._assumed),
+        )  # fmt: skip
         self._sender = Sender(self._client, self._teller, self._clock, self._recorder, self._pods, options.name)
         self._held = Held(
             self._clock, self._recorder, lambda: self.ledger.known,

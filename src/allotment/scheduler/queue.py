@@ -60,6 +60,11 @@ class Queue:
         """All groups."""
         return iter(tuple(self._groups.values()))
 
+    @property
+    def busy(self) -> bool:
+        """Whether there are pods to try now (or were, a moment ago)."""
+        return bool(self._heap)
+
     # --- coming and going ----------------------------------------------------------------------------------------
 
     def add(self, pod: WaitingPod, key: Hashable) -> Group | None:

@@ -1,8 +1,8 @@
 """Tells pods why they wait: the PodScheduled condition and the FailedScheduling event, with the engine's reasons.
 
-To find the smallest change that would help takes milliseconds, so it is done once for all pods of a group, after the
-pods that can be placed have been placed, and never for more than a part of the time. A pod that waits only for a moment
-is told nothing.
+To find the smallest change that would help takes milliseconds, or many where there are many devices. So it is done once
+for all pods of a group, and never for more than a part of the time, a smaller one while there are pods to place. Those
+who have heard nothing come first. A pod that waits only for a moment is told nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds before a pod that found no node is told so.
 _PATIENCE: Final = 0.05
-#: Looking for reasons takes at most this part of the time while there is much to tell, in pieces of so many seconds.
+#: Looking for reasons takes at most this part of the time while pods are placed, else half, in pieces of so many
+#: seconds.
 _SHARE: Final = 0.25
 _IN_ONE_GO: Final = 0.02
 #: Diagnoses that are kept while nothing is allocated or freed.
@@ -54,15 +55,20 @@ class Teller:
     """Writes verdicts."""
 
     def __init__(
-        self, client: Client, queue: Queue, attempts: Attempts, clock: Clock, recorder: Recorder, pods: Cache[Any]
-    ) -> None:
+        self, client: Client, queue: Queue, attempts: Attempts, clock: Clock, recorder: Recorder, pods: Cache[Any], *,
+        busy: Callable[[], bool],
+    ) -> None:  # fmt: skip
         self._client = client
         self._queue = queue
         self._attempts = attempts
         self._clock = clock
         self._recorder = recorder
         self._pods = pods
-        self._groups: dict[object, Group] = {}
+        self._busy = busy
+        self._unheard: dict[object, tuple[Group, float]] = {}
+        """Groups, and since when they are to be told: some pods have heard nothing yet."""
+        self._others: dict[object, tuple[Group, float]] = {}
+        """Groups that have something new to hear, perhaps."""
         self._arrived = asyncio.Event()
         self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
         self._diagnoses: dict[tuple[object, ...], tuple[list[str], list[str]]] = {}
@@ -73,7 +79,10 @@ class Teller:
 
     def tell(self, group: Group) -> None:
         """Pods of this group are to be told, soon."""
-        self._groups[group.key] = group
+        unheard = any(uid not in self._told for uid in group.pods)
+        waiting = self._unheard if unheard else self._others
+        _, since = waiting.get(group.key, (group, self._clock.seconds()))
+        waiting[group.key] = (group, since)
         self._arrived.set()
 
     def tell_alone(self, pod: WaitingPod, verdict: Verdict) -> None:
@@ -94,25 +103,37 @@ class Teller:
     async def run(self) -> None:
         """Tell for ever."""
         while True:
-            if not self._groups:
+            waiting = self._unheard or self._others
+            if not waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
-            await self._clock.sleep(_PATIENCE)
-            batch = list(self._groups.values())
-            self._groups.clear()
-            for group in batch:
-                if await self._tell_group(group):
-                    self.tell(group)
-                if self._spent > _IN_ONE_GO:
-                    pause, self._spent = self._spent * (1 / _SHARE - 1), 0.0
-                    await asyncio.sleep(pause)
+                continue
+            key, (group, since) = next(iter(waiting.items()))
+            left = since + _PATIENCE - self._clock.seconds()
+            if left > 0:
+                await self._clock.sleep(left)
+                continue
+            del waiting[key]
+            if await self._tell_group(group):
+                self.tell(group)
+            if self._spent > _IN_ONE_GO:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Let others have their turn, for long only if they need it."""
+        loop = asyncio.get_running_loop()
+        spent, self._spent = self._spent, 0.0
+        end = loop.time() + spent * (1 / _SHARE - 1)
+        await asyncio.sleep(spent)
+        while self._busy() and loop.time() < end:
+            await asyncio.sleep(_IN_ONE_GO)
 
     async def _tell_group(self, group: Group) -> bool:
         """Tell some pods of a group; whether there are more."""
         verdict = group.verdict
         if not isinstance(verdict, Verdict):
             return False  # it was woken meanwhile
-        now = self._clock.seconds()
+        now = asyncio.get_running_loop().time()  # looking for reasons is no simulated work
         untold = [pod for pod in group.pods.values() if self._is_news(pod, verdict, now)]
         if not untold:
             return False
