@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,10 +15,11 @@ from allotment.apiserver.options import Validation, WriteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs, in_version
 from allotment.apiserver.writing import json_patch
-from allotment.apiserver.writing.apply import apply
+from allotment.apiserver.writing.apply import apply, not_convertible
 from allotment.apiserver.writing.gomaps import shown
 from allotment.apiserver.writing.merge_patch import apply_merge_patch
 from allotment.apiserver.writing.strategic import apply_strategic
+from allotment.cluster.errors import StatusError
 from allotment.model.loading import yamls
 from allotment.model.loading.marks import Fault
 from allotment.model.strict import check
@@ -30,6 +32,7 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 FORMS: Final = {JSON_PATCH: "json", MERGE: "merge", STRATEGIC: "strategic", APPLY: "apply"}
+_FRACTION: Final = re.compile(r"json: cannot unmarshal number -?\d*\.\d\S* .* of type (\w+)$")
 _ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patch+cbor")
 
 
@@ -79,10 +82,11 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
     else:
         patched = apply_strategic(live, change, shape)
 
-    def told() -> str:
-        return shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+    def refused(why: str) -> StatusError:
+        told = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+        return statuses.invalid("", "", "", (invalid("patch", told, why),))
 
-    return verbs.update(ask, _checked(patched, live, ask, options.validation, told)), False
+    return verbs.update(ask, _checked(patched, live, ask, options.validation, refused)), False
 
 
 def patched_scale(view: Tree, form: str, change: Any) -> Tree:
@@ -94,8 +98,10 @@ def patched_scale(view: Tree, form: str, change: Any) -> Tree:
     return bodies.fitting(patched if type(patched) is dict else {}, scale.API_VERSION, "Scale")
 
 
-def _checked(patched: Any, live: Tree | None, ask: Ask, validation: Validation, told: Callable[[], str]) -> Tree:
-    """The patched object if its kind can hold it; what it cannot hold is the patch's fault, which is ``told``."""
+def _checked(
+    patched: Any, live: Tree | None, ask: Ask, validation: Validation, refused: Callable[[str], StatusError]
+) -> Tree:
+    """The patched object if its kind can hold it; what it cannot hold is the patch's fault, which is ``refused``."""
     if type(patched) is not dict:
         patched = {}
     kind, version = ask.kind, ask.version
@@ -106,11 +112,10 @@ def _checked(patched: Any, live: Tree | None, ask: Ask, validation: Validation, 
     for sort in ("value", "type") if result.misfits else ():
         for misfit in result.misfits:
             if misfit.sort == sort:
-                raise statuses.invalid("", "", "", (invalid("patch", told(), misfit.message),))
+                raise refused(misfit.message)
     unknown = list(bodies.unknown_fields(result.misfits))
     if unknown and validation == "Strict":
-        why = f"strict decoding error: {', '.join(unknown)}"
-        raise statuses.invalid("", "", "", (invalid("patch", told(), why),))
+        raise refused(f"strict decoding error: {', '.join(unknown)}")
     if validation == "Warn":
         for message in unknown:
             ask.warn(message)
@@ -140,8 +145,16 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
     if found and found != ask.name:
         message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
         raise statuses.bad_request(message)
-    tree = _checked(tree, live, ask, "Ignore", lambda: shown(applied))
+    tree = _checked(tree, live, ask, "Ignore", lambda why: not_convertible(applied, _unstructured(why)))
     if entry is None:
         tree["metadata"] = {**tree["metadata"], "name": ask.name}
         return verbs.create(ask, tree, applied=True), True
     return verbs.update(ask, tree, applied=True), False
+
+
+def _unstructured(why: str) -> str:
+    """Upstream decodes what was applied in another way than bodies, and says so of bytes and numbers."""
+    if why.startswith("illegal base64"):
+        return f"error decoding from json: {why}"
+    number = _FRACTION.match(why)
+    return f"cannot convert float64 to {number[1]}" if number else why

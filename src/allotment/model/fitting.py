@@ -7,11 +7,11 @@ decoding would have given the very same tree and no fault.
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Final
 
+from allotment.model.base64_text import is_base64
 from allotment.model.fields import Shape
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
@@ -125,13 +125,7 @@ def _time(layout: str, value: Any) -> bool:
 
 
 def _bytes(value: Any) -> bool:
-    if type(value) is not str:
-        return False
-    try:
-        binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
-    except (binascii.Error, UnicodeEncodeError):
-        return False
-    return True
+    return type(value) is str and is_base64(value)
 
 
 def _int_or_string(value: Any) -> bool:

@@ -7,13 +7,12 @@ with nulls dropped, numbers in place of integral floats and quantities as string
 
 from __future__ import annotations
 
-import binascii
 import difflib
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
+from allotment.model.base64_text import base64_fault, is_base64
 from allotment.model.fields import GROUP, Shape, shape_of, versions_of
 from allotment.model.fitting import fits
 from allotment.model.pruning import Path, prune
@@ -273,12 +272,10 @@ class _Walk:
     def bytes(self, shape: Shape, value: Any) -> Any:
         if type(value) is not str:
             return self.wrong_type(shape, value)
-        compact = value.replace("\n", "").replace("\r", "")
-        try:
-            binascii.a2b_base64(compact.encode("ascii"), strict_mode=True)
-        except (binascii.Error, UnicodeEncodeError):
-            good = re.match(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{0,3}", value)
-            self.wrong_value(f"illegal base64 data at input byte {good.end() if good else 0}")
+        if not is_base64(value):
+            fault = base64_fault(value.encode("utf-8", "replace"))
+            if fault is not None:
+                self.wrong_value(f"illegal base64 data at input byte {fault}")
         return value
 
     def quantity(self, _: Shape, value: Any) -> Any:

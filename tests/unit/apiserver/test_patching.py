@@ -109,3 +109,28 @@ def test_a_claim_s_status_is_applied() -> None:
         assert owners["driver"] == "status"
 
     asyncio.run(told())
+
+
+def test_an_apply_of_a_value_that_no_field_can_hold() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        secrets = "/api/v1/namespaces/shop/secrets"
+        applied = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "abc"}}
+        refused = await served.patch(f"{secrets}/s?fieldManager=me", applied, APPLY)
+        assert refused.code == 500
+        assert refused.message == (
+            "failed to convert new object (/s; /v1, Kind=Secret) to proper version: unable to convert unstructured "
+            "object to /v1, Kind=Secret: error decoding from json: illegal base64 data at input byte 0"
+        )
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": "shop"},
+            "spec": {"replicas": 1.5},
+        }
+        path = "/apis/apps/v1/namespaces/shop/deployments/d?fieldManager=me"
+        refused = await served.patch(path, deployment, APPLY)
+        assert refused.message.startswith("failed to convert new object (shop/d; apps/v1, Kind=Deployment) to proper")
+        assert refused.message.endswith("Kind=Deployment: cannot convert float64 to int32")
+
+    asyncio.run(told())

@@ -118,8 +118,7 @@ def apply(
     structure = structure_of(shape)
     problem = misfits(structure, applied)
     if problem:
-        name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-        raise unclassified(f"failed to create typed patch object ({name}; {_kind_text(applied)}): {problem}")
+        raise unclassified(f"failed to create typed patch object ({_about(applied)}): {problem}")
     applier = Applier(
         structure, shape, Identity(manager, "Apply", "", subresource), api_version, now, custom_status, versions
     )
@@ -143,6 +142,19 @@ def _read(document: Any) -> Tree:
 def _check_type(applied: Tree, api_version: str, kind: str) -> None:
     if applied.get("apiVersion") != api_version or applied.get("kind") != kind:
         raise bad_request(f"invalid object type: {_kind_text(applied)}")
+
+
+def not_convertible(applied: Tree, why: str) -> StatusError:
+    """The refusal of a configuration with a value that fits the schema and that no field can hold."""
+    kind = _kind_text(applied)
+    cause = f"unable to convert unstructured object to {kind}: {why}"
+    return unclassified(f"failed to convert new object ({_about(applied)}) to proper version: {cause}")
+
+
+def _about(applied: Tree) -> str:
+    metadata = applied.get("metadata")
+    named = metadata if type(metadata) is dict else {}
+    return f"{named.get('namespace') or ''}/{named.get('name') or ''}; {_kind_text(applied)}"
 
 
 def _kind_text(tree: Tree) -> str:
