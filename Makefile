@@ -11,8 +11,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 help:  ## what can be made here
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
 
-demo: $(READY)  ## install, then explain the articles' manifests on mixed A100, T4 and MI300X nodes
-	@$(BIN)/allot demo
+demo: $(READY)  ## install, then run the articles' manifests in a lab of mixed A100, T4 and MI300X nodes
+	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
 test: lint clients  ## install, lint, check types and floors, run every test
 	$(BIN)/python -m pytest -q

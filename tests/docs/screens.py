@@ -88,7 +88,7 @@ def _is_run(command: str) -> bool:
 
 def clients_of(text: str) -> set[str]:
     """The clients of others that a page uses and that are not there (``make clients`` brings them)."""
-    used = {name for name in PROGRAMS if f"\n$ {name} " in text}
+    used = {name for name in PROGRAMS if f"\n$ {name} " in text or (name == "kubectl" and "\n$ make demo\n" in text)}
     return {name for name in used if not (FOLDER / name).is_file()}
 
 
@@ -120,12 +120,13 @@ def _place() -> Iterator[None]:
     """A folder and a home for one page; what it leaves running is stopped."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as temporary:
-        home, folder = Path(temporary, "home"), Path(temporary, "work")
-        home.mkdir()
+        home = Path(temporary)
+        folder = home / "work"
         folder.mkdir()
         for name in ("KUBECONFIG", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(name, None)
         os.environ["HOME"] = str(home)
+        os.environ["PATH"] = f"{FOLDER}{os.pathsep}{os.environ['PATH']}"  # ours before any other kubectl
         try:
             with contextlib.chdir(folder):
                 yield

@@ -2,16 +2,120 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from allotment.cli import demo
+from allotment.cli import demo_live, demo_offline
+from allotment.cli.demo_apply import tool, words_of
 from allotment.cli.examples import Example, examples
-from tests.unit.cli.conftest import Allot
+from tests.unit.cli.conftest import Allot, Ran
+
+# --- in a lab --------------------------------------------------------------------------------------------------------
 
 
-def test_all_examples_come_out_as_intended(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No client on the PATH, whatever this machine has."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("no_kubectl")
+def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ran = allot("demo")
+    assert ran.code == 0, ran.out
+    assert ran.err == ""
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in ran.out
+    table = lines[lines.index(next(line for line in lines if line.startswith("    PODS"))) + 1 :]
+    assert table[0].split(maxsplit=3) == ["1", "chat", "a100", "gpu-0 (NVIDIA A100-SXM4-40GB)"]
+    assert table[3].split()[:5] == ["4", "classifier", "×7", "a100-mig", "gpu-0-mig-1g5gb-19-0…6"]
+    assert any("gpu-1, shared" in line for line in table)
+    waiting, refused = _parts(ran)
+    assert 'Did you mean "gpu.amd.com/parentDeviceID"?' in waiting
+    assert "(wrong-namespace) what to do: put ResourceClaimTemplate mig-1g-5gb into namespace demo" in waiting
+    assert 'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha3"' in refused
+    assert "applied with allot apply in" in ran.out
+    assert lines[-2] == "9 run, 6 wait, 4 refused; all as intended. The lab is gone again."
+
+
+def _parts(ran: Ran) -> tuple[str, str]:
+    """What is said of those who wait, and of those that were refused, each in one line."""
+    _, _, rest = ran.out.partition("Pending, and why")
+    waiting, _, refused = rest.partition("Refused by the API server:")
+    return " ".join(waiting.split()), " ".join(refused.split())
+
+
+@pytest.mark.usefixtures("no_kubectl")
+def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_live, "examples", _surprising)
+    ran = allot("demo")
+    assert ran.code == 1
+    assert "not as intended: 01-one-ampere-gpu: fits; its header says devices-in-use" in ran.out
+
+
+def _surprising() -> tuple[Example, ...]:
+    true = examples()[0]
+    return (Example(true.name, true.title, true.story, "devices-in-use", true.text, true.path),)
+
+
+@pytest.mark.parametrize(
+    ("says", "name"),
+    [
+        ('echo \'{"clientVersion": {"gitVersion": "v1.35.2"}}\'', "kubectl v1.35.2"),
+        ('echo \'{"clientVersion": {"gitVersion": "v1.29.0"}}\'', "allot apply"),
+        ("echo no such thing >&2; exit 1", "allot apply"),
+    ],
+)
+def test_a_recent_kubectl_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str, name: str) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert tool(tmp_path / "config", tmp_path).name == name
+
+
+INVALID = """\
+The DeviceClass "x" is invalid: spec.selectors[0].cel.expression: Invalid value: "a >= b": compilation failed: ERROR: \
+<input>:1:3: found no matching overload for '_>=_'
+ | a >= b
+ | ..^
+"""
+STRICT = """\
+Warning: resource.k8s.io/v1beta1 is deprecated
+Error from server (BadRequest): the object cannot be handled: strict decoding error: unknown field "spec.x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        (INVALID, "found no matching overload for '_>=_'"),
+        (STRICT, 'unknown field "spec.x"'),
+        ('resource mapping not found for name: "a": no matches for kind "B"', 'no matches for kind "B"'),
+        ("", "refused"),
+    ],
+)
+def test_of_an_error_what_is_wrong_is_shown(errors: str, words: str) -> None:
+    assert words_of(errors) == words
+
+
+def test_without_what_a_lab_needs_the_examples_are_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.cli.demo._NEEDED", ("no_such_package",))
+    ran = allot("demo")
+    assert ran.code == 0
+    assert ran.out.startswith("Explained only: a lab needs no_such_package (pip install 'allotment[lab]').")
+    assert ran.out.endswith("all as intended.\n")
+
+
+# --- explained -------------------------------------------------------------------------------------------------------
+
+
+def test_all_examples_come_out_as_intended_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = allot("demo", "--offline")
     assert ran.code == 0, ran.out
     lines = ran.out.splitlines()
     assert max(map(len, lines)) <= 88  # a long word, which may be pasted, is left whole
@@ -30,10 +134,8 @@ def test_one_example_in_full(allot: Allot) -> None:
     assert ran.out.endswith("Kubernetes says: cannot allocate all claims\n")
 
 
-def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
-    true = examples()[0]
-    wrong = Example(true.name, true.title, true.story, "devices-in-use", true.text, true.path)
-    monkeypatch.setattr(demo, "examples", lambda: (wrong,))
-    ran = allot("demo")
+def test_an_example_that_surprises_is_told_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_offline, "examples", _surprising)
+    ran = allot("demo", "--offline")
     assert ran.code == 1
     assert "not as intended: 01-one-ampere-gpu gives fits, its header says devices-in-use" in ran.out

@@ -1,0 +1,101 @@
+"""Applies the demo's manifests as a user would: with kubectl if there is a recent one, else with ``allot apply``."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+#: The oldest kubectl that speaks resource.k8s.io/v1 in all its commands.
+_OLDEST: Final = (1, 34)
+_PATIENCE_SECONDS: Final = 30.0
+_VERSION_SECONDS: Final = 5.0
+
+
+class Applied(NamedTuple):
+    """What became of a manifest. ``errors`` is what the tool wrote about objects that were refused."""
+
+    accepted: bool
+    errors: str
+
+
+class Tool(NamedTuple):
+    """What applies. ``apply`` takes a file and the namespace for its objects; empty where they name their own."""
+
+    name: str
+    apply: Callable[[str, str], Applied]
+
+
+def tool(kubeconfig: Path, home: Path) -> Tool:
+    """The best that is there. ``home`` is a folder for what kubectl caches."""
+    program = shutil.which("kubectl")
+    version = _version(program) if program else ""
+    numbers = re.match(r"v(\d+)\.(\d+)", version)
+    if program and numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST:
+        return Tool(f"kubectl {version}", _Kubectl(program, kubeconfig, home))
+    return Tool("allot apply", _Ours(kubeconfig))
+
+
+def _version(program: str) -> str:
+    """The version of a kubectl, or nothing if it does not tell."""
+    command = [program, "version", "--client", "--output=json"]
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, timeout=_VERSION_SECONDS)
+        return str(json.loads(done.stdout)["clientVersion"]["gitVersion"])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return ""
+
+
+class _Kubectl:
+    def __init__(self, program: str, kubeconfig: Path, home: Path) -> None:
+        self._command = [program, "--kubeconfig", str(kubeconfig), "apply"]
+        self._environment: Mapping[str, str] = {**os.environ, "KUBECACHEDIR": str(home), "KUBERC": "off"}
+
+    def __call__(self, path: str, namespace: str) -> Applied:
+        command = [*self._command, *_into(namespace), "--filename", path]
+        done = subprocess.run(
+            command, check=False, capture_output=True, timeout=_PATIENCE_SECONDS, env=self._environment
+        )
+        return Applied(done.returncode == 0, done.stderr.decode(errors="replace"))
+
+
+class _Ours:
+    def __init__(self, kubeconfig: Path) -> None:
+        self._words = ["apply", "--kubeconfig", str(kubeconfig)]
+
+    def __call__(self, path: str, namespace: str) -> Applied:
+        from allotment.cli.main import main
+
+        errors = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+            code = main([*self._words, *_into(namespace), "--filename", path])
+        return Applied(code == 0, errors.getvalue())
+
+
+def _into(namespace: str) -> list[str]:
+    return ["--namespace", namespace] if namespace else []
+
+
+#: What stands in front of the words that say what is wrong: which object of which type, and where in it.
+_IN_FRONT = re.compile(
+    r".*(strict decoding error: |ERROR: <input>:\d+:\d+: |failed to create typed patch object .*?\): "
+    r"|: Invalid value: |(?=no matches for kind ))"
+)
+
+
+def words_of(errors: str) -> str:
+    """Of all that a tool says about refused objects, what is wrong.
+
+    >>> words_of('error when creating "a.yaml": strict decoding error: unknown field "spec.x", unknown field "spec.y"')
+    'unknown field "spec.x", unknown field "spec.y"'
+    """
+    lines = [line for line in errors.splitlines() if line and not line.startswith("Warning: ")]
+    telling = next((line for line in lines if _IN_FRONT.match(line)), lines[0] if lines else "refused")
+    return _IN_FRONT.sub("", telling, count=1)

@@ -1,0 +1,324 @@
+"""The demo in a lab: every packaged example is applied, then it is shown who got which devices, and why others wait.
+
+Examples are applied one by one, each in a namespace of its own, and the next one when the lab has decided about all
+pods of the last: so the same pods get the same devices each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from allotment.cli.demo_apply import Tool, tool, words_of
+from allotment.cli.demo_offline import FLEET
+from allotment.cli.examples import Example, examples
+from allotment.cli.naming import kinds_of, ranges
+from allotment.cli.screen import Screen, folded, open_screen, shorten
+from allotment.engine.diagnosis.names import kind_of
+from allotment.lab.lab import Lab
+from allotment.model.loading import load_text
+from allotment.model.resource import Device
+from allotment.model.trees import to_value
+
+Tree = dict[str, Any]
+
+#: A simulated second passes in so much less.
+_SPEED = 20.0
+_WIDTH = 80
+_GAP = "   "
+#: Devices of a pod by name, before the rest is only counted.
+_NAMES = 4
+#: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
+_PATIENCE_SECONDS = 10.0
+_LOOK_SECONDS = 0.01
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods of one workload on one node, and what they have."""
+
+    workload: str
+    node: str
+    pods: int = 0
+    devices: list[str] = field(default_factory=list)
+    kinds: dict[str, None] = field(default_factory=dict)
+    claims: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of an example: its groups of pods, the pod that waits with what it is told, or what was refused."""
+
+    example: Example
+    groups: list[Group] = field(default_factory=list)
+    waits: str = ""
+    told: str = ""
+    refused: str = ""
+
+    @property
+    def number(self) -> int:
+        """The example's."""
+        return int(self.example.name.partition("-")[0])
+
+    @property
+    def as_intended(self) -> bool:
+        """Whether the example does what its header says."""
+        expected = self.example.expect
+        if self.refused:
+            return expected == ("selector-invalid" if "overload" in self.refused else "invalid-manifest")
+        if self.waits:
+            return f"({expected})" in self.told.partition("\n")[0]
+        return expected == "fits"
+
+
+def run() -> int:
+    """Show the examples; 0 when all came out as intended."""
+    screen = open_screen()
+    progress = _Progress(screen)
+    chosen = examples()
+    began = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet())
+        stack.callback(progress.clear)
+        progress("starting a lab")
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-demo-")))
+        lab = stack.enter_context(Lab(FLEET, name="demo", speed=_SPEED))
+        ready = time.perf_counter() - began
+        applying = tool(lab.kubeconfig, home)
+        progress.clear()
+        _introduce(screen, ready)
+        screen.out.flush()
+        began = time.perf_counter()
+        known = _devices(lab)
+        outcomes: list[Outcome] = []
+        for example in chosen:
+            progress(f"{applying.name}: {len(outcomes) + 1} of {len(chosen)}, {example.title}")
+            outcomes.append(_tried(lab, applying, example, known))
+        took = time.perf_counter() - began
+        progress("stopping the lab")
+    _show(screen, outcomes)
+    screen.line()
+    for line in _summary(outcomes, applying.name, took):
+        screen.line(line)
+    return 0 if all(outcome.as_intended for outcome in outcomes) else 1
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """A control plane that starts and stops has things to say that are no one's concern here."""
+    logger = logging.getLogger("allotment")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+class _Progress:
+    """One line of a terminal that is written over; nothing anywhere else."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._live = screen.out.isatty()
+        self._shown = False
+
+    def __call__(self, text: str) -> None:
+        if self._live:
+            self._shown = True
+            self._screen.out.write("\r\x1b[K" + self._screen.paint(shorten(text, self._screen.width or _WIDTH), "dim"))
+            self._screen.out.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            self._shown = False
+            self._screen.out.write("\r\x1b[K")
+            self._screen.out.flush()
+
+
+# --- in the lab ------------------------------------------------------------------------------------------------------
+
+
+def _tried(lab: Lab, applying: Tool, example: Example, known: Mapping[tuple[str, str, str], str]) -> Outcome:
+    outcome = Outcome(example)
+    trees = [document.tree for document in load_text(example.text).documents]
+    own = {str(tree["metadata"]["namespace"]) for tree in trees if tree["metadata"].get("namespace")}
+    spaces = own or {f"example-{outcome.number}"}
+    for space in spaces:
+        lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+    accepted, errors = applying.apply(example.path, "" if own else next(iter(spaces)))
+    if not accepted:
+        outcome.refused = words_of(errors)
+        return outcome
+    workloads = {str(tree["metadata"]["name"]): _pods_of(tree) for tree in trees if _pods_of(tree)}
+    for pod, told in _decided(lab, sorted(spaces), sum(workloads.values())):
+        name = str(pod["metadata"]["name"])
+        workload = next(known_name for known_name in workloads if f"{name}-".startswith(f"{known_name}-"))
+        if told:
+            outcome.waits, outcome.told = workload, told
+        else:
+            _seat(lab, outcome, workload, pod, known)
+    return outcome
+
+
+def _pods_of(tree: Tree) -> int:
+    """How many pods an object stands for."""
+    if tree["kind"] == "Deployment":
+        return int(tree["spec"].get("replicas", 1))
+    return int(tree["kind"] in ("Pod", "Job"))
+
+
+def _decided(lab: Lab, spaces: Sequence[str], count: int) -> list[tuple[Tree, str]]:
+    """The pods, as soon as each has a node or was told why not; with what it was told."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        pods = [pod for space in spaces for pod in lab.list("pods", namespace=space)]
+        answers = [(pod, _told(lab, pod)) for pod in pods]
+        if len(pods) == count and all(pod["spec"].get("nodeName") or told for pod, told in answers):
+            return answers
+        if time.monotonic() > deadline:
+            return [(pod, told or "nothing was decided about it") for pod, told in answers]
+        time.sleep(_LOOK_SECONDS)
+
+
+def _told(lab: Lab, pod: Tree) -> str:
+    if pod["spec"].get("nodeName"):
+        return ""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    for condition in conditions:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition["message"])
+    # Kubernetes writes no condition for a pod whose claims are not there; there is an event.
+    meta = pod["metadata"]
+    fields = f"involvedObject.name={meta['name']},reason=FailedScheduling"
+    return next((str(event["message"]) for event in lab.list("events", namespace=meta["namespace"], fields=fields)), "")
+
+
+def _seat(lab: Lab, outcome: Outcome, workload: str, pod: Tree, known: Mapping[tuple[str, str, str], str]) -> None:
+    node = str(pod["spec"]["nodeName"])
+    group = next((one for one in outcome.groups if (one.workload, one.node) == (workload, node)), None)
+    if group is None:
+        outcome.groups.append(group := Group(workload, node))
+    group.pods += 1
+    made = {s["name"]: s.get("resourceClaimName") for s in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    for entry in pod["spec"].get("resourceClaims") or ():
+        name = entry.get("resourceClaimName") or made.get(entry["name"])
+        if not name or name in group.claims:
+            continue
+        group.claims.add(name)
+        claim = lab.get("resourceclaim", name, namespace=pod["metadata"]["namespace"])
+        for result in claim["status"]["allocation"]["devices"]["results"]:
+            group.devices.append(result["device"])
+            group.kinds[known.get((result["driver"], result["pool"], result["device"]), "")] = None
+
+
+def _devices(lab: Lab) -> dict[tuple[str, str, str], str]:
+    """What each device is."""
+    found = {}
+    for tree in lab.list("resourceslices"):
+        spec = tree["spec"]
+        for device in spec.get("devices") or ():
+            kind = kind_of(to_value(device, Device), spec["driver"])
+            found[spec["driver"], spec["pool"]["name"], device["name"]] = kind
+    return found
+
+
+# --- on the screen ---------------------------------------------------------------------------------------------------
+
+
+def _introduce(screen: Screen, seconds: float) -> None:
+    ready = screen.paint("ready", "green")
+    screen.line(f"A lab, {ready} in {seconds:.1f} s: a Kubernetes control plane with {len(FLEET)} nodes")
+    for words in FLEET:
+        node, _, hardware = words.partition("=")
+        screen.line(f"  {node:<14} {hardware}")
+    screen.line()
+
+
+def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
+    width = screen.width or _WIDTH
+    for line in _table(outcomes, width):
+        screen.line(line)
+    waiting = [outcome for outcome in outcomes if outcome.waits]
+    if waiting:
+        screen.line()
+        screen.line(screen.paint("Pending, and why (kubectl describe pod shows all of it):", "yellow"))
+        for outcome in waiting:
+            _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.waits, _reason(outcome.told))
+    refused = [outcome for outcome in outcomes if outcome.refused]
+    if refused:
+        screen.line()
+        screen.line(screen.paint("Refused by the API server:", "red"))
+        for outcome in refused:
+            _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.example.title, iter([outcome.refused]))
+
+
+def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
+    rows = [("", "PODS", "NODE", "DEVICES")]
+    for outcome in outcomes:
+        for group in outcome.groups:
+            pods = f"{group.workload} ×{group.pods}" if group.pods > 1 else group.workload
+            rows.append((str(outcome.number), pods, group.node, _given(group)))
+    first_width, second_width = (max(len(row[column]) for row in rows) for column in (1, 2))
+    for row in rows:
+        front = f"{row[0]:>2}  {row[1]:<{first_width}}{_GAP}{row[2]:<{second_width}}{_GAP}"
+        first, *more = textwrap.wrap(row[3], width - len(front), break_long_words=False, break_on_hyphens=False)
+        yield front + first
+        yield from (" " * len(front) + line for line in more)
+
+
+def _given(group: Group) -> str:
+    kinds = kinds_of(kind for kind in group.kinds if kind)
+    shared = ", shared" if len(group.claims) < group.pods else ""
+    names = sorted(group.devices, key=_numbered) if len(group.devices) == group.pods else group.devices
+    words = ranges(names)
+    if words.count(", ") >= _NAMES:
+        words = f"{', '.join(names[: _NAMES - 1])} and {len(names) - _NAMES + 1} more"
+    return f"{words}{shared}{f' ({kinds})' if kinds else ''}"
+
+
+def _numbered(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _reason(told: str) -> Iterator[str]:
+    """Of what a pod is told the cause, the nearest miss and the change."""
+    first, *more = told.splitlines()
+    yield first
+    for line in more:
+        words = line.strip()
+        if words.startswith("nearest miss: "):
+            yield f"nearest: {words.removeprefix('nearest miss: ')}"
+        elif words.startswith("to make it fit"):
+            where, _, change = words.removeprefix("to make it fit").partition(": ")
+            yield f"change: {change}{f' (then it fits{where})' if where else ''}"
+        elif words.startswith("what to do: "):
+            yield words
+
+
+def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterator[str]) -> None:
+    screen.line(front + screen.paint(title, "bold"))
+    for line in lines:
+        for part in folded(line, width, " " * (len(front) + 2)):
+            screen.line(part)
+
+
+def _summary(outcomes: Sequence[Outcome], tool_name: str, seconds: float) -> Iterator[str]:
+    for outcome in outcomes:
+        if not outcome.as_intended:
+            found = outcome.refused or outcome.told.partition("\n")[0] or "fits"
+            yield f"not as intended: {outcome.example.name}: {found}; its header says {outcome.example.expect}"
+    waiting = sum(bool(outcome.waits) for outcome in outcomes)
+    refused = sum(bool(outcome.refused) for outcome in outcomes)
+    fit = len(outcomes) - waiting - refused
+    good = "all" if all(outcome.as_intended for outcome in outcomes) else "not all"
+    yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
+    yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended. The lab is gone again."
+    yield "One of them explained: allot demo 9. A lab to keep: allot up"
