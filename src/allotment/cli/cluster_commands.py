@@ -71,7 +71,7 @@ def _add_apply(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 def _add_get(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     get = _parser(commands, "get", "list objects", lazy("get"))
-    get.add_argument("objects", nargs="+", metavar="KIND[/NAME]", help="pods, pod/a, pods,claims, or KIND NAME …")
+    get.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pods, pod/a, pods,claims, or KIND NAME …")
     _add_switch(get, "-A", "--all-namespaces", default=False, text="of all namespaces")
     _add_selector(get)
     get.add_argument("--field-selector", metavar="FIELDS", help="only objects with these fields: status.phase=Pending")
@@ -84,7 +84,7 @@ def _add_get(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 def _add_describe(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     describe = _parser(commands, "describe", "objects in detail, with what happened to them", lazy("describe"))
-    describe.add_argument("objects", nargs="+", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …, or KIND for all")
+    describe.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …, or KIND for all")
     _add_switch(describe, "-A", "--all-namespaces", default=False, text="of all namespaces")
     _add_selector(describe)
 
@@ -117,7 +117,7 @@ def _add_logs(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 def _add_wait(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     wait = _parser(commands, "wait", "wait until objects are as they should be", lazy("wait"))
-    wait.add_argument("objects", nargs="+", metavar="KIND/NAME", help="pod/a, or KIND NAME …, or KIND with --all or -l")
+    wait.add_argument("objects", nargs="*", metavar="KIND/NAME", help="pod/a, or KIND NAME …, or KIND with --all or -l")
     wait.add_argument(
         "--for", dest="condition", required=True, metavar="WHAT",
         help="condition=Ready, jsonpath='{.status.phase}'=Running, create, delete",

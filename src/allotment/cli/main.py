@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows ?, and no traceback
             stream.reconfigure(errors="replace")
-    parsed = _parser().parse_args(arguments)
+    parsed = _parsed(arguments)
     parsed.words = sys.argv[1:] if arguments is None else list(arguments)
     run: Run | None = getattr(parsed, "run", None)
     if run is None:
@@ -86,6 +86,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: a user must never see a bare traceback
         return _report(error, parsed)
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments read; in kubectl's commands names may follow options: ``get pods -n shop web-0``."""
+    parser = _parser()
+    parsed, rest = parser.parse_known_args(arguments)
+    if rest and hasattr(parsed, "objects") and not any(word.startswith("-") for word in rest):
+        parsed.objects = [*parsed.objects, *rest]
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return parsed
 
 
 def _report(error: Exception, parsed: argparse.Namespace) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import allotment
 from allotment.cli.main import main
 
 
@@ -41,5 +43,39 @@ def allot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
             code = end.code if isinstance(end.code, int) else 1
         captured = capsys.readouterr()
         return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[allotment.Lab]:
+    """A lab with one node of four T4, in this process; every test has a namespace of its own in it."""
+    with allotment.Lab(fleet="t4-4x-pcie", speed=50) as lab:
+        yield lab
+
+
+@pytest.fixture
+def namespace(lab: allotment.Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace with the name of the test, emptied at its end."""
+    name = request.node.name.removeprefix("test_").partition("[")[0].replace("_", "-")[:50].strip("-")
+    lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    for kind in ("deployment", "pod", "resourceclaim"):
+        for tree in lab.list(kind, namespace=name):
+            lab.delete(kind, tree["metadata"]["name"], namespace=name)
+    deadline = time.monotonic() + 10
+    while lab.list("pod", namespace=name) or lab.list("resourceclaim", namespace=name):
+        assert time.monotonic() < deadline, f"pods and claims of {name} do not go"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def live(allot: Allot, lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Allot:
+    """``allot`` with the lab as the current context; ``-n`` is that of the test unless the words name another."""
+    monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
+
+    def run(*words: str, stdin: str | bytes = "") -> Ran:
+        said = {"-n", "-A", "--namespace"} & set(words)
+        return allot(*words, *(() if said else ("-n", namespace)), stdin=stdin)
 
     return run

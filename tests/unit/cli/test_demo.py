@@ -73,7 +73,7 @@ def test_a_recent_kubectl_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     program = tmp_path / "kubectl"
     program.write_text(f"#!/bin/sh\n{says}\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     assert tool(tmp_path / "config", tmp_path).name == name
 
 
@@ -87,6 +87,18 @@ STRICT = """\
 Warning: resource.k8s.io/v1beta1 is deprecated
 Error from server (BadRequest): the object cannot be handled: strict decoding error: unknown field "spec.x"
 """
+
+
+def test_an_old_kubectl_does_not_stand_in_front_of_a_recent_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for folder, version in (("old", "v1.32.4-dispatcher"), ("new", "v1.36.0")):
+        program = tmp_path / folder / "kubectl"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\necho \'{{"clientVersion": {{"gitVersion": "{version}"}}}}\'\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/old:{tmp_path}/new:/usr/bin:/bin")
+    assert tool(tmp_path / "config", tmp_path).name == "kubectl v1.36.0"
 
 
 @pytest.mark.parametrize(

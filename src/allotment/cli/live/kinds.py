@@ -22,6 +22,8 @@ class Asked(NamedTuple):
 
 def asked(discovery: Discovery, words: Sequence[str]) -> tuple[Asked, ...]:
     """What is asked for, in order. Raises Failure."""
+    if not words:
+        raise Failure("error: you must specify the type of resource", "for example pods, pod/web-0 or resourceclaims")
     if any("/" in word for word in words):
         return tuple(_named(discovery, word, len(words)) for word in words)
     kinds = [one for word in words[0].split(",") if word for one in kinds_of(discovery, word)]

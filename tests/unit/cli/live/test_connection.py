@@ -1,0 +1,105 @@
+"""Which cluster is meant, and what is said when it cannot be reached."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.live.connection import way_to
+from allotment.cli.mistakes import Mistake
+from allotment.lab.state import Register, Status
+from tests.unit.cli.conftest import Allot
+
+
+def configuration(path: Path, current: str, **servers: str) -> Path:
+    """A file with a context for each server."""
+    names = {name.replace("_", "-"): server for name, server in servers.items()}
+    path.write_text(
+        json.dumps(
+            {
+                "kind": "Config",
+                "current-context": current,
+                "clusters": [{"name": name, "cluster": {"server": server}} for name, server in names.items()],
+                "contexts": [{"name": name, "context": {"cluster": name}} for name in names],
+            }
+        )
+    )
+    return path
+
+
+def chosen(context: str | None = None, kubeconfig: Path | None = None) -> str:
+    return way_to(Namespace(context=context, kubeconfig=str(kubeconfig) if kubeconfig else None)).server
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+
+def test_the_lab_is_meant_whatever_the_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = configuration(tmp_path / "config", "production", production="https://p:1", allotment="https://l:2")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert chosen() == "https://l:2"
+    assert chosen("production") == "https://p:1"
+
+
+def test_without_a_lab_it_is_the_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "mine", mine="https://m:1")))
+    assert chosen() == "https://m:1"
+
+
+def test_a_lab_with_a_file_of_its_own_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "mine", mine="https://m:1")))
+    own = configuration(tmp_path / "own", "allotment", allotment="https://l:2")
+    register = Register()
+    with register.hold("default"):
+        register.write(Status("default", 1, "https://l:2", "allotment", str(own), "2026-01-01T00:00:00Z", "0"))
+        assert chosen() == "https://l:2"
+        assert chosen("mine") == "https://m:1"
+    assert chosen() == "https://m:1"
+
+
+def test_a_file_that_is_named_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "allotment", allotment="https://l:2")))
+    assert chosen(kubeconfig=configuration(tmp_path / "other", "a", a="https://a:1")) == "https://a:1"
+    with pytest.raises(Mistake, match="'never' is not there; there are: a"):
+        chosen("never", tmp_path / "other")
+
+
+def test_nothing_to_go_to_is_one_error_that_says_what_to_do(allot: Allot) -> None:
+    ran = allot("get", "pods")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("allot: error: no kubeconfig: looked for ")
+    assert "allot up" in ran.err
+
+
+def test_a_cluster_that_does_not_answer_is_one_error(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "allotment", allotment="http://127.0.0.1:9")))
+    ran = allot("get", "pods", "-o", "json")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "allot: error: no answer from http://127.0.0.1:9 (context allotment): nothing listens there\n"
+        "  start a lab with allot up, or name another cluster with --context\n"
+    )
+    assert allot("explain").code == 2
+    assert allot("free").code == 2
+
+
+def test_a_write_elsewhere_than_to_a_lab_is_announced(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
+    ran = allot("delete", "pod", "a")
+    assert ran.err.startswith("no lab: using context 'mine', the current one\n")
+
+
+def test_a_namespace_leads_nowhere_else(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
+    assert "is no name of a namespace" in allot("get", "pods", "-n", "../nodes").err

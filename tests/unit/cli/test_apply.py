@@ -1,0 +1,148 @@
+"""``allot apply`` and ``allot delete`` on a lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import allotment
+from allotment.cluster.resources import CONFIG_MAPS
+from tests.unit.cli.conftest import Allot
+
+SETTINGS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {colour: %s}
+"""
+KIND = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: trains.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: trains, singular: train, kind: Train, shortNames: [tr]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {cars: {type: integer}}}}}}
+---
+apiVersion: example.com/v1
+kind: Train
+metadata: {name: local}
+spec: {cars: 3}
+"""
+
+
+def test_an_object_is_created_configured_or_left_unchanged(live: Allot) -> None:
+    said = [live("apply", "-f", "-", stdin=SETTINGS % colour).out for colour in ("blue", "blue", "red")]
+    assert said == ["configmap/settings created\n", "configmap/settings unchanged\n", "configmap/settings configured\n"]
+
+
+def test_a_dry_run_keeps_nothing(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    ran = live("apply", "--dry-run=server", "-f", "-", stdin=SETTINGS % "blue")
+    assert ran.out == "configmap/settings created (server dry run)\n"
+    live("apply", "-f", "-", stdin=SETTINGS % "blue")
+    same = live("apply", "--dry-run=server", "-f", "-", stdin=SETTINGS % "blue")
+    assert same.out == "configmap/settings unchanged (server dry run)\n"
+    other = live("apply", "--dry-run=server", "-f", "-", stdin=SETTINGS % "red")
+    assert other.out == "configmap/settings configured (server dry run)\n"
+    assert lab.client.get(CONFIG_MAPS, "settings", namespace)["data"] == {"colour": "blue"}
+
+
+def test_fields_of_others_are_taken_over_only_by_force(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"colour": "green"}}
+    lab.client.create(CONFIG_MAPS, {**tree, "metadata": {"name": "settings", "namespace": namespace}}, namespace)
+    lab.client.patch(CONFIG_MAPS, "settings", {"data": {"colour": "black"}}, namespace)
+    refused = live("apply", "-f", "-", stdin=SETTINGS % "blue")
+    assert refused.code == 1
+    assert refused.err.startswith("Error from server (Conflict): <stdin>:1:1: Apply failed with 1 conflict")
+    assert "--force-conflicts takes these fields over" in refused.err
+    assert (
+        live("apply", "--force-conflicts", "-f", "-", stdin=SETTINGS % "blue").out == "configmap/settings configured\n"
+    )
+
+
+def test_each_object_is_tried_and_each_refusal_has_its_place(live: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.yaml"
+    wrong = SETTINGS.replace("settings", "Not_A_Name") % "blue"
+    unknown = "apiVersion: v1\nkind: Pdo\nmetadata: {name: x}\n"
+    file.write_text("---\n".join([wrong, unknown, SETTINGS % "blue"]))
+    ran = live("apply", "-f", str(file))
+    assert ran.code == 1
+    assert ran.out == "configmap/settings created\n"
+    assert f'Error from server (Invalid): {file}:1:1: ConfigMap "Not_A_Name" is invalid' in ran.err
+    assert (
+        f'resource mapping not found for name: "x" in "{file}:6:1": no matches for kind "Pdo" in version "v1"'
+        in ran.err
+    )
+    assert "did you mean Pod?" in ran.err
+
+
+def test_what_cannot_be_read_is_told_before_anything_is_done(live: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text("---\n".join([SETTINGS % "blue", "a: [b"]))
+    ran = live("apply", "-f", str(file))
+    assert (ran.code, ran.out) == (1, "")
+    assert "broken.yaml" in ran.err
+    assert "No resources found" in live("get", "configmap", "-l", "never=there").err
+    missing = live("apply", "-f", str(tmp_path / "never.yaml"))
+    assert (missing.code, missing.out) == (1, "")
+    assert "never.yaml" in missing.err
+
+
+def test_a_kind_and_its_objects_may_stand_in_one_file(live: Allot) -> None:
+    ran = live("apply", "-f", "-", stdin=KIND)
+    assert ran.err == ""
+    assert ran.out.splitlines()[1] == "train.example.com/local created"
+    assert live("get", "tr", "-o", "jsonpath={.items[*].spec.cars}").out == "3"
+    live("delete", "-f", "-", stdin=KIND)
+
+
+def test_a_name_may_be_generated(live: Allot) -> None:
+    ran = live("apply", "-f", "-", stdin=(SETTINGS % "blue").replace("name: settings", "generateName: some-"))
+    assert ran.out.startswith("configmap/some-")
+    assert ran.out.endswith(" created\n")
+    nameless = live("apply", "-f", "-", stdin=(SETTINGS % "blue").replace("name: settings", ""))
+    assert (nameless.code, nameless.out) == (1, "")
+    assert "resource name may not be empty" in nameless.err
+
+
+def test_a_namespace_in_the_file_and_another_in_the_command_are_a_mistake(live: Allot) -> None:
+    inside = (SETTINGS % "blue").replace("name: settings", "name: settings, namespace: other")
+    ran = live("apply", "-f", "-", stdin=inside)
+    assert ran.code == 1
+    assert 'the namespace from the provided object "other" does not match the namespace "a-namespace' in ran.err
+
+
+def test_objects_are_deleted_by_file_by_name_and_by_label(live: Allot, namespace: str) -> None:
+    text = "---\n".join(SETTINGS.replace("settings", name) % "blue" for name in ("one", "two", "three"))
+    live("apply", "-f", "-", stdin=text.replace("{name: two}", "{name: two, labels: {a: b}}"))
+    assert live("delete", "configmap", "one").out == f'configmap "one" deleted from {namespace} namespace\n'
+    assert live("delete", "cm", "-l", "a=b").out == f'configmap "two" deleted from {namespace} namespace\n'
+    rest = live("delete", "-f", "-", stdin=text)
+    assert rest.out == f'configmap "three" deleted from {namespace} namespace\n'
+    assert rest.err.splitlines() == [
+        'Error from server (NotFound): configmaps "one" not found',
+        'Error from server (NotFound): configmaps "two" not found',
+    ]
+    assert rest.code == 1
+    assert live("delete", "--ignore-not-found", "-f", "-", stdin=text).code == 0
+
+
+def test_delete_waits_until_the_object_has_gone(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    kept = (SETTINGS % "blue").replace("name: settings", "name: settings, finalizers: [example.com/kept]")
+    live("apply", "-f", "-", stdin=kept)
+    assert live("delete", "cm", "settings", "--wait=false").code == 0
+    waited = live("delete", "cm", "settings", "--timeout", "300ms")
+    assert (waited.code, waited.err) == (1, "error: timed out waiting for the deletion\n")
+    lab.client.patch(CONFIG_MAPS, "settings", {"metadata": {"finalizers": None}}, namespace)
+    assert live("wait", "cm/settings", "--for=delete").out == "configmap/settings condition met\n"
+
+
+def test_nothing_is_deleted_by_a_kind_alone(live: Allot) -> None:
+    ran = live("delete", "configmap")
+    assert (ran.code, ran.out) == (1, "")
+    assert "no name was specified" in ran.err
+    assert live("delete").code == 1

@@ -1,0 +1,161 @@
+"""``allot explain``, ``free`` and ``snapshot`` on a lab that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import allotment
+from allotment.model.loading import load_paths
+from tests.unit.cli.conftest import Allot
+from tests.unit.cli.test_describe import TRAINING
+from tests.unit.cli.test_wait import GREEDY
+
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+      containers: [{name: c, image: busybox, command: [sleep, infinity], resources: {claims: [{name: gpu}]}}]
+"""
+SECRET = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: hidden}
+stringData: {password: tiger}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: hidden}
+data: {password: tiger}
+"""
+
+
+def flat(text: str) -> str:
+    """The words, wherever the lines are broken."""
+    return " ".join(text.split())
+
+
+def test_a_pod_that_waits_is_explained(live: Allot, namespace: str) -> None:
+    live("apply", "-f", "-", stdin=GREEDY)
+    for word in ("greedy", "pod/greedy", f"{namespace}/greedy", "nine", "claim/nine"):
+        ran = live("explain", word)
+        assert ran.code == 1, word
+        assert flat(ran.out).startswith(f"Pod {namespace}/greedy does not fit: "), word
+    data = json.loads(live("explain", "greedy", "-o", "json").out)
+    assert [answer["name"] for answer in data["answers"]] == [f"{namespace}/greedy"]
+    assert live("explain", "--context", "allotment", "greedy").code == 1
+
+
+def test_a_pod_that_runs_is_told_with_its_devices(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    lab.apply(TRAINING, namespace=namespace)
+    lab.wait("pod/train", namespace=namespace)
+    ran = live("explain", "pod/train")
+    assert ran.code == 0
+    assert flat(ran.out).startswith(f"Pod {namespace}/train is on node t4-4x-pcie-1 claim ")
+    assert "(Tesla T4)" in ran.out
+    (claim,) = lab.list("resourceclaim", namespace=namespace)
+    held = flat(live("explain", f"claim/{claim['metadata']['name']}").out)
+    assert "has its devices" in held
+    assert "it is reserved for pods/train" in held
+    assert f"{namespace}/{claim['metadata']['name']}" in live("free").out
+
+
+def test_a_workload_is_explained_by_its_pods(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    lab.apply(TRAINING.partition("---")[0] + "---\n" + WEB, namespace=namespace)
+    lab.wait("deployment/web", namespace=namespace)
+    ran = live("explain", "deploy/web")
+    assert ran.code == 0
+    assert flat(ran.out).count(" is on node t4-4x-pcie-1") == 2
+    missing = live("explain", "deploy/wbe")
+    assert (missing.code, missing.out) == (2, "")
+    assert "no deploy 'wbe'" in missing.err
+    assert "did you mean web?" in missing.err
+
+
+def test_manifests_are_tried_on_the_running_cluster(live: Allot) -> None:
+    ran = live("explain", "-f", "-", "--context", "allotment", stdin=GREEDY)
+    assert ran.code == 1
+    assert "9 devices" in ran.out
+
+
+def test_a_name_that_nothing_has_is_a_mistake(live: Allot) -> None:
+    ran = live("explain", "nobody-at-all")
+    assert ran.code == 2
+    assert "no pod or claim called 'nobody-at-all'" in ran.err or "nothing to explain" in ran.err
+    assert live("explain", "pod/nobody-at-all").code == 2
+
+
+def test_a_watch_answers_again_when_the_answer_changes(lab: allotment.Lab, namespace: str) -> None:
+    lab.apply(GREEDY, namespace=namespace)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "allotment.cli.main", "explain", "pod/greedy", "-n", namespace, "--watch"],
+        env={**os.environ, "KUBECONFIG": str(lab.kubeconfig)}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        assert "does not fit" in process.stdout.readline()
+        lab.delete("pod", "greedy", namespace=namespace)
+        for line in process.stdout:
+            if line.startswith("--- "):
+                break
+        assert "no pod 'greedy'" in process.stdout.readline() + process.stdout.readline()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def test_files_cannot_be_watched(allot: Allot) -> None:
+    ran = allot("explain", "--watch", "--fleet", "t4")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--watch" in ran.err
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_a_snapshot_answers_as_the_cluster_does(live: Allot, namespace: str, tmp_path: Path, form: str) -> None:
+    live("apply", "-f", "-", stdin="---\n".join([GREEDY, SECRET]))
+    live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
+    file = tmp_path / f"snapshot.{form}"
+    saved = live("snapshot", "-n", namespace, "-o", str(file))
+    assert saved.code == 0
+    assert "1 node, 1 slice, 1 claim, 1 pod" in saved.err
+    assert live("explain", "--cluster", str(file), "greedy").out == live("explain", "greedy").out
+    text = file.read_text()
+    assert "tiger" not in text
+    assert not {"Secret", "ConfigMap"} & {document.kind for document in load_paths([str(file)]).documents}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_redacted_snapshot_answers_the_same_under_other_names(live: Allot, namespace: str, tmp_path: Path) -> None:
+    live("apply", "-f", "-", stdin="---\n".join([GREEDY, TRAINING.replace("busybox", "registry.example/private:1")]))
+    live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
+    live("wait", "pod/train", "--for=condition=Ready")
+    file = tmp_path / "snapshot.yaml"
+    assert live("snapshot", "--redact", "-n", namespace, "-o", str(file)).code == 0
+    text = file.read_text()
+    for private in ("greedy", "train", "private", "t4-4x-pcie-1", "busybox", namespace, "nine"):
+        assert private not in text, private
+    given = json.loads(live("explain", "pod/greedy", "-o", "json").out)["answers"]
+    other = json.loads(live("explain", "--cluster", str(file), "-o", "json").out)["answers"]
+    assert [one["reasons"]["headline"]["code"] for one in given] == [
+        one["reasons"]["headline"]["code"] for one in other
+    ]
+    assert "3 of 4 devices are free" in live("free", "--cluster", str(file)).out
+
+
+def test_a_snapshot_goes_to_standard_output_or_nowhere(live: Allot, tmp_path: Path) -> None:
+    assert "kind: List" in live("snapshot").out
+    assert live("snapshot", "-o", str(tmp_path)).code == 2
+    assert live("snapshot", "-o", str(tmp_path / "never" / "x.yaml")).code == 2
