@@ -70,6 +70,8 @@ class Kubelets:
             for end in ends:
                 end()
             tasks = [kept.task for kept in self._pods.values()] + list(self._stopping)
+            for kept in self._pods.values():
+                kept.run.hush()
             self._pods.clear()
             for task in tasks:
                 task.cancel()

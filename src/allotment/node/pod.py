@@ -41,6 +41,7 @@ class PodRun:
         self._container = container
         self._changed = asyncio.Event()
         self._over = False
+        self._silent = False
         self._waiting: dict[str, str] = {}
 
     def find(self, name: str) -> Container | None:
@@ -72,6 +73,10 @@ class PodRun:
             self._over = True
             self._changed.set()
             await writer
+
+    def hush(self) -> None:
+        """Write nothing any more: the node's program ends, and its pods run on as far as anybody can see."""
+        self._silent = True
 
     async def stop(self, run: asyncio.Task[None]) -> None:
         """End the containers and take the pod out of the API."""
@@ -131,6 +136,8 @@ class PodRun:
         while self._changed.is_set() or not self._over:
             await self._changed.wait()
             self._changed.clear()
+            if self._silent:
+                return
             meta = self.tree["metadata"]
             patch = status_patch(
                 self.tree, self.inits, self.mains, host_ip=self.host_ip, pod_ip=self.pod_ip, now=self._clock.now(),

@@ -105,6 +105,9 @@ def test_a_lab_on_data_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50) as lab:
         lab.apply(CLAIM % ("one", 1) + "---" + POD % ("train", "one"))
         before = lab.wait("resourceclaim/one", "pod/train")
+    with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", without=["kubelets"]) as lab:
+        there = lab.get("pod", "train")["status"]
+        assert there == before[1]["status"], "a pod does not end because its node is not looked after for a while"
     with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50, tls=True) as lab:
         after = lab.wait("resourceclaim/one", "pod/train")
         assert lab.url.startswith("https")
