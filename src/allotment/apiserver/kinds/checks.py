@@ -10,6 +10,7 @@ from typing import Any, Final
 from allotment.model.quantity import Quantity
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, not_supported, required
+from allotment.model.validation.gotext import Fields
 
 Tree = dict[str, Any]
 
@@ -18,6 +19,8 @@ _LETTER: Final = re.compile("[a-z]").search
 _CONFIG_KEY: Final = re.compile("[-._a-zA-Z0-9]+").fullmatch
 _ENV_NAME: Final = re.compile("[ -<>-~]+").fullmatch
 _SERVICE_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?").fullmatch
+_HTTP_PATH_TEXT: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_PATH: Final = re.compile(_HTTP_PATH_TEXT).fullmatch
 _PERCENT: Final = re.compile("[0-9]+%").fullmatch
 STANDARD: Final = frozenset(
     {"cpu", "memory", "ephemeral-storage", "storage", "pods", "services", "replicationcontrollers", "resourcequotas",
@@ -115,6 +118,20 @@ def service_name_problems(text: str) -> list[str]:
     return problems
 
 
+def domain_prefixed_path(text: str, path: str) -> Errors:
+    """A name such as ``acme.io/foo``."""
+    if not text:
+        yield required(path)
+        return
+    host, _, rest = text.partition("/")
+    if not host or not rest:
+        yield invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    yield from (invalid(path, host, problem) for problem in names.subdomain_problems(host))
+    if not _HTTP_PATH(rest):
+        yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH_TEXT}')")
+
+
 # --- quantities ------------------------------------------------------------------------------------------------------
 
 
@@ -158,14 +175,39 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
 # --- label selectors -------------------------------------------------------------------------------------------------
 
 
+def labels(given: Mapping[str, str], path: str) -> Errors:
+    """Labels, or what selects by them."""
+    for key in sorted(given):
+        yield from names.label_key(key, path)
+        yield from names.label_value(given[key], path)
+
+
+def shown(selector: Tree | None) -> Fields | None:
+    """A LabelSelector as messages show it."""
+    if selector is None:
+        return None
+    wanted = [_ordered(item) for item in selector.get("matchExpressions") or ()]
+    parts = {"matchLabels": selector.get("matchLabels"), "matchExpressions": wanted}
+    return Fields({name: value for name, value in parts.items() if value})
+
+
+def _ordered(requirement: Tree) -> Fields:
+    return Fields(
+        key=requirement.get("key") or "", operator=requirement.get("operator") or "",
+        **({"values": requirement["values"]} if requirement.get("values") else {}),
+    )  # fmt: skip
+
+
+def readable(selector: Tree | None) -> bool:
+    """Whether a selector can be used at all, which upstream asks beside what is wrong with it."""
+    return not any(label_selector(selector, ""))
+
+
 def label_selector(selector: Tree | None, path: str) -> Errors:
     """A LabelSelector: operators, their values, label keys and values."""
     if not selector:
         return
-    labels: Mapping[str, str] = selector.get("matchLabels") or {}
-    for key in sorted(labels):
-        yield from names.label_key(key, f"{path}.matchLabels")
-        yield from names.label_value(labels[key], f"{path}.matchLabels")
+    yield from labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or ()):
         at = f"{path}.matchExpressions[{index}]"
         operator, values = requirement.get("operator") or "", requirement.get("values") or ()
@@ -183,22 +225,48 @@ def label_selector(selector: Tree | None, path: str) -> Errors:
             yield from names.label_value(value, f"{at}.values[{position}]")
 
 
-def matches(selector: Tree | None, labels: Mapping[str, str]) -> bool:
+def matches(selector: Tree | None, found: Mapping[str, str]) -> bool:
     """Whether a valid selector matches labels; an absent one matches nothing, an empty one everything."""
     if selector is None:
         return False
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_meets(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+    return all(_meets(requirement, found) for requirement in selector.get("matchExpressions") or ())
 
 
-def _meets(requirement: Tree, labels: Mapping[str, str]) -> bool:
+def _meets(requirement: Tree, found: Mapping[str, str]) -> bool:
     key, operator = requirement.get("key") or "", requirement.get("operator")
     if operator == "In":
-        return key in labels and labels[key] in (requirement.get("values") or ())
+        return key in found and found[key] in (requirement.get("values") or ())
     if operator == "NotIn":
-        return key not in labels or labels[key] not in (requirement.get("values") or ())
-    return (key in labels) == (operator == "Exists")
+        return key not in found or found[key] not in (requirement.get("values") or ())
+    return (key in found) == (operator == "Exists")
+
+
+def count_or_percent(value: Any, path: str) -> Errors:
+    """A number that is not negative, or a percentage."""
+    if not isinstance(value, str):
+        yield from non_negative(value, path)
+    elif not is_percent(value):
+        yield invalid(
+            path, value,
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+            "regex used for validation is '[0-9]+%')",
+        )  # fmt: skip
+
+
+def at_most_all(value: Any, path: str) -> Errors:
+    """Not more than 100%, if it is a percentage."""
+    if isinstance(value, str) and is_percent(value) and int(value[:-1]) > 100:
+        yield invalid(path, value, "must not be greater than 100%")
+
+
+def counts_nothing(value: Any) -> bool:
+    """Whether a number or percentage is zero; what can be read as neither counts as zero, too."""
+    if isinstance(value, str):
+        text = value.removesuffix("%")
+        return not text.isdecimal() or int(text) == 0
+    return not value
 
 
 def is_percent(text: str) -> bool:

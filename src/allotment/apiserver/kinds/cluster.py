@@ -10,6 +10,7 @@ from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.refusals import forbidden as refused
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
+from allotment.model.validation.gotext import Fields
 
 Tree = dict[str, Any]
 
@@ -162,30 +163,19 @@ def _lease(tree: Tree, write: Write) -> Errors:
 def _budget(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    policy = spec.get("unhealthyPodEvictionPolicy")
     if least is not None and most is not None:
-        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        shown = Fields(
+            MinAvailable=least, Selector=spec.get("selector"), MaxUnavailable=most, UnhealthyPodEvictionPolicy=policy
+        )
+        yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for name, value in (("minAvailable", least), ("maxUnavailable", most)):
         if value is not None:
-            yield from count_or_percent(value, f"spec.{name}")
+            yield from checks.count_or_percent(value, f"spec.{name}")
+            yield from checks.at_most_all(value, f"spec.{name}")
     yield from checks.label_selector(spec.get("selector"), "spec.selector")
-    policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy is not None and policy not in ("IfHealthyBudget", "AlwaysAllow"):
-        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("IfHealthyBudget", "AlwaysAllow"))
-
-
-def count_or_percent(value: Any, path: str) -> Errors:
-    """A number of pods, or a percentage of them."""
-    if isinstance(value, str):
-        if not checks.is_percent(value):
-            yield invalid(
-                path, value,
-                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-                "regex used for validation is '[0-9]+%')",
-            )  # fmt: skip
-        elif int(value[:-1]) > 100:
-            yield invalid(path, value, "must not be greater than 100%")
-    else:
-        yield from checks.non_negative(value, path)
+    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
 def _required_value(tree: Tree, write: Write) -> Errors:

@@ -1,4 +1,4 @@
-"""Plain data for pods: ConfigMaps, Secrets, claims of storage; and what bounds a namespace.
+"""Plain data for pods: ConfigMaps and Secrets; and what bounds a namespace.
 
 An immutable ConfigMap or Secret may change in nothing but its metadata (KEP-1412).
 """
@@ -12,19 +12,9 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.limit_ranges import keep_claim_within
 from allotment.model.quantity import Quantity
 from allotment.model.validation import names
-from allotment.model.validation.errors import (
-    FieldError,
-    duplicate,
-    forbidden,
-    immutable,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, required, too_long
 
 Tree = dict[str, Any]
 
@@ -36,7 +26,6 @@ _KEYS_BY_TYPE: Final[Mapping[str, Sequence[str]]] = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",), "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }  # fmt: skip
 _ACCOUNT: Final = "kubernetes.io/service-account.name"
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
 def _config_map(tree: Tree, write: Write) -> Errors:
@@ -118,48 +107,6 @@ def _secret_update(new: Tree, old: Tree, write: Write) -> Errors:
     yield from _secret(new, write)
 
 
-# --- storage ---------------------------------------------------------------------------------------------------------
-
-
-def _volume_claim(tree: Tree, write: Write) -> Errors:
-    spec = tree.get("spec") or {}
-    errors: list[FieldError] = []
-    modes = spec.get("accessModes") or ()
-    if not modes:
-        errors.append(required("spec.accessModes", "at least 1 access mode is required"))
-    errors += [not_supported("spec.accessModes", mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
-    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if asked is None:
-        errors.append(required("spec.resources[storage]"))
-    elif Quantity.parse(str(asked)).nano <= 0:
-        errors.append(invalid("spec.resources[storage]", str(asked), "must be greater than zero"))
-    if spec.get("storageClassName"):
-        errors += names.subdomain(spec["storageClassName"], "spec.storageClassName")
-    if not errors:
-        keep_claim_within(tree, write)
-    return errors
-
-
-def _claim_pending(tree: Tree, write: Write) -> Tree:
-    return {**tree, "status": {"phase": "Pending"}}
-
-
-def _volume_claim_update(new: Tree, old: Tree, write: Write) -> Errors:
-    if write.subresource:
-        return ()
-
-    def fixed(tree: Tree) -> Tree:
-        free = ("resources", "volumeName", "volumeAttributesClassName")
-        return {key: value for key, value in (tree.get("spec") or {}).items() if key not in free}
-
-    if fixed(new) != fixed(old):
-        detail = (
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-        )
-        return [forbidden("spec", detail)]
-    return ()
-
-
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
@@ -215,9 +162,6 @@ RULES: Final[Mapping[str, Rules]] = {
     "secrets": Rules(
         prepare_create=_with_strings, validate_create=_secret, prepare_update=_secret_update_prepared,
         validate_update=_secret_update,
-    ),
-    "persistentvolumeclaims": Rules(
-        prepare_create=_claim_pending, validate_create=_volume_claim, validate_update=_volume_claim_update
     ),
     "resourcequotas": Rules(validate_create=_quota, validate_update=_quota_update),
     "limitranges": Rules(

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from allotment.model.quantity import Quantity
+from allotment.model.validation.gotext import Fields
 
 Tree = dict[str, Any]
 
@@ -38,17 +39,28 @@ def _types() -> list[list[Any]]:
 
 def pod_spec_text(spec: Tree) -> str:
     """``json.MarshalIndent`` of the internal PodSpec."""
+    return json.dumps(_shown(0, _shared(spec), ""), indent=1, ensure_ascii=False).translate(_HTML)
+
+
+def pod_template_value(template: Tree) -> Tree:
+    """An internal PodTemplateSpec, as messages show it."""
+    meta = template.get("metadata") or {}
+    shown = {name: meta[name] for name in ("name", "labels", "annotations", "finalizers") if meta.get(name)}
+    return Fields(**shown, Spec=_shown(0, _shared(template.get("spec") or {}), ""))
+
+
+def _shared(spec: Tree) -> Tree:
     shared = {name: spec[name] for name in _IN_SECURITY_CONTEXT.values() if spec.get(name) is not None}
     context = spec.get("securityContext")
-    if context is not None or shared:
-        spec = {**spec, "securityContext": {**(context or {}), **shared}}
-    return json.dumps(_shown(0, spec, ""), indent=1, ensure_ascii=False).translate(_HTML)
+    if context is None and not shared:
+        return spec
+    return {**spec, "securityContext": {**(context or {}), **shared}}
 
 
 def _shown(number: int, value: Any, name: str) -> Any:
     form, *rest = _types()[number]
     if form == "struct":
-        shown: Tree = {}
+        shown = Fields()
         for field in rest[0]:
             _put(shown, field, value if isinstance(value, dict) else {})
         return shown

@@ -60,9 +60,7 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
         yield from checks.choice(restart, f"{path}.restartPolicy", _RESTART)
     if spec.get("dnsPolicy") not in _DNS:
         yield from checks.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS)
-    for key, value in sorted((spec.get("nodeSelector") or {}).items()):
-        yield from names.label_key(key, f"{path}.nodeSelector")
-        yield from names.label_value(value, f"{path}.nodeSelector")
+    yield from checks.labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     if affinity := spec.get("affinity"):
         yield from _affinity(affinity, f"{path}.affinity")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
@@ -209,12 +207,11 @@ def _spread(constraints: Sequence[Tree], path: str) -> Errors:
 
 def template(spec: Tree, meta: Tree, path: str) -> Errors:
     """A PodTemplateSpec: labels, annotations and the pod's spec."""
-    for key, value in sorted((meta.get("labels") or {}).items()):
-        yield from names.label_key(key, f"{path}.metadata.labels")
-        yield from names.label_value(value, f"{path}.metadata.labels")
+    # Upstream leaves "metadata" out of these two paths.
+    yield from checks.labels(meta.get("labels") or {}, f"{path}.labels")
     for key in sorted(meta.get("annotations") or {}):
         for problem in names.label_key_problems(key.lower()):
-            yield invalid(f"{path}.metadata.annotations", key, problem)
+            yield invalid(f"{path}.annotations", key, problem)
     yield from pod_spec(spec, meta.get("annotations") or {}, f"{path}.spec")
     if spec.get("ephemeralContainers"):
         yield forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")

@@ -18,6 +18,10 @@ from allotment.model.validation.errors import invalid, not_supported, required
 Tree = dict[str, Any]
 
 _MASTERS: Final = "system:masters"
+_ANYTHING: Final = frozenset("*")
+_EVERYTHING: Final = (
+    Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()), Rule(_ANYTHING, frozenset(), frozenset(), frozenset(), ("*",))
+)  # fmt: skip
 
 
 def path_segment_problems(text: str) -> list[str]:
@@ -127,8 +131,12 @@ def _listed(user: User) -> str:
 
 def _admit_role(tree: Tree, write: Write) -> Tree:
     bucket = CLUSTER_ROLES if _is_cluster(tree) else ROLES
-    if _MASTERS not in write.user.groups and not _may(write, "escalate", bucket, tree["metadata"].get("name") or ""):
+    name = tree["metadata"].get("name") or ""
+    if _MASTERS not in write.user.groups and not _may(write, "escalate", bucket, name):
         _grants(tree, tuple(map(Rule.of, tree.get("rules") or ())), write, bucket)
+        # What it gathers nobody knows beforehand: it can be anything.
+        if tree.get("aggregationRule") and uncovered(granted(write.reader, write.user, "").rules, _EVERYTHING):
+            raise refused(bucket, name, "must have cluster-admin privileges to use an aggregationRule")
     return tree
 
 
@@ -149,7 +157,8 @@ def _admit_binding(tree: Tree, write: Write) -> Tree:
 
 
 def _admit_role_update(new: Tree, old: Tree, write: Write) -> Tree:
-    return new if new.get("rules") == old.get("rules") else _admit_role(new, write)
+    same = all(new.get(part) == old.get(part) for part in ("rules", "aggregationRule"))
+    return new if same else _admit_role(new, write)
 
 
 def _admit_binding_update(new: Tree, old: Tree, write: Write) -> Tree:

@@ -14,12 +14,14 @@ from allotment.apiserver.kinds import (
     certificates,
     cluster,
     config,
+    cron_jobs,
     events,
     jobs,
     network,
     pods,
     rbac,
     services,
+    volume_claims,
     workloads,
 )
 from allotment.apiserver.kinds.defaults import defaults_for
@@ -238,8 +240,8 @@ def _gang_scheduling() -> tuple[Kind, ...]:
 
 
 _RULES: Final[Mapping[str, Rules]] = {
-    "pods": pods.RULES, **certificates.RULES, **cluster.RULES, **config.RULES, **events.RULES, **jobs.RULES,
-    **network.RULES, **rbac.RULES, **services.RULES, **workloads.RULES,
+    "pods": pods.RULES, **certificates.RULES, **cluster.RULES, **config.RULES, **cron_jobs.RULES, **events.RULES,
+    **jobs.RULES, **network.RULES, **rbac.RULES, **services.RULES, **volume_claims.RULES, **workloads.RULES,
 }  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.
 _CREATED_BY_UPDATE: Final = frozenset(

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.apiserver.kinds import checks
-from allotment.apiserver.kinds.cluster import count_or_percent
 from allotment.apiserver.kinds.defaults.workloads import TEMPLATE_GENERATION
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import template
+from allotment.apiserver.kinds.volume_claims import claim_spec
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
+from allotment.model.validation.gotext import Fields, Named
 
 Tree = dict[str, Any]
 Check = Callable[[Tree], Errors]
@@ -26,44 +27,50 @@ _STATEFUL_ONLY: Final = (
 )
 
 
-def _selected(spec: Tree, word: str, path: str = "spec") -> Errors:
-    """The selector and whether it finds the template's pods."""
+def _selected(spec: Tree, word: str) -> Errors:
+    """The selector itself."""
     selector = spec.get("selector")
     if selector is None:
-        yield required(f"{path}.selector")
+        yield required("spec.selector")
         return
-    yield from checks.label_selector(selector, f"{path}.selector")
+    yield from checks.label_selector(selector, "spec.selector")
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield invalid(f"{path}.selector", selector, f"empty selector is invalid for {word}")
+        yield invalid("spec.selector", checks.shown(selector), f"empty selector is invalid for {word}")
 
 
-def _template(spec: Tree, word: str) -> Errors:
-    wanted: Tree = spec.get("template") or {}
-    meta, pod = wanted.get("metadata") or {}, wanted.get("spec") or {}
-    selector, labels = spec.get("selector"), meta.get("labels") or {}
-    if selector and not checks.matches(selector, labels):
+def _fitting(selector: Tree | None, wanted: Tree) -> Errors:
+    """Whether a usable selector finds the template's pods."""
+    labels = (wanted.get("metadata") or {}).get("labels")
+    if not checks.matches(selector, labels or {}):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from template(pod, meta, "spec.template")
+
+
+def _lasting(pod: Tree, word: str) -> Errors:
+    """Pods that are to run on and on."""
     if pod.get("restartPolicy") != "Always":
-        yield not_supported("spec.template.spec.restartPolicy", pod.get("restartPolicy") or "", ("Always",))
+        policy = Named(pod.get("restartPolicy") or "")
+        yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
     if pod.get("activeDeadlineSeconds") is not None:
         detail = f"activeDeadlineSeconds in {word} is not Supported"
         yield forbidden("spec.template.spec.activeDeadlineSeconds", detail)
 
 
+def _replicated(spec: Tree) -> Errors:
+    """Selector and template of a Deployment or ReplicaSet."""
+    yield from _selected(spec, "deployment")
+    selector, wanted = spec.get("selector"), spec.get("template") or {}
+    if not checks.readable(selector):
+        yield invalid("spec.selector", checks.shown(selector), "invalid label selector")
+        return
+    yield from _fitting(selector, wanted)
+    yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, "spec.template")
+    yield from _lasting(wanted.get("spec") or {}, "ReplicaSet")
+
+
 def _deployment(spec: Tree) -> Errors:
     yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
-    yield from _selected(spec, "deployment")
-    yield from _template(spec, "ReplicaSet")
-    strategy = spec.get("strategy") or {}
-    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
-    if kind == "Recreate":
-        if rolling is not None:
-            yield forbidden("spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
-    elif kind == "RollingUpdate":
-        yield from _rolling(rolling or {}, "spec.strategy.rollingUpdate")
-    else:
-        yield not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate"))
+    yield from _replicated(spec)
+    yield from _deployment_strategy(spec.get("strategy") or {}, "spec.strategy")
     for name in ("minReadySeconds", "revisionHistoryLimit"):
         yield from checks.non_negative(spec.get(name), f"spec.{name}")
     deadline = spec.get("progressDeadlineSeconds")
@@ -73,32 +80,70 @@ def _deployment(spec: Tree) -> Errors:
             yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
-def _rolling(rolling: Tree, path: str) -> Errors:
-    for name in ("maxUnavailable", "maxSurge"):
-        value = rolling.get(name)
-        if value is not None:
-            yield from count_or_percent(value, f"{path}.{name}")
-    if all(rolling.get(name) in (0, "0%", None) for name in ("maxUnavailable", "maxSurge")):
-        yield invalid(f"{path}.maxUnavailable", rolling.get("maxUnavailable", 0), "may not be 0 when `maxSurge` is 0")
+def _deployment_strategy(strategy: Tree, path: str) -> Errors:
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    if kind == "Recreate":
+        if rolling is not None:
+            yield forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
+    elif kind == "RollingUpdate":
+        at, rolling = f"{path}.rollingUpdate", rolling or {}
+        for name in ("maxUnavailable", "maxSurge"):
+            yield from checks.count_or_percent(rolling.get(name) or 0, f"{at}.{name}")
+        if all(checks.counts_nothing(rolling.get(name)) for name in ("maxUnavailable", "maxSurge")):
+            least = rolling.get("maxUnavailable") or 0
+            yield invalid(f"{at}.maxUnavailable", least, "may not be 0 when `maxSurge` is 0")
+        yield from checks.at_most_all(rolling.get("maxUnavailable"), f"{at}.maxUnavailable")
+    else:
+        yield not_supported(path, _as_in_go(strategy), ("Recreate", "RollingUpdate"))
+
+
+def _as_in_go(strategy: Tree) -> Tree:
+    """How upstream's messages show a strategy that it does not know."""
+    rolling = strategy.get("rollingUpdate")
+    if rolling is not None:
+        rolling = Fields(MaxUnavailable=rolling.get("maxUnavailable") or 0, MaxSurge=rolling.get("maxSurge") or 0)
+    return Fields(Type=strategy.get("type") or "", RollingUpdate=rolling)
 
 
 def _replica_set(spec: Tree) -> Errors:
     yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
     yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
-    yield from _selected(spec, "deployment")
-    yield from _template(spec, "ReplicaSet")
+    yield from _replicated(spec)
 
 
 def _daemon_set(spec: Tree) -> Errors:
-    yield from _selected(spec, "daemonset")
-    yield from _template(spec, "DaemonSet")
-    strategy = spec.get("updateStrategy") or {}
-    if strategy.get("type") == "RollingUpdate":
-        yield from _rolling(strategy.get("rollingUpdate") or {}, "spec.updateStrategy.rollingUpdate")
-    elif strategy.get("type") != "OnDelete":
-        yield not_supported("spec.updateStrategy.type", strategy.get("type") or "", ("OnDelete", "RollingUpdate"))
-    for name in ("minReadySeconds", "revisionHistoryLimit"):
-        yield from checks.non_negative(spec.get(name), f"spec.{name}")
+    selector, wanted = spec.get("selector"), spec.get("template") or {}
+    yield from checks.label_selector(selector, "spec.selector")
+    if checks.readable(selector):
+        yield from _fitting(selector, wanted)
+    if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        yield invalid("spec.selector", checks.shown(selector), "empty selector is invalid for daemonset")
+    yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, "spec.template")
+    yield from _lasting(wanted.get("spec") or {}, "DaemonSet")
+    yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from _daemon_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
+    yield from checks.non_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
+
+
+def _daemon_strategy(strategy: Tree, path: str) -> Errors:
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    if kind == "OnDelete":
+        return
+    if kind != "RollingUpdate":
+        yield not_supported(path, _as_in_go(strategy), ("RollingUpdate", "OnDelete"))
+        return
+    at = f"{path}.rollingUpdate"
+    if rolling is None:
+        yield required(at)
+        return
+    for check in (checks.count_or_percent, checks.at_most_all):
+        for name in ("maxUnavailable", "maxSurge"):
+            yield from check(rolling.get(name) or 0, f"{at}.{name}")
+    short, more = (not checks.counts_nothing(rolling.get(name)) for name in ("maxUnavailable", "maxSurge"))
+    if short and more:
+        yield invalid(f"{at}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+    elif not short and not more:
+        yield required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def _template_count(tree: Tree) -> int:
@@ -124,21 +169,69 @@ def _kept_daemon_set(new: Tree, old: Tree, write: Write) -> Tree:
 
 def _stateful_set(spec: Tree) -> Errors:
     management = spec.get("podManagementPolicy") or ""
-    if management not in ("OrderedReady", "Parallel"):
-        detail = "must be 'OrderedReady' or 'Parallel'"
-        yield (
-            invalid("spec.podManagementPolicy", management, detail)
-            if management
-            else required("spec.podManagementPolicy")
-        )
-    strategy = (spec.get("updateStrategy") or {}).get("type") or ""
-    if strategy not in ("OnDelete", "RollingUpdate"):
-        detail = "must be 'RollingUpdate' or 'OnDelete'"
-        yield invalid("spec.updateStrategy", strategy, detail) if strategy else required("spec.updateStrategy")
+    if not management:
+        yield required("spec.podManagementPolicy")
+    elif management not in ("OrderedReady", "Parallel"):
+        yield invalid("spec.podManagementPolicy", Named(management), "must be 'OrderedReady' or 'Parallel'")
+    yield from _stateful_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
+    kept = spec.get("persistentVolumeClaimRetentionPolicy")
+    if kept is not None:
+        for name in ("whenDeleted", "whenScaled"):
+            if kept.get(name) not in ("Retain", "Delete"):
+                at = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+                yield not_supported(at, Named(kept.get(name) or ""), ("Retain", "Delete"))
+    claims: Sequence[Tree] = spec.get("volumeClaimTemplates") or ()
+    for index, claim in enumerate(claims):
+        yield from claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
     yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
     yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from checks.non_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
+    if spec.get("serviceName"):
+        yield from names.label(spec["serviceName"], "spec.serviceName")
     yield from _selected(spec, "statefulset")
-    yield from _template(spec, "StatefulSet")
+    selector, wanted = spec.get("selector"), spec.get("template") or {}
+    meta, pod = wanted.get("metadata") or {}, wanted.get("spec") or {}
+    if not checks.readable(selector):
+        yield invalid("spec.selector", checks.shown(selector), "")
+    else:
+        yield from _fitting(selector, wanted)
+        yield from template(_with_claims(pod, claims), meta, "spec.template")
+        yield from checks.labels(meta.get("labels") or {}, "spec.template.labels")
+    yield from _lasting(pod, "StatefulSet")
+
+
+def _stateful_strategy(strategy: Tree, path: str) -> Errors:
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    at = f"{path}.rollingUpdate"
+    if rolling is not None:
+        shown = Fields(Partition=rolling.get("partition") or 0, MaxUnavailable=rolling.get("maxUnavailable"))
+    else:
+        shown = None
+    if not kind:
+        yield required(path)
+    elif kind == "OnDelete":
+        if rolling is not None:
+            yield invalid(at, shown, "only allowed for updateStrategy 'RollingUpdate'")
+    elif kind != "RollingUpdate":
+        detail = "must be 'RollingUpdate' or 'OnDelete'"
+        yield invalid(path, Fields(Type=kind, RollingUpdate=shown), detail)
+    elif rolling is not None:
+        yield from checks.non_negative(rolling.get("partition"), f"{at}.partition")
+        most = rolling.get("maxUnavailable")
+        if most is not None:
+            yield from checks.count_or_percent(most, f"{at}.maxUnavailable")
+            if checks.counts_nothing(most):
+                yield invalid(f"{at}.maxUnavailable", most, "cannot be 0")
+            yield from checks.at_most_all(most, f"{at}.maxUnavailable")
+
+
+def _with_claims(pod: Tree, claims: Sequence[Tree]) -> Tree:
+    """The pods that the controller makes: it names them, and mounts the claims that it makes for each."""
+    own = {(claim.get("metadata") or {}).get("name") or "" for claim in claims}
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in sorted(own)]
+    volumes += [volume for volume in pod.get("volumes") or () if volume.get("name") not in own]
+    rest = {name: value for name, value in pod.items() if name not in ("subdomain", "hostname", "volumes")}
+    return {**rest, "volumes": volumes} if volumes else rest
 
 
 def _replication_controller(spec: Tree) -> Errors:
@@ -151,13 +244,10 @@ def _replication_controller(spec: Tree) -> Errors:
     if wanted is None:
         yield required("spec.template")
         return
-    meta, pod = wanted.get("metadata") or {}, wanted.get("spec") or {}
-    labels = meta.get("labels") or {}
-    if selector and not checks.matches({"matchLabels": selector}, labels):
-        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from template(pod, meta, "spec.template")
-    if pod.get("restartPolicy") != "Always":
-        yield not_supported("spec.template.spec.restartPolicy", pod.get("restartPolicy") or "", ("Always",))
+    if selector:
+        yield from _fitting({"matchLabels": selector}, wanted)
+    yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, "spec.template")
+    yield from _lasting(wanted.get("spec") or {}, "ReplicationController")
 
 
 def _rules(
@@ -173,7 +263,7 @@ def _rules(
         yield from check(after)
         for name in fixed:
             if after.get(name) != before.get(name):
-                yield invalid(f"spec.{name}", after.get(name), "field is immutable")
+                yield invalid(f"spec.{name}", checks.shown(after.get(name)), "field is immutable")
         if more is not None:
             yield from more(after, before)
 
@@ -195,7 +285,7 @@ RULES: Final[Mapping[str, Rules]] = {
     "deployments.apps": _rules(_deployment)._replace(generation_counts=("annotations",)),
     "replicasets.apps": _rules(_replica_set),
     "daemonsets.apps": _rules(_daemon_set)._replace(prepare_create=_new_daemon_set, prepare_update=_kept_daemon_set),
-    "statefulsets.apps": _rules(_stateful_set, fixed=(), more=_stateful_kept)._replace(name=names.subdomain_problems),
+    "statefulsets.apps": _rules(_stateful_set, fixed=(), more=_stateful_kept)._replace(name=names.label_problems),
     "replicationcontrollers": _rules(_replication_controller, fixed=()),
     "podtemplates": Rules(validate_create=_pod_template, has_generation=True),
 }  # fmt: skip

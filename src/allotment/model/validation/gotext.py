@@ -28,6 +28,10 @@ class Named(str):
     __slots__ = ()
 
 
+class Fields(dict[str, Any]):
+    """The fields of a Go struct, in its order; plain mappings are Go's maps, which are written sorted."""
+
+
 def size(text: str) -> int:
     """Length in bytes, which is what Kubernetes' limits count."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
@@ -63,7 +67,8 @@ def json_text(value: object) -> str:
     if isinstance(value, tuple | list):
         return "[" + ",".join(map(json_text, value)) + "]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key])}" for key in sorted(value)) + "}"
+        keys = value if isinstance(value, Fields) else sorted(value)
+        return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key])}" for key in keys) + "}"
     return json.dumps(value)
 
 

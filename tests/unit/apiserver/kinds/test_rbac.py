@@ -72,3 +72,18 @@ def test_who_may_bind_a_role_binds_it() -> None:
     assert created(f"rolebindings.{GROUP}", binding("strong", "bob"), write(shelf, user="ann"))[1] == []
     with pytest.raises(StatusError, match="attempting to grant RBAC permissions not currently held"):
         created(f"rolebindings.{GROUP}", binding("strong", "bob"), write(shelf, user="eve"))
+
+
+def test_only_administrators_gather_rules_that_nobody_knows_beforehand() -> None:
+    may = {"rules": [rule("get")], "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
+    cluster = {"kind": "ClusterRole", "metadata": {"name": "gathers"}}
+    reader = {**cluster, "rules": [rule("get")]}
+    bound = {**binding("gathers", "ann", "ClusterRole"), "kind": "ClusterRoleBinding", "metadata": {"name": "gathers"}}
+    bucket = f"clusterroles.{GROUP}"
+    shelf = Shelf([(bucket, reader), (f"clusterrolebindings.{GROUP}", bound)])
+    ann = write(shelf, user="ann")._replace(namespace="")
+    why = "must have cluster-admin privileges to use an aggregationRule"
+    with pytest.raises(StatusError, match=why):
+        created(bucket, {**cluster, **may}, ann)
+    with pytest.raises(StatusError, match=why):
+        updated(bucket, {**cluster, **may}, reader, ann)

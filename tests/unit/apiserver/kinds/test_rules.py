@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.kinds.jobs import schedule_problem
+from allotment.apiserver.kinds.cron_jobs import schedule_problem
 from allotment.apiserver.kinds.network import autoscaler_from_version, autoscaler_to_version
 from allotment.cluster.errors import StatusError
 from tests.unit.apiserver.shelf import KINDS, Shelf, created, updated, write
@@ -121,6 +121,17 @@ def test_only_the_server_counts_changes_of_a_daemon_sets_template() -> None:
     assert changed["metadata"]["annotations"] == {word: "2", "a": "b"}
 
 
+def test_a_stateful_set_mounts_what_it_claims() -> None:
+    template = deepcopy(TEMPLATE)
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template, "volumeClaimTemplates": [claim]}
+    missing = "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value"
+    assert created("statefulsets.apps", named(spec=spec), write())[1] == [missing]
+    claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
+    assert created("statefulsets.apps", named(spec=spec), write())[1] == []
+
+
 def test_a_selector_never_changes() -> None:
     old, _ = created("deployments.apps", deployment(), write())
     new = deepcopy(old)
@@ -150,6 +161,37 @@ def test_jobs_end() -> None:
     assert created("jobs.batch", always, write())[1] == [
         'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
     ]
+
+
+def test_the_labels_of_a_jobs_pods_are_the_servers() -> None:
+    labelled = job()
+    labelled["spec"]["template"]["metadata"] = {"labels": {"app": "x", "job-name": "other"}}
+    made, errors = created("jobs.batch", labelled, write())
+    assert made["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "x"
+    assert [error.partition(":")[0] for error in errors] == ["spec.template.metadata.labels[job-name]"]
+
+
+def test_completions_of_indexed_jobs_change_with_parallelism() -> None:
+    old, _ = created("jobs.batch", job(completionMode="Indexed", completions=2, parallelism=2), write())
+    new = deepcopy(old)
+    new["spec"]["completions"] = 3
+    wanted = "spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"
+    assert updated("jobs.batch", new, old, write())[1] == [wanted]
+    new["spec"]["parallelism"] = 3
+    assert updated("jobs.batch", new, old, write())[1] == []
+
+
+def test_pods_of_a_job_that_waits_may_still_be_moved() -> None:
+    old, _ = created("jobs.batch", job(suspend=True), write())
+    new = deepcopy(old)
+    new["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+    new["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    assert updated("jobs.batch", new, old, write())[1] == []
+    old["spec"]["suspend"] = False
+    (error,) = updated("jobs.batch", new, old, write())[1]
+    assert error.startswith('spec.template: Invalid value: {"labels":{')
+    assert '"Spec":{"Volumes":null,' in error
+    assert error.endswith("}}: field is immutable")
 
 
 @pytest.mark.parametrize("text", ["*/5 * * * *", "0 0 1 jan sun", "0-30/10,45 8-18 * * 1-5", "@daily", "@every 1h30m"])

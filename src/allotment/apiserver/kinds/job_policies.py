@@ -1,0 +1,168 @@
+"""When a job has failed and when it has succeeded before all its pods have: rules of users (KEP-3329, KEP-3998)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from allotment.apiserver.kinds import checks
+from allotment.model.quoting import quote
+from allotment.model.validation import names
+from allotment.model.validation.errors import (
+    OMITTED,
+    Errors,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from allotment.model.validation.gotext import Fields, Named
+
+Tree = dict[str, Any]
+
+_ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS: Final = ("In", "NotIn")
+_STATUSES: Final = ("False", "True", "Unknown")
+_MOST_RULES: Final = 20
+_MOST_PATTERNS: Final = 20
+_MOST_VALUES: Final = 255
+_MOST_TEXT: Final = 64 * 1024
+
+
+def pod_failure_policy(spec: Tree, path: str) -> Errors:
+    """Which failures of pods count."""
+    rules: Sequence[Tree] = spec["podFailurePolicy"].get("rules") or ()
+    if len(rules) > _MOST_RULES:
+        yield too_many(f"{path}.rules", len(rules), _MOST_RULES)
+    pod = (spec.get("template") or {}).get("spec") or {}
+    containers = {
+        one.get("name") or "" for part in ("containers", "initContainers") for one in pod.get(part) or () if one
+    }
+    for index, rule in enumerate(rules):
+        at, action = f"{path}.rules[{index}]", rule.get("action") or ""
+        if action == "FailIndex":
+            if spec.get("backoffLimitPerIndex") is None:
+                yield invalid(f"{at}.action", Named(action), "requires the backoffLimitPerIndex to be set")
+        else:
+            yield from _chosen(action, f"{at}.action", _ACTIONS)
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
+        if codes is not None:
+            yield from _exit_codes(codes, f"{at}.onExitCodes", containers)
+        if conditions:
+            yield from _conditions(conditions, f"{at}.onPodConditions")
+        if codes is not None and conditions:
+            yield invalid(at, OMITTED, "specifying both OnExitCodes and OnPodConditions is not supported")
+        if codes is None and not conditions:
+            yield invalid(at, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
+
+
+def _chosen(value: str, path: str, choices: Sequence[str]) -> Errors:
+    if not value:
+        yield required(path, f"valid values: [{' '.join(map(quote, choices))}]")
+    elif value not in choices:
+        yield not_supported(path, Named(value), choices)
+
+
+def _exit_codes(codes: Tree, path: str, containers: set[str]) -> Errors:
+    operator = codes.get("operator") or ""
+    yield from _chosen(operator, f"{path}.operator", _OPERATORS)
+    name = codes.get("containerName")
+    if name is not None and name not in containers:
+        detail = "must be one of the container or initContainer names in the pod template"
+        yield invalid(f"{path}.containerName", name, detail)
+    values: list[int] | None = codes.get("values")
+    if not values:
+        yield invalid(f"{path}.values", values, "at least one value is required")
+        return
+    if len(values) > _MOST_VALUES:
+        yield too_many(f"{path}.values", len(values), _MOST_VALUES)
+    seen: set[int] = set()
+    for index, value in enumerate(values):
+        if operator == "In" and value == 0:
+            yield invalid(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
+        if value in seen:
+            yield duplicate(f"{path}.values[{index}]", value)
+        seen.add(value)
+    if values != sorted(values):
+        yield invalid(f"{path}.values", values, "must be ordered")
+
+
+def _conditions(patterns: Sequence[Tree], path: str) -> Errors:
+    if len(patterns) > _MOST_PATTERNS:
+        yield too_many(path, len(patterns), _MOST_PATTERNS)
+    for index, pattern in enumerate(patterns):
+        yield from names.label_key(pattern.get("type") or "", f"{path}[{index}].type")
+        yield from _chosen(pattern.get("status") or "", f"{path}[{index}].status", _STATUSES)
+
+
+def success_policy(spec: Tree, path: str) -> Errors:
+    """Which successes are enough; of indexed jobs only."""
+    rules: Sequence[Tree] | None = spec["successPolicy"].get("rules")
+    if spec.get("completionMode") != "Indexed":
+        shown = [
+            Fields(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
+            for rule in rules or ()
+        ]
+        yield invalid(path, {"Rules": None if rules is None else shown}, "requires indexed completion mode")
+        return
+    if not rules:
+        yield required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
+        return
+    if len(rules) > _MOST_RULES:
+        yield too_many(f"{path}.rules", len(rules), _MOST_RULES)
+    for index, rule in enumerate(rules):
+        yield from _enough(rule, f"{path}.rules[{index}]", spec.get("completions") or 0)
+
+
+def _enough(rule: Tree, path: str, completions: int) -> Errors:
+    indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+    if indexes is None and count is None:
+        yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
+    total = 0
+    if indexes is not None:
+        at = f"{path}.succeededIndexes"
+        if len(indexes) > _MOST_TEXT:
+            yield too_long(at, _MOST_TEXT)
+        try:
+            total = _total(indexes, completions)
+        except ValueError as error:
+            yield invalid(at, indexes, f"error parsing succeededIndexes: {error}")
+    if count is not None:
+        at = f"{path}.succeededCount"
+        yield from checks.non_negative(count, at)
+        if count > completions:
+            detail = f"must be less than or equal to {completions} (the number of specified completions)"
+            yield invalid(at, count, detail)
+        if indexes is not None and count > total:
+            detail = (
+                f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+            )
+            yield invalid(at, count, detail)
+
+
+def _total(text: str, completions: int) -> int:
+    """How many indexes a text such as ``0,2-4`` names; raises ValueError with what is wrong with it."""
+    total, last = 0, None
+    for part in text.split(",") if text else ():
+        ends = part.split("-")
+        if len(ends) > 2:
+            why = "violates the requirement that an index interval can have at most two parts separated by '-'"
+            raise ValueError(f"the fragment {quote(part)} {why}")
+        first, *rest = (_index(end, completions) for end in ends)
+        end = rest[0] if rest else first
+        if rest and first >= end:
+            raise ValueError(f"non-increasing order, previous: {first}, current: {end}")
+        if last is not None and last >= first:
+            raise ValueError(f"non-increasing order, previous: {last}, current: {first}")
+        total, last = total + end - first + 1, end
+    return total
+
+
+def _index(text: str, completions: int) -> int:
+    if not text.isascii() or not text.lstrip("+").isdigit():
+        raise ValueError(f"cannot convert string to integer for index: {quote(text)}")
+    if int(text) >= completions:
+        raise ValueError(f"too large index: {quote(text)}")
+    return int(text)
