@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,12 +35,22 @@ class Tool(NamedTuple):
 
 def tool(kubeconfig: Path, home: Path) -> Tool:
     """The best that is there. ``home`` is a folder for what kubectl caches."""
-    program = shutil.which("kubectl")
-    version = _version(program) if program else ""
-    numbers = re.match(r"v(\d+)\.(\d+)", version)
-    if program and numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST:
-        return Tool(f"kubectl {version}", _Kubectl(program, kubeconfig, home))
+    for program in _kubectls():
+        version = _version(program)
+        numbers = re.match(r"v(\d+)\.(\d+)", version)
+        if numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST:
+            return Tool(f"kubectl {version}", _Kubectl(program, kubeconfig, home))
     return Tool("allot apply", _Ours(kubeconfig))
+
+
+def _kubectls() -> Iterator[str]:
+    """Each kubectl on the PATH: the first may be one that a system brought long ago."""
+    seen = set()
+    for folder in os.get_exec_path():
+        found = shutil.which("kubectl", path=folder)
+        if found and os.path.realpath(found) not in seen:
+            seen.add(os.path.realpath(found))
+            yield found
 
 
 def _version(program: str) -> str:

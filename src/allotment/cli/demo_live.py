@@ -1,7 +1,7 @@
 """The demo in a lab: every packaged example is applied, then it is shown who got which devices, and why others wait.
 
-Examples are applied one by one, each in a namespace of its own, and the next one when the lab has decided about all
-pods of the last: so the same pods get the same devices each time.
+Examples are applied one by one, each in a namespace of its own; after one that takes devices the next one waits until
+it has them. So the same pods get the same devices each time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GAP = "   "
 #: Devices of a pod by name, before the rest is only counted.
 _NAMES = 4
 #: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.01
 
 
@@ -47,7 +47,8 @@ class Group:
     workload: str
     node: str
     pods: int = 0
-    devices: list[str] = field(default_factory=list)
+    given: list[list[str]] = field(default_factory=list)
+    """The devices of each claim."""
     kinds: dict[str, None] = field(default_factory=dict)
     claims: set[str] = field(default_factory=set)
 
@@ -78,6 +79,15 @@ class Outcome:
         return expected == "fits"
 
 
+@dataclass(slots=True)
+class Trial:
+    """An example on its way: where its objects are, and how many pods each of its workloads has."""
+
+    outcome: Outcome
+    spaces: set[str] = field(default_factory=set)
+    workloads: dict[str, int] = field(default_factory=dict)
+
+
 def run() -> int:
     """Show the examples; 0 when all came out as intended."""
     screen = open_screen()
@@ -97,10 +107,17 @@ def run() -> int:
         screen.out.flush()
         began = time.perf_counter()
         known = _devices(lab)
-        outcomes: list[Outcome] = []
+        trials: list[Trial] = []
         for example in chosen:
-            progress(f"{applying.name}: {len(outcomes) + 1} of {len(chosen)}, {example.title}")
-            outcomes.append(_tried(lab, applying, example, known))
+            progress(f"{applying.name}: {len(trials) + 1} of {len(chosen)}, {example.title}")
+            trials.append(_applied(lab, applying, example))
+            if example.expect == "fits":
+                _decide(lab, trials[-1], known)
+        for trial in trials:
+            if trial.outcome.example.expect != "fits":
+                progress(f"waiting for what {trial.outcome.example.name} is told")
+                _decide(lab, trial, known)
+        outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - began
         progress("stopping the lab")
     _show(screen, outcomes)
@@ -146,26 +163,35 @@ class _Progress:
 # --- in the lab ------------------------------------------------------------------------------------------------------
 
 
-def _tried(lab: Lab, applying: Tool, example: Example, known: Mapping[tuple[str, str, str], str]) -> Outcome:
-    outcome = Outcome(example)
+def _applied(lab: Lab, applying: Tool, example: Example) -> Trial:
+    trial = Trial(Outcome(example))
     trees = [document.tree for document in load_text(example.text).documents]
     own = {str(tree["metadata"]["namespace"]) for tree in trees if tree["metadata"].get("namespace")}
-    spaces = own or {f"example-{outcome.number}"}
-    for space in spaces:
+    trial.spaces = own or {f"example-{trial.outcome.number}"}
+    for space in trial.spaces:
         lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
-    accepted, errors = applying.apply(example.path, "" if own else next(iter(spaces)))
-    if not accepted:
-        outcome.refused = words_of(errors)
-        return outcome
-    workloads = {str(tree["metadata"]["name"]): _pods_of(tree) for tree in trees if _pods_of(tree)}
-    for pod, told in _decided(lab, sorted(spaces), sum(workloads.values())):
+    accepted, errors = applying.apply(example.path, "" if own else next(iter(trial.spaces)))
+    if accepted:
+        trial.workloads = {str(tree["metadata"]["name"]): _pods_of(tree) for tree in trees if _pods_of(tree)}
+    else:
+        trial.outcome.refused = words_of(errors)
+    return trial
+
+
+def _decide(lab: Lab, trial: Trial, known: Mapping[tuple[str, str, str], str]) -> None:
+    """Wait for what becomes of the pods."""
+    outcome = trial.outcome
+    if outcome.refused:
+        return
+    for pod, told in _decided(lab, sorted(trial.spaces), sum(trial.workloads.values())):
         name = str(pod["metadata"]["name"])
-        workload = next(known_name for known_name in workloads if f"{name}-".startswith(f"{known_name}-"))
+        workload = next(known_name for known_name in trial.workloads if f"{name}-".startswith(f"{known_name}-"))
         if told:
             outcome.waits, outcome.told = workload, told
         else:
             _seat(lab, outcome, workload, pod, known)
-    return outcome
+    for group in outcome.groups:
+        group.given.sort(key=lambda names: [(len(name), name) for name in names])
 
 
 def _pods_of(tree: Tree) -> int:
@@ -214,8 +240,9 @@ def _seat(lab: Lab, outcome: Outcome, workload: str, pod: Tree, known: Mapping[t
             continue
         group.claims.add(name)
         claim = lab.get("resourceclaim", name, namespace=pod["metadata"]["namespace"])
-        for result in claim["status"]["allocation"]["devices"]["results"]:
-            group.devices.append(result["device"])
+        results = claim["status"]["allocation"]["devices"]["results"]
+        group.given.append([result["device"] for result in results])
+        for result in results:
             group.kinds[known.get((result["driver"], result["pool"], result["device"]), "")] = None
 
 
@@ -249,7 +276,7 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
     waiting = [outcome for outcome in outcomes if outcome.waits]
     if waiting:
         screen.line()
-        screen.line(screen.paint("Pending, and why (kubectl describe pod shows all of it):", "yellow"))
+        screen.line(screen.paint("Pending, and why (describe pod shows all of it):", "yellow"))
         for outcome in waiting:
             _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.waits, _reason(outcome.told))
     refused = [outcome for outcome in outcomes if outcome.refused]
@@ -277,15 +304,11 @@ def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
 def _given(group: Group) -> str:
     kinds = kinds_of(kind for kind in group.kinds if kind)
     shared = ", shared" if len(group.claims) < group.pods else ""
-    names = sorted(group.devices, key=_numbered) if len(group.devices) == group.pods else group.devices
+    names = [name for devices in group.given for name in devices]
     words = ranges(names)
     if words.count(", ") >= _NAMES:
         words = f"{', '.join(names[: _NAMES - 1])} and {len(names) - _NAMES + 1} more"
     return f"{words}{shared}{f' ({kinds})' if kinds else ''}"
-
-
-def _numbered(name: str) -> tuple[int, str]:
-    return len(name), name
 
 
 def _reason(told: str) -> Iterator[str]:
