@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from operator import methodcaller
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
+from allotment.apiserver import statuses
 from allotment.apiserver.access import tokens
 from allotment.apiserver.exchange import Request
 from allotment.apiserver.kinds.kind import Reader, User
@@ -23,6 +25,7 @@ Tree = dict[str, Any]
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED: Final = "system:authenticated"
 _EXTRA: Final = "impersonate-extra-"
+_IMPERSONATE: Final = methodcaller("startswith", "impersonate-")
 
 
 class Authorize(Protocol):
@@ -56,7 +59,7 @@ class Authenticator:
     def __call__(self, request: Request) -> User | None:
         """Who sent a request."""
         user = self._sender(request)
-        if user is None or "impersonate-user" not in request.headers:
+        if user is None or not any(map(_IMPERSONATE, request.headers)):
             return user
         return self._impersonated(user, request)
 
@@ -77,20 +80,24 @@ class Authenticator:
 
     def _impersonated(self, user: User, request: Request) -> User:
         headers = request.headers
-        name = headers["impersonate-user"]
-        groups = tuple(filter(None, (group.strip() for group in headers.get("impersonate-group", "").split(","))))
+        name = headers.get("impersonate-user", "")
+        if not name:  # a group alone would leave the sender as he is, with all that he may
+            raise statuses.bad_request(
+                "groups, uids and extras are impersonated with a user: Impersonate-User is missing"
+            )
+        groups = _listed(headers.get("impersonate-group", ""))
         extra = {
-            unquote(header.removeprefix(_EXTRA)): tuple(value.split(","))
+            unquote(header.removeprefix(_EXTRA)): _listed(value)
             for header, value in headers.items()
             if header.startswith(_EXTRA)
         }
         uid = headers.get("impersonate-uid", "")
         asked = [("", "users", "", "", name)]
+        asked += [("", "groups", "", "", group) for group in groups]
         account = name.removeprefix(tokens.ACCOUNT_PREFIX).split(":") if name.startswith(tokens.ACCOUNT_PREFIX) else []
         if len(account) == 2:
-            asked = [("", "serviceaccounts", "", account[0], account[1])]
+            asked[0] = ("", "serviceaccounts", "", account[0], account[1])
             groups = groups or tokens.account_user(account[0], account[1]).groups
-        asked += [("", "groups", "", "", group) for group in groups if len(account) != 2]
         asked += [("authentication.k8s.io", "uids", "", "", uid)] if uid else []
         asked += [
             ("authentication.k8s.io", "userextras", key, "", value) for key, values in extra.items() for value in values
@@ -106,6 +113,11 @@ class Authenticator:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+
+
+def _listed(header: str) -> tuple[str, ...]:
+    """The values of a header that came several times."""
+    return tuple(filter(None, map(str.strip, header.split(","))))
 
 
 def _known(user: User) -> User:

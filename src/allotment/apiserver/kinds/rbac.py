@@ -20,8 +20,9 @@ Tree = dict[str, Any]
 _MASTERS: Final = "system:masters"
 _ANYTHING: Final = frozenset("*")
 _EVERYTHING: Final = (
-    Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()), Rule(_ANYTHING, frozenset(), frozenset(), frozenset(), ("*",))
-)  # fmt: skip
+    Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()),
+    Rule(_ANYTHING, frozenset(), frozenset(), frozenset(), ("*",)),
+)
 
 
 def path_segment_problems(text: str) -> list[str]:

@@ -144,6 +144,29 @@ def test_others_do_not() -> None:
     )
 
 
+def test_who_may_speak_for_an_account_gets_its_groups_and_no_others() -> None:
+    made = access()
+    store = made.authenticator.reader
+    assert isinstance(store, SqliteStore)
+    rule = {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"]}
+    store.put(f"roles.{GROUP}", "ns", "speaker", {"metadata": {"name": "speaker"}, "rules": [rule]})
+    reference = {"apiGroup": GROUP, "kind": "Role", "name": "speaker"}
+    subjects = [{"kind": "User", "apiGroup": GROUP, "name": "ann"}]
+    binding = {"metadata": {"name": "speaker"}, "roleRef": reference, "subjects": subjects}
+    store.put(f"rolebindings.{GROUP}", "ns", "speaker", binding)
+    bot = "system:serviceaccount:ns:bot"
+    user = asked(made, authorization="Bearer anns", impersonate_user=bot)
+    assert user is not None
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
+    with pytest.raises(StatusError, match='groups "system:masters" is forbidden'):
+        asked(made, authorization="Bearer anns", impersonate_user=bot, impersonate_group="system:masters")
+
+
+def test_nobody_speaks_for_a_group_alone() -> None:
+    with pytest.raises(StatusError, match="Impersonate-User is missing"):
+        asked(access(), authorization="Bearer secret", impersonate_group="readers")
+
+
 # --- reviews ---------------------------------------------------------------------------------------------------------
 
 
