@@ -10,7 +10,7 @@ from tests.unit.apiserver.shelf import KINDS, Shelf, created, updated, write
 
 Tree = dict[str, Any]
 
-TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+TEMPLATE: Tree = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 def named(name: str = "x", **more: Any) -> Tree:
@@ -124,7 +124,7 @@ def test_only_the_server_counts_changes_of_a_daemon_sets_template() -> None:
 def test_a_stateful_set_mounts_what_it_claims() -> None:
     template = deepcopy(TEMPLATE)
     template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim: Tree = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template, "volumeClaimTemplates": [claim]}
     missing = "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value"
     assert created("statefulsets.apps", named(spec=spec), write())[1] == [missing]
