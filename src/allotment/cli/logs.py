@@ -12,6 +12,7 @@ from allotment.cli.live.owners import pods_of
 from allotment.cli.live.tables import path_of
 from allotment.cli.mistakes import Failure
 from allotment.cluster.discovery import discover
+from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import PODS
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ async def _logs(arguments: Namespace, client: HttpClient, namespace: str) -> int
 
 async def _pod(word: str, client: HttpClient, namespace: str) -> Tree:
     kind, slash, name = word.rpartition("/")
-    if not slash:
-        return await client.get(PODS, name, namespace)
-    served = kind_of(await discover(client), kind)
-    if served.resource.kind == "Pod":
-        return await client.get(PODS, name, namespace)
-    owner = await client.get(served.resource, name, namespace if served.resource.namespaced else "")
+    served = kind_of(await discover(client), kind) if slash else None
+    try:
+        if served is None or served.resource.kind == "Pod":
+            return await client.get(PODS, name, namespace)
+        owner = await client.get(served.resource, name, namespace if served.resource.namespaced else "")
+    except StatusError as error:
+        if error.code != 404:
+            raise
+        raise Failure(f'error: error from server (NotFound): {error} in namespace "{namespace}"') from None
     found = await pods_of(client, owner)
     if not found:
         raise Failure(f"error: no pods found for {served.label}/{name}")

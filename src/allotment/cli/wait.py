@@ -92,6 +92,8 @@ class _Wait:
 
     async def run(self) -> int:
         targets = await self._targets()
+        if not targets and self._arguments.condition.lower() == "delete":
+            return 0  # all have gone
         if not targets:
             sys.stderr.write("error: no matching resources found\n")
             return 1

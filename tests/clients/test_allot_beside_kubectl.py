@@ -1,0 +1,117 @@
+"""``allot`` and kubectl side by side on one lab: where they mean to say the same, they say the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from allotment.model.loading import load_text
+from tests.clients.conftest import Lab, Ran, Run
+from tests.clients.test_kubectl import CONFIG, DEPLOYMENT, POD, TEMPLATE
+
+#: Ages go on between two commands.
+_AGES = re.compile(r"\b(?:[0-9]+[smhd])+\b *")
+
+
+@pytest.fixture(scope="module")
+def allot(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``allot(*arguments, input=, fails=)`` against the lab."""
+    home = tmp_path_factory.mktemp("allot")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(lab.kubeconfig)}
+
+    def run(*arguments: str, input: str = "", fails: bool = False) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "allotment.cli.main", *arguments], input=input.encode(), check=False,
+            capture_output=True, timeout=30, env=environment,
+        )  # fmt: skip
+        ran = Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        if not fails:
+            assert ran.code == 0, f"{arguments}: {ran}"
+        return ran
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def filled(kubectl: Run) -> Iterator[str]:
+    """A namespace with a pod that has a device, a Deployment and a ConfigMap."""
+    namespace = "beside-kubectl"
+    kubectl("create", "namespace", namespace)
+    kubectl("-n", namespace, "apply", "--server-side", "-f", "-", input="---".join((TEMPLATE, POD, DEPLOYMENT, CONFIG)))
+    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=20s")
+    kubectl("-n", namespace, "wait", "--for=condition=Available", "deploy/web", "--timeout=20s")
+    yield namespace
+    kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two screens are equal but for ages, or two files of YAML but for quotes."""
+    if one.startswith("apiVersion: "):
+        return load_text(one).documents[0].tree == load_text(other).documents[0].tree
+    return _AGES.sub("", one) == _AGES.sub("", other)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "get pods", "get pods -o wide", "get pod train", "get pods,deploy,cm", "get pod/train deploy/web", "get all",
+        "get resourceclaims -o wide", "get pods --show-labels", "get deploy web --no-headers", "get pods -l app=web",
+        "get nodes", "get deviceclasses", "get resourceslices -o wide", "get pods -o name", "get all -o name",
+        "get pod train -o jsonpath={.spec.containers[*].image}", "get pod train -o json", "get cm settings -o json",
+        "get resourceclaimtemplate one-gpu -o yaml", "get cm settings -o yaml", "get deploy web -o yaml",
+        "get pods -o 'jsonpath={range .items[*]}{.metadata.name}{end}'", "logs deploy/web",
+        "wait pod train --for=condition=Ready", "wait deploy/web --for=jsonpath={.spec.replicas}=2",
+    ],
+)  # fmt: skip
+def test_screens_are_equal(allot: Run, kubectl: Run, filled: str, words: str) -> None:
+    ours, theirs = (run(*shlex.split(words), "-n", filled) for run in (allot, kubectl))
+    assert same(ours.out, theirs.out), f"{ours.out}\n{theirs.out}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "get pod never", "get pods never1 never2", "get jobs", "get nevers", "get pods train -l a=b",
+        "get persistentvolumes",
+        "delete pod never", "logs never", "logs train -c never", "wait pod/train --for=condition=Never --timeout=100ms",
+        "wait pod -l never=there --for=delete", "describe pod never",
+    ],
+)  # fmt: skip
+def test_refusals_begin_alike_and_end_alike(allot: Run, kubectl: Run, filled: str, words: str) -> None:
+    ours, theirs = (run(*shlex.split(words), "-n", filled, fails=True) for run in (allot, kubectl))
+    assert ours.code == theirs.code
+    assert ours.out == theirs.out
+    assert ours.err.splitlines()[: len(theirs.err.splitlines())] == theirs.err.splitlines()
+
+
+def test_what_is_deleted_is_told_alike(allot: Run, kubectl: Run, filled: str) -> None:
+    theirs = kubectl("delete", "cm", "settings", "-n", filled).out
+    allot("apply", "-n", filled, "-f", "-", input=CONFIG)
+    assert allot("delete", "cm", "settings", "-n", filled).out == theirs
+
+
+def test_kubectl_goes_on_where_allot_applied(allot: Run, kubectl: Run, namespace: str) -> None:
+    created = allot("apply", "-n", namespace, "-f", "-", input=CONFIG).out
+    assert created == kubectl("apply", "-n", f"{namespace}", "--dry-run=client", "-f", "-", input=CONFIG).out.replace(
+        "configured (dry run)", "created"
+    )
+    assert "serverside-applied" in kubectl("apply", "-n", namespace, "--server-side", "-f", "-", input=CONFIG).out
+    assert allot("apply", "-n", namespace, "-f", "-", input=CONFIG).out == "configmap/settings unchanged\n"
+
+
+def test_snapshots_of_kubectl_and_of_allot_answer_the_same(
+    allot: Run, kubectl: Run, filled: str, tmp_path: Path
+) -> None:
+    kinds = "nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates"
+    theirs, ours = tmp_path / "kubectl.yaml", tmp_path / "allot.yaml"
+    theirs.write_text(kubectl("get", "-A", "-o", "yaml", kinds).out)
+    allot("snapshot", "-o", str(ours))
+    live = allot("free").out
+    assert allot("free", "--cluster", str(theirs)).out == allot("free", "--cluster", str(ours)).out == live

@@ -1,0 +1,237 @@
+"""Redaction: nothing private is left, nothing that decides is lost, and the answers are the same."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.decoding import decode_all
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.model.meta import Object
+from allotment.tools.explain import explain
+from allotment.tools.redact import redacted
+from allotment.tools.redact.names import Names
+
+Tree = dict[str, Any]
+
+POD: Tree = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "wotan-0", "namespace": "valhalla", "uid": "u1", "generateName": "wotan-",
+        "labels": {"app": "freia", "big": "true", "count": "12"}, "annotations": {"owner": "alberich@example.com"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "wotan-rs", "uid": "u2"}],
+        "managedFields": [{"manager": "mime"}],
+    },
+    "spec": {
+        "nodeName": "rheingold", "nodeSelector": {"zone": "nibelheim", "kubernetes.io/os": "linux"},
+        "priorityClassName": "hagen", "serviceAccountName": "fafner", "hostname": "fasolt",
+        "imagePullSecrets": [{"name": "tarnhelm"}],
+        "tolerations": [{"key": "team", "operator": "Equal", "value": "gods", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {"key": "zone", "operator": "In", "values": ["nibelheim", "riesenheim"]}
+                            ],
+                            "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["rheingold"]}],
+                        }
+                    ]
+                }
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "topologyKey": "zone",
+                        "namespaces": ["valhalla"],
+                        "labelSelector": {"matchLabels": {"app": "freia"}},
+                    }
+                ]
+            },
+        },
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "ring-claim"}],
+        "containers": [
+            {
+                "name": "siegfried", "image": "registry.example/brünnhilde:1",
+                "command": ["nothung"], "args": ["--grane"],
+                "env": [{"name": "LOGE", "value": "feuer"}], "volumeMounts": [{"name": "v", "mountPath": "/hort"}],
+                "resources": {"claims": [{"name": "gpu"}], "limits": {"cpu": "2"}},
+                "livenessProbe": {"exec": {"command": ["erda"]}},
+            }
+        ],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "hort"}}],
+    },
+    "status": {
+        "phase": "Pending", "message": "von walküre", "podIP": "10.9.8.7",
+        "conditions": [
+            {
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": 'claim valhalla/ring-claim: no device on rheingold; persistentvolumeclaim "hort"',
+            },
+            {"type": "Ready", "status": "False", "message": "waltraute"},
+        ],
+        "containerStatuses": [{"name": "siegfried", "state": {"terminated": {"message": "grimgerde"}}}],
+    },
+}  # fmt: skip
+CLAIM: Tree = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "ring-claim", "namespace": "valhalla", "uid": "u3"},
+    "spec": {
+        "devices": {
+            "requests": [
+                {
+                    "name": "gpu",
+                    "exactly": {
+                        "deviceClassName": "gpu.nvidia.com",
+                        "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}],
+                    },
+                }
+            ]
+        }
+    },
+    "status": {
+        "allocation": {
+            "devices": {
+                "results": [{"request": "gpu", "driver": "gpu.nvidia.com", "pool": "rheingold", "device": "gpu-0"}]
+            },
+            "nodeSelector": {
+                "nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["rheingold"]}]}
+                ]
+            },
+        },
+        "reservedFor": [{"resource": "pods", "name": "wotan-0", "uid": "u1"}],
+        "devices": [
+            {
+                "driver": "gpu.nvidia.com", "pool": "rheingold", "device": "gpu-0",
+                "networkData": {"ips": ["10.9.8.7"]},
+                "conditions": [{"type": "Ready", "status": "True", "message": "gutrune"}],
+            }
+        ],
+    },
+}  # fmt: skip
+NODE: Tree = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "rheingold", "labels": {"kubernetes.io/hostname": "rheingold", "zone": "nibelheim"}},
+    "spec": {"providerID": "cloud://walhall", "taints": [{"key": "team", "value": "gods", "effect": "NoSchedule"}]},
+    "status": {"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "allocatable": {"cpu": "8"},
+               "images": [{"names": ["registry.example/brünnhilde:1"]}]},
+}  # fmt: skip
+EVENT: Tree = {
+    "apiVersion": "v1", "kind": "Event", "metadata": {"name": "wotan-0.1", "namespace": "valhalla"},
+    "involvedObject": {"kind": "Pod", "name": "wotan-0", "namespace": "valhalla"}, "reason": "FailedScheduling",
+    "message": "nodeSelector zone=nibelheim matches none of rheingold: make pod valhalla/wotan-0 fit",
+}  # fmt: skip
+SECRET: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tarnhelm"}, "data": {"a": "YQ=="}}
+PRIVATE = (
+    "wotan", "valhalla", "freia", "ring-claim", "alberich", "mime", "rheingold", "nibelheim", "riesenheim",
+    "hagen", "fafner", "fasolt", "tarnhelm", "gods", "siegfried", "brünnhilde", "nothung", "grane", "LOGE",
+    "feuer", "hort", "erda", "walküre", "10.9.8.7", "10.1.2.3", "waltraute", "grimgerde", "gutrune", "walhall",
+)  # fmt: skip
+
+
+def test_nothing_private_is_left() -> None:
+    text = json.dumps(redacted([POD, CLAIM, NODE, EVENT, SECRET]), ensure_ascii=False)
+    assert [word for word in PRIVATE if word in text] == []
+    assert "Secret" not in text
+
+
+def test_what_was_given_is_not_changed() -> None:
+    given = copy.deepcopy([POD, CLAIM, NODE, EVENT])
+    redacted(given)
+    assert given == [POD, CLAIM, NODE, EVENT]
+
+
+def test_one_thing_has_one_name_everywhere() -> None:
+    pod, claim, node, event = redacted([POD, CLAIM, NODE, EVENT])
+    assert pod["metadata"]["name"] == claim["status"]["reservedFor"][0]["name"] == event["involvedObject"]["name"]
+    assert pod["spec"]["resourceClaims"][0]["resourceClaimName"] == claim["metadata"]["name"]
+    name = node["metadata"]["name"]
+    assert pod["spec"]["nodeName"] == name == node["metadata"]["labels"]["kubernetes.io/hostname"]
+    assert claim["status"]["allocation"]["devices"]["results"][0]["pool"] == name
+    assert pod["spec"]["nodeSelector"]["zone"] == node["metadata"]["labels"]["zone"]
+    assert pod["spec"]["tolerations"][0]["value"] == node["spec"]["taints"][0]["value"]
+    anti = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
+    assert anti["labelSelector"]["matchLabels"]["app"] == pod["metadata"]["labels"]["app"]
+    assert anti["namespaces"] == [pod["metadata"]["namespace"]]
+
+
+def test_what_decides_stays() -> None:
+    pod, claim, node, _ = redacted([POD, CLAIM, NODE, EVENT])
+    assert claim["spec"] == CLAIM["spec"]
+    assert node["status"]["allocatable"] == NODE["status"]["allocatable"]
+    assert pod["metadata"]["labels"]["big"] == "true"
+    assert pod["metadata"]["labels"]["count"] == "12"
+    assert pod["spec"]["nodeSelector"]["kubernetes.io/os"] == "linux"
+    assert pod["spec"]["containers"][0]["resources"] == POD["spec"]["containers"][0]["resources"]
+    assert pod["metadata"]["uid"] == "u1"
+
+
+def test_sentences_of_the_scheduler_stay_with_the_new_names() -> None:
+    pod, claim, node, event = redacted([POD, CLAIM, NODE, EVENT])
+    space, name = pod["metadata"]["namespace"], node["metadata"]["name"]
+    assert event["message"] == (
+        f"nodeSelector zone={node['metadata']['labels']['zone']} matches none of {name}: "
+        f"make pod {space}/{pod['metadata']['name']} fit"
+    )
+    told = pod["status"]["conditions"][0]["message"]
+    assert told.startswith(f"claim {space}/{claim['metadata']['name']}: no device on {name};")
+    assert "message" not in pod["status"]["conditions"][1]
+
+
+@given(st.sets(st.text(alphabet="abc-019", min_size=1, max_size=6), min_size=1, max_size=30))
+def test_pseudonyms_stand_in_the_order_of_the_names(originals: set[str]) -> None:
+    names = Names()
+    for name in originals:
+        names.of("pod", name)
+    names.give()
+    given_ = [names.of("pod", name) for name in sorted(originals)]
+    assert given_ == sorted(set(given_))
+
+
+@pytest.mark.parametrize("fleet", ["dgx-a100-40gb:2", "t4-4x-pcie:1,2xa100-80gb/dynamic-mig"])
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_answers_are_the_same(fleet: str, count: int) -> None:
+    template = copy.deepcopy(CLAIM)
+    del template["status"]
+    template["spec"]["devices"]["requests"][0]["exactly"]["count"] = count
+    pods = []
+    for number in range(3):
+        claim = copy.deepcopy(template)
+        claim["metadata"] |= {"name": f"ring-{number}"}
+        pod: Tree = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"wotan-{number}", "namespace": "valhalla"},
+            "spec": {
+                "resourceClaims": [{"name": "gpu", "resourceClaimName": f"ring-{number}"}],
+                "containers": [{"name": "c", "image": "i"}],
+            },
+        }  # fmt: skip
+        pods += [claim, pod]
+    known = Features(kube="1.36")
+    cluster = cluster_of(parse_fleet([fleet]), "1.36")
+
+    def answers(trees: list[Tree]) -> list[tuple[Any, ...]]:
+        documents = [document for tree in trees for document in load_text(json.dumps(tree)).documents]
+        values = [manifest.value for manifest in decode_all(documents).manifests]
+        objects = [value for value in values if isinstance(value, Object)]
+        explanation = explain([*cluster.nodes, *cluster.slices, *cluster.classes, *objects], known)
+        return [
+            (
+                answer.outcome, answer.node, answer.reasons and answer.reasons.headline.code,
+                [device.device for claim in answer.claims for device in claim.devices],
+            )
+            for answer in explanation.answers
+        ]  # fmt: skip
+
+    assert answers(pods) == answers(redacted(pods))
