@@ -122,6 +122,7 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
         (["--fleet", "tpu-v7"], "tpu-v7"),
         (["--speed", "0"], "--speed: wanted a positive number"),
         (["--port", "70000"], "--port: wanted 0 to 65535"),
+        (["--without", "garbage,schedular"], "--without: there is no program 'schedular' in a lab"),
         (["--kube-version", "1.10"], "--kube-version"),
         (["--ephemeral", "--data", "x"], "not allowed with"),
         (["--host", "203.0.113.1"], "203.0.113.1"),

@@ -1,0 +1,43 @@
+"""Programs that do not run in a lab, because somebody else does their work."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment import Lab
+from allotment.lab.programs import NAMES, UnknownProgram, left_out, programs
+from allotment.model.features import Features
+from allotment.node.kubelet import Kubelets
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: waiting}
+spec: {containers: [{name: main, image: busybox}]}
+"""
+
+
+def test_all_controllers_go_by_one_word() -> None:
+    gone = left_out(["controllers"])
+    assert set(programs(Kubelets(), Features("1.36"), gone)) == {"kubelets", "scheduler"}
+    assert gone | {"kubelets", "scheduler", "controllers"} == set(NAMES)
+
+
+def test_a_program_that_there_is_not_is_told() -> None:
+    with pytest.raises(UnknownProgram, match="there is no program 'schedular' in a lab; there are controllers, "):
+        Lab(without=["schedular"])
+
+
+def test_without_a_scheduler_pods_are_bound_by_others() -> None:
+    with Lab(fleet="t4-4x-pcie", speed=20, without=["scheduler"]) as lab:
+        lab.apply(POD)
+        assert "nodeName" not in lab.get("pod", "waiting")["spec"]
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": "waiting"},
+            "target": {"kind": "Node", "name": "t4-4x-pcie-1"},
+        }
+        lab.client.create(lab.resource("pod"), binding, "default", name="waiting", subresource="binding")
+        (pod,) = lab.wait("pod/waiting")
+        assert pod["spec"]["nodeName"] == "t4-4x-pcie-1"
