@@ -103,7 +103,7 @@ class Verbs:
 
     def now(self) -> str:
         """The time, as objects carry it."""
-        return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self._clock().isoformat()[:19] + "Z"
 
     def entry(self, ask: Ask) -> Entry:
         """The object that is asked about; raises 404."""
@@ -145,7 +145,7 @@ class Verbs:
         else:
             if "name" not in meta:  # rules take it for granted
                 _refuse(kind, "", metadata.create_problems(meta, kind))
-            stored = normal(rules.default(stored), shape)
+            stored = normal(rules.default(stored, None), shape)
             owned = stored
             fresh = stored if rules.keeps_status else _without_status(stored, kind)
             stored = rules.prepare_create(fresh, write)
@@ -161,7 +161,7 @@ class Verbs:
             fields = given.get("managedFields")
         else:
             fields = self._fields(ask, None, _without_status(owned, kind), given, now)
-        entry = self._put(ask, name, stored, stored["metadata"], fields)
+        entry = self._put(ask, name, stored, stored["metadata"], fields, owned)
         if kind.bucket == _NAMESPACES and not ask.dry_run:
             self._furnish(name)
         return entry
@@ -212,9 +212,10 @@ class Verbs:
         new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
         if rules.update is not None:
             new, problems = rules.update(new, old, write)
+            settled = new
         else:
-            new = normal(rules.default(new), _stored_shape(kind), old)
-            new = rules.prepare_update(_reset(new, old, ask), old, write)
+            settled = normal(rules.default(new, old), _stored_shape(kind), old)
+            new = rules.prepare_update(_reset(settled, old, ask), old, write)
             new = rules.admit_update(new, old, write)
             problems = (
                 *metadata.update_problems(new["metadata"], before, kind),
@@ -225,7 +226,7 @@ class Verbs:
         if rules.has_generation and ask.subresource != "status" and _grown(new, old, rules.generation_counts):
             meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
         fields = given.get("managedFields") if applied else self._fields(ask, old, new, given, now)
-        return self._put(ask, ask.name, new, meta, fields, entry)
+        return self._put(ask, ask.name, new, meta, fields, settled, entry)
 
     def _preconditions(self, ask: Ask, given: Tree, before: Tree) -> None:
         """The uid and the resourceVersion in an object are what the writer expects."""
@@ -279,14 +280,19 @@ class Verbs:
         return seen
 
     def _put(
-        self, ask: Ask, name: str, tree: Tree, meta: Tree, fields: Sequence[Any] | None, before: Entry | None = None
-    ) -> Entry:
-        """Store an object, unless nothing changes, or nothing keeps it any more, or it is only a trial."""
+        self, ask: Ask, name: str, tree: Tree, meta: Tree, fields: Sequence[Any] | None, settled: Tree,
+        before: Entry | None = None,
+    ) -> Entry:  # fmt: skip
+        """Store an object, unless nothing changes, or nothing keeps it any more, or it is only a trial.
+
+        Parts that are those of ``settled`` or of the state ``before`` are in their normal form.
+        """
         kind = ask.kind
         meta = {key: value for key, value in meta.items() if key != "managedFields"}
         if fields:
             meta["managedFields"] = fields
-        tree = normal({**tree, "metadata": meta}, _stored_shape(kind), None if before is None else before.tree)
+        known = settled if before is None else {**settled, **_shared(tree, before.tree)}
+        tree = normal({**tree, "metadata": meta}, _stored_shape(kind), known)
         if before is not None:
             if managed_fields.only_times_differ(before.tree, tree):
                 return before
@@ -337,6 +343,11 @@ def _reset(new: Tree, old: Tree, ask: Ask) -> Tree:
     if not ask.subresource and "status" in ask.kind.subresources:
         return {**_without_status(new, ask.kind), **_only(old, ("status",))}
     return new
+
+
+def _shared(tree: Tree, other: Tree) -> Tree:
+    """The parts that are the same objects in both."""
+    return {name: part for name, part in tree.items() if part is other.get(name)}
 
 
 def _only(tree: Tree, keys: Iterable[str]) -> Tree:

@@ -15,7 +15,7 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -103,18 +103,20 @@ KeysOf = Callable[["Item[T]"], Iterable[Hashable]]
 
 
 class Index(Generic[T]):
-    """Items by what a function says of each."""
+    """Items by what a function says of each. Most changes move nothing: then one question is all they cost."""
 
-    __slots__ = ("_by_key", "_keys_of")
+    __slots__ = ("_by_key", "_items", "_keys", "_keys_of")
 
-    def __init__(self, keys_of: KeysOf[T]) -> None:
+    def __init__(self, keys_of: KeysOf[T], items: Mapping[tuple[str, str], Item[T]]) -> None:
         self._keys_of = keys_of
-        self._by_key: dict[Hashable, dict[tuple[str, str], Item[T]]] = {}
+        self._items = items
+        self._keys: dict[tuple[str, str], tuple[Hashable, ...]] = {}
+        self._by_key: dict[Hashable, dict[tuple[str, str], None]] = {}
 
     def __getitem__(self, key: Hashable) -> Collection[Item[T]]:
         """Items under a key, in no promised order; none is no error."""
         found = self._by_key.get(key)
-        return found.values() if found else ()
+        return [self._items[name] for name in found] if found else ()
 
     def __contains__(self, key: object) -> bool:
         return key in self._by_key
@@ -128,22 +130,24 @@ class Index(Generic[T]):
 
     def change(self, old: Item[T] | None, new: Item[T] | None) -> None:
         """Follow a change; the cache calls this."""
+        item = new or old
+        assert item is not None
+        before = self._keys.get(item.key, ())
         after: tuple[Hashable, ...] = tuple(self._keys_of(new)) if new is not None else ()
-        if old is not None:
-            before: tuple[Hashable, ...] = tuple(self._keys_of(old))
-            if before != after:
-                self._leave(old, (key for key in before if key not in after))
-        if new is not None:
-            for key in after:
-                self._by_key.setdefault(key, {})[new.key] = new
-
-    def _leave(self, old: Item[T], keys: Iterable[Hashable]) -> None:
-        for key in keys:
-            items = self._by_key.get(key)
-            if items is not None:
-                items.pop(old.key, None)
-                if not items:
+        if before == after:
+            return
+        for key in before:
+            names = self._by_key.get(key) if key not in after else None
+            if names is not None:  # a key may have been named twice
+                names.pop(item.key, None)
+                if not names:
                     del self._by_key[key]
+        for key in after:
+            self._by_key.setdefault(key, {})[item.key] = None
+        if after:
+            self._keys[item.key] = after
+        else:
+            del self._keys[item.key]
 
 
 class Cache(Generic[T]):
@@ -201,7 +205,7 @@ class Cache(Generic[T]):
         """The index of that name, made when first asked for."""
         index = self._indexes.get(name)
         if index is None:
-            index = self._indexes[name] = Index(keys_of)
+            index = self._indexes[name] = Index(keys_of, self._items)
             for item in self._items.values():
                 index.change(None, item)
         return index

@@ -64,12 +64,12 @@ class Clock:
 
 def stamp(moment: datetime) -> str:
     """RFC 3339, whole seconds."""
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    return moment.isoformat()[:19] + "Z"
 
 
 def stamp_micro(moment: datetime) -> str:
     """RFC 3339 with microseconds."""
-    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse(text: str) -> datetime:

@@ -88,7 +88,7 @@ class _ResourceClaims:
             owner = old.controller if old else None
             for pod in self._pod_of_uid[owner["uid"]] if owner else ():
                 self._queue.add(_Key("pod", pod.namespace, pod.name))
-        elif new.deleting or new.status.get("reservedFor") or new.controller is not None:
+        elif (old is None or _matters(old) != _matters(new)) and any(_matters(new)):
             self._queue.add(_Key("claim", new.namespace, new.name))
 
     def _template_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -325,6 +325,11 @@ def _looks(pod: Item[Any]) -> tuple[object, ...]:
         pod.status.get("resourceClaimStatuses"),
         pod.status.get("extendedResourceClaimStatus"),
     )
+
+
+def _matters(claim: Item[Any]) -> tuple[object, ...]:
+    """What of a claim may call for work: nothing else that changes does."""
+    return claim.deleting, claim.status.get("reservedFor"), claim.controller
 
 
 def _owned_by(claim: Item[Any], uid: str) -> bool:

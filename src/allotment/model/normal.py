@@ -10,7 +10,7 @@ Plans are compiled once per type. Trees are not changed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from allotment.model.fields import Field, Shape
@@ -47,76 +47,83 @@ def _custom(tree: Tree, shape: Shape) -> Tree:
 
 
 class _Part(NamedTuple):
-    """How one field becomes normal: its place, how, whether an empty value stays, whether a null does."""
+    """How one field becomes normal: how its value does, whether an empty one stays, whether a null does."""
 
-    place: int
     how: Normal | None
     keep: bool
     null: bool
-    always: bool
+
+
+class _Layout(NamedTuple):
+    """What is known of all objects of a type that have the same keys in the same order.
+
+    ``inner``: the fields whose values may have to become normal. ``order``: which fields are printed at most, in
+    order; ``right`` if the keys are just these. ``full`` are those that are not printed empty, ``given`` those that are
+    not printed null.
+    """
+
+    inner: tuple[tuple[str, Normal], ...]
+    order: tuple[str, ...]
+    right: bool
+    full: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+#: So many layouts of a type are remembered: clients write as they like.
+_LAYOUTS: Final = 512
 
 
 class _Plan:
-    """How values of one struct become normal."""
+    """How values of one struct become normal: its fields in Go's order, and what is printed though it is not there."""
 
-    __slots__ = ("always", "parts")
+    __slots__ = ("always", "layouts", "parts")
 
     def __init__(self) -> None:
         self.parts: dict[str, _Part] = {}
-        self.always: list[tuple[int, str, Callable[[], Any]]] = []
+        self.always: dict[str, Callable[[], Any]] = {}
+        self.layouts: dict[tuple[str, ...], _Layout] = {}
 
     def struct(self, tree: Any, known: Tree | None = None) -> Any:
+        keys = tuple(tree)
+        layout = self.layouts.get(keys) or self._layout(keys)
+        made = tree
+        for name, how in layout.inner:
+            value = tree[name]
+            if value is not None and (known is None or value is not known.get(name)):
+                inner = how(value)
+                if inner is not value:
+                    if made is tree:
+                        made = dict(tree)
+                    made[name] = inner
+        if layout.right and (all(made.values()) or self._may_be_empty(made, layout)):
+            return made
+        return self._arranged(made, layout.order)
+
+    def _layout(self, keys: tuple[str, ...]) -> _Layout:
+        if len(self.layouts) >= _LAYOUTS:
+            self.layouts.clear()
         parts = self.parts
-        last = -1
-        missing = len(self.always)
-        items = iter(tree.items())
-        for name, value in items:
-            part = parts.get(name)
-            if part is None:
-                return self._rebuilt(tree, items, known, name, value)
-            place, how, keep, null, always = part
-            if how is not None and value is not None and (known is None or value is not known.get(name)):
-                made = how(value)
-                if made is not value:
-                    return self._rebuilt(tree, items, known, name, made)
-            if place < last or (not null if value is None else not keep and not value):
-                return self._rebuilt(tree, items, known, name, value)
-            last = place
-            if always:
-                missing -= 1
-        return self._rebuilt(tree, items, known, None, None) if missing else tree
+        inner = tuple((name, how) for name in keys if name in parts and (how := parts[name].how) is not None)
+        order = tuple(name for name in parts if name in keys or name in self.always)
+        full = tuple(name for name in order if not parts[name].keep)
+        given = tuple(name for name in order if parts[name].keep and not parts[name].null)
+        layout = self.layouts[keys] = _Layout(inner, order, keys == order, full, given)
+        return layout
 
-    def _rebuilt(
-        self, tree: Tree, rest: Iterator[tuple[str, Any]], known: Tree | None, name: str | None, value: Any
-    ) -> Tree:
-        """From the first field on that is not as it should be: ``value`` is what it has become. None: all are."""
-        parts = self.parts
-        kept: list[tuple[int, str, Any]] = []
-        for before, right in tree.items():
-            if before == name:
-                break
-            kept.append((parts[before].place, before, right))
-        if name is not None:
-            self._keep(kept, name, value)
-        for after, given in rest:
-            part = parts.get(after)
-            how = None if part is None else part.how
-            if how is not None and given is not None and (known is None or given is not known.get(after)):
-                given = how(given)
-            self._keep(kept, after, given)
-        there = {name for _, name, _ in kept}
-        kept += [(place, name, zero()) for place, name, zero in self.always if name not in there]
-        kept.sort(key=_place)
-        return {name: value for _, name, value in kept}
+    @staticmethod
+    def _may_be_empty(tree: Tree, layout: _Layout) -> bool:
+        """Whether all that is empty is printed so."""
+        return all(map(tree.get, layout.full)) and None not in map(tree.get, layout.given)
 
-    def _keep(self, kept: list[tuple[int, str, Any]], name: str, value: Any) -> None:
-        part = self.parts.get(name)
-        if part is not None and (part.null if value is None else part.keep or value):
-            kept.append((part.place, name, value))
-
-
-def _place(entry: tuple[int, str, Any]) -> int:
-    return entry[0]
+    def _arranged(self, tree: Tree, order: tuple[str, ...]) -> Tree:
+        arranged: Tree = {}
+        for name in order:
+            value = tree.get(name)
+            if value or (name in tree and (self.parts[name].null if value is None else self.parts[name].keep)):
+                arranged[name] = value
+            elif name in self.always:
+                arranged[name] = self.always[name]()
+        return arranged
 
 
 def _nothing() -> None:
@@ -132,12 +139,12 @@ def _normal_of(shape: Shape) -> _Plan:
         return known[1]
     plan = _Plan()
     _PLANS[id(shape)] = (shape, plan)  # before its fields: types may hold themselves
-    for place, (name, field) in enumerate(shape.fields.items()):
+    for name, field in shape.fields.items():
         zero = _zero(field)
         null = field.always and zero is _nothing
-        plan.parts[name] = _Part(place, _how(name, field), field.always or field.pointer, null, field.always)
+        plan.parts[name] = _Part(_how(name, field), field.always or field.pointer, null)
         if field.always:
-            plan.always.append((place, name, zero))
+            plan.always[name] = zero
     return plan
 
 

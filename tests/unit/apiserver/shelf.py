@@ -59,7 +59,7 @@ def created(bucket: str, tree: Tree, about: Write) -> tuple[Tree, list[str]]:
     """What the rules of a kind make of a new object, and what they find wrong with it."""
     kind = KINDS[bucket]
     tree.setdefault("metadata", {}).setdefault("uid", "u-1")
-    made = kind.rules.default(tree)
+    made = kind.rules.default(tree, None)
     made = kind.rules.admit(kind.rules.prepare_create(made, about), about)
     return made, shown(kind.rules.validate_create(made, about))
 
@@ -67,7 +67,7 @@ def created(bucket: str, tree: Tree, about: Write) -> tuple[Tree, list[str]]:
 def updated(bucket: str, new: Tree, old: Tree, about: Write) -> tuple[Tree, list[str]]:
     """The same for a change."""
     kind = KINDS[bucket]
-    made = kind.rules.prepare_update(kind.rules.default(new), old, about)
+    made = kind.rules.prepare_update(kind.rules.default(new, old), old, about)
     made = kind.rules.admit_update(made, old, about)
     return made, shown(kind.rules.validate_update(made, old, about))
 

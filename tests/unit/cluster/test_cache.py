@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 import pytest
 
-from allotment.cluster.cache import Cache, Caches, Item, all_synced, by_node
+from allotment.cluster.cache import Cache, Caches, Index, Item, all_synced, by_node
 from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
@@ -231,3 +232,29 @@ def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known
             await cache.reached(mine["metadata"]["resourceVersion"])
 
     asyncio.run(story())
+
+
+def item(name: str, *labels: str, revision: int = 1) -> Item[Any]:
+    metadata = {"name": name, "labels": dict.fromkeys(labels, ""), "resourceVersion": str(revision)}
+    return Item({"metadata": metadata})
+
+
+def test_an_index_takes_a_key_that_is_named_twice_and_lets_it_go() -> None:
+    items: dict[tuple[str, str], Item[Any]] = {}
+    index = Index[Any](lambda item: (*item.labels, *item.labels), items)
+
+    def change(name: str, new: Item[Any] | None) -> None:
+        old = items.pop(("", name), None)
+        if new is not None:
+            items[new.key] = new
+        index.change(old, new)
+
+    change("a", item("a", "x", "y"))
+    change("b", item("b", "y"))
+    assert sorted(found.name for found in index["y"]) == ["a", "b"]
+    change("a", item("a", "y", revision=2))
+    assert "x" not in index
+    assert {found.revision for found in index["y"]} == {1, 2}  # what is there now, not what was
+    change("a", item("a", revision=3))
+    change("b", None)
+    assert len(index) == 0

@@ -123,7 +123,7 @@ def _rules(versions: dict[str, _Version]) -> Rules:
         name = str(tree.get("apiVersion") or "").rpartition("/")[2]
         return versions.get(name) or next(iter(versions.values()))
 
-    def filled(tree: Tree) -> Tree:
+    def filled(tree: Tree, stored: Tree | None) -> Tree:
         made: Tree = default(tree, version_of(tree).schema)
         return made
 

@@ -78,7 +78,8 @@ class Rules(NamedTuple):
     themselves, the same for all kinds.
     """
 
-    default: Callable[[Tree], Tree] = lambda tree: tree
+    #: Parts that are those of the stored state, if there is one, have theirs already.
+    default: Callable[[Tree, Tree | None], Tree] = lambda tree, stored: tree
     prepare_create: Callable[[Tree, Write], Tree] = lambda tree, write: tree
     admit: Callable[[Tree, Write], Tree] = lambda tree, write: tree
     validate_create: Callable[[Tree, Write], Errors] = lambda tree, write: ()
@@ -93,7 +94,8 @@ class Rules(NamedTuple):
     #: What keeps a text from being the name of an object.
     name: Callable[[str], list[str]] = subdomain_problems
     #: For kinds judged as typed values: everything from defaults to validation at once, metadata included. The tree is
-    #: as decoded, in the storage version's shape; what comes out is to be stored. They replace the functions above.
+    #: as decoded, in the storage version's shape; what comes out is to be stored and in its normal form. They replace
+    #: the functions above.
     create: Callable[[Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
     update: Callable[[Tree, Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
 

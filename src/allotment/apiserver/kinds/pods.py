@@ -93,9 +93,9 @@ def _with_metadata(new: Tree, old: Tree, kept: tuple[str, ...]) -> Tree:
 
 
 def _status_part(new: Tree, old: Tree) -> Tree:
-    status: Tree = dict(new.get("status") or {})
+    status: Tree = new.get("status") or {}
     if not status.get("qosClass") and old["status"].get("qosClass"):
-        status["qosClass"] = old["status"]["qosClass"]
+        status = {**status, "qosClass": old["status"]["qosClass"]}
     return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_STATUS), "status": status}
 
 

@@ -17,21 +17,24 @@ from allotment.apiserver.kinds.defaults.filling import Fill, absent, empty
 from allotment.model.fields import GROUP, Shape, shape_of
 
 Tree = dict[str, Any]
-Walk = Callable[[Any], Any]
+Walk = Callable[..., Any]
 
 TYPES: Final[Mapping[str, Fill]] = {**pods.TYPES, **core.TYPES, **workloads.TYPES, **cluster.TYPES}
 
 
 @functools.cache
-def defaults_for(api_version: str, kind: str) -> Fill:
-    """How an object of a kind, in a version, gets its defaults."""
+def defaults_for(api_version: str, kind: str) -> Callable[[Tree, Tree | None], Tree]:
+    """How an object of a kind, in a version, gets its defaults: the object, and its stored state if it has one.
+
+    Parts that are the stored state's have theirs, and are not looked at again.
+    """
     shape = shape_of(api_version, kind)
     if shape is None or api_version.partition("/")[0] == GROUP:
         return _unchanged
     return _compiled(shape, {}) or _unchanged
 
 
-def _unchanged(tree: Tree) -> Tree:
+def _unchanged(tree: Tree, stored: Tree | None) -> Tree:
     return tree
 
 
@@ -87,7 +90,7 @@ def _own(shape: Shape) -> Fill | None:
     return fill
 
 
-def _struct(plan: _Plan, tree: Tree) -> Tree:
+def _struct(plan: _Plan, tree: Tree, stored: Tree | None = None) -> Tree:
     own, inner = plan
     filled = tree if own is None else own(tree)
     for name, walk, is_value in inner:
@@ -96,6 +99,8 @@ def _struct(plan: _Plan, tree: Tree) -> Tree:
             if not is_value:
                 continue
             value = _NOTHING
+        elif stored is not None and value is stored.get(name):
+            continue
         made = walk(value)
         if made is not value:
             if filled is tree:

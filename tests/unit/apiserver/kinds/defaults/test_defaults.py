@@ -19,9 +19,10 @@ def filled(api_version: str, kind: str, tree: Tree) -> Tree:
     """With defaults, in normal form; nothing given may change, and a second pass may find nothing to do."""
     before = copy.deepcopy(tree)
     fill = defaults_for(api_version, kind)
-    once = fill(tree)
+    once = fill(tree, None)
     assert tree == before
-    assert fill(once) is once
+    assert fill(once, None) is once
+    assert fill(once, once) is once
     return normal(once, shape_of(api_version, kind))
 
 
@@ -205,7 +206,7 @@ def test_namespaces_are_labelled_with_their_name() -> None:
 
 def test_claims_have_their_defaults_elsewhere() -> None:
     tree: Tree = {"metadata": {}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
-    assert defaults_for("resource.k8s.io/v1", "ResourceClaim")(tree) is tree
+    assert defaults_for("resource.k8s.io/v1", "ResourceClaim")(tree, None) is tree
 
 
 @pytest.mark.parametrize(
