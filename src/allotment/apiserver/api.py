@@ -21,6 +21,7 @@ from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.options import (
     ListOptions,
     Query,
+    WriteOptions,
     delete_options,
     first,
     list_options,
@@ -53,7 +54,12 @@ _TYPED: Final[Mapping[str, Headers]] = {
 }
 _FRAMED: Final[Headers] = (_PRIVATE, ("content-type", f"{representation.PROTOBUF};stream=watch"))
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+#: Verbs that objects in namespaces know for one namespace only, not for all.
+_IN_NAMESPACES: Final = frozenset({"create", "deletecollection"})
 _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
+#: Characters of all warnings of an answer, and of each if they are more.
+_WARNED: Final = 4096
+_WARNED_EACH: Final = 256
 #: Subresources that are the object itself, seen from a side.
 _SIDES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
 
@@ -99,9 +105,14 @@ class Api:
     async def __call__(self, request: Request) -> Answer:
         """Answer one request."""
         try:
-            return await self._answer(request)
-        except StatusError as error:
-            return _refusal(error.status, request)
+            try:
+                answer = await self._answer(request)
+            except StatusError as error:
+                answer = _refusal(error.status, request)
+            if isinstance(answer, Response) and answer.code >= 400:
+                # A refusal tells of writes, too: a name that is taken, an object that is gone.
+                await self.store.durable()
+            return answer
         except OSError as error:
             return _refusal(statuses.unavailable(f"the store has failed: {error}").status, request)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not cost a client its connection
@@ -120,7 +131,7 @@ class Api:
         self._allow(user, verb, target)
         if kind is None:
             return self._nothing(target)
-        if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb == "create"):
+        if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _IN_NAMESPACES):
             raise statuses.unknown_path() if target.namespace or target.name else statuses.method_not_allowed()
         if target.rest or (target.subresource and target.subresource not in kind.subresources):
             raise statuses.unknown_path()
@@ -153,6 +164,11 @@ class Api:
     def allow(self, user: User, verb: str, kind: Kind, namespace: str, name: str, subresource: str = "") -> None:
         """Refuse what the user may not do."""
         self._allow(user, verb, Target(kind.group, "", kind.plural, namespace, name, subresource))
+
+    def allow_new(self, user: User, kind: Kind, namespace: str, name: str) -> None:
+        """Refuse who may write to objects but not create them, where there is none: a write would create it."""
+        if self.store.get(kind.store_bucket, namespace, name) is None:
+            self.allow(user, "create", kind, namespace, name)
 
     def _nothing(self, target: Target) -> Response:
         """There is no such resource, or not even such a group."""
@@ -262,10 +278,7 @@ class Api:
         warnings: list[str] = []
         ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
         try:
-            media = bodies.media_type(request.headers.get("content-type", ""))
-            tree = bodies.read_object(request.body, media, kind, target.version, options.validation, ask.warn)
-            bodies.in_namespace(tree, target.namespace)
-            entry = self.verbs.create(ask, tree)
+            entry = self.verbs.create(ask, _object(request, ask, options))
         except StatusError as error:
             return _refusal(error.status, request, warnings)
         return await self._shown(kind, target.version, entry, form, 201, warnings)
@@ -277,10 +290,10 @@ class Api:
         warnings: list[str] = []
         ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
         try:
-            media = bodies.media_type(request.headers.get("content-type", ""))
-            tree = bodies.read_object(request.body, media, kind, target.version, options.validation, ask.warn)
-            bodies.in_namespace(tree, target.namespace)
+            tree = _object(request, ask, options)
             there = self.store.get(kind.store_bucket, target.namespace, target.name) is not None
+            if kind.create_on_update:
+                self.allow_new(user, kind, target.namespace, target.name)
             entry = self.verbs.update(ask, tree)
         except StatusError as error:
             return _refusal(error.status, request, warnings)
@@ -296,6 +309,8 @@ class Api:
         ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
         try:
             change = patching.read(request.body, patch)
+            if patch == "apply":
+                self.allow_new(user, kind, target.namespace, target.name)
             entry, new = patching.patch(self.verbs, ask, patch, change, options)
         except StatusError as error:
             return _refusal(error.status, request, warnings)
@@ -341,7 +356,7 @@ class Api:
         if target.subresource == "scale":
             return await self._scale(request, user, kind, target)
         if target.subresource in _STREAMS:
-            return await self._streamed(request, kind, target)
+            return await self._streamed(request, user, kind, target)
         if request.method != "POST":
             raise statuses.method_not_allowed()
         form = self._form(request, kind)
@@ -356,10 +371,12 @@ class Api:
         await self.store.durable()
         return Response(201, _headers(form), representation.written(answered, form))
 
-    async def _streamed(self, request: Request, kind: Kind, target: Target) -> Answer:
+    async def _streamed(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         """What a pod's node answers: logs, and connections into its containers."""
         if request.method not in ("GET", "POST"):
             raise statuses.method_not_allowed()
+        if target.subresource != "log":  # a WebSocket begins with GET, and yet to run a command is not to read
+            self._allow(user, "create", target)
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise statuses.not_found(kind.group, kind.plural, target.name)
@@ -420,6 +437,14 @@ _ANSWERS: Final = {
 }
 
 
+def _object(request: Request, ask: Ask, options: WriteOptions) -> Tree:
+    """The object in a body, checked."""
+    media = bodies.media_type(request.headers.get("content-type", ""))
+    tree = bodies.read_object(request.body, media, ask.kind, ask.version, options.validation, ask.warn)
+    bodies.in_namespace(tree, ask.namespace)
+    return tree
+
+
 def _verb(request: Request, target: Target) -> str:
     """The verb as access rules know it."""
     verb = _VERBS.get(request.method, request.method.lower())
@@ -446,7 +471,15 @@ def _headers(form: Form, warnings: Iterable[str] = ()) -> Headers:
     headers = _TYPED[form.media]
     if not warnings:
         return headers
-    return (*headers, *(("warning", f"299 - {quote(text)}") for text in warnings))
+    return (*headers, *(("warning", f"299 - {quote(text)}") for text in _bearable(warnings)))
+
+
+def _bearable(warnings: Iterable[str]) -> Iterable[str]:
+    """Each warning once; of too many the beginnings, as upstream: clients bear only so much of headers."""
+    distinct = tuple(dict.fromkeys(warnings))
+    if sum(map(len, distinct)) <= _WARNED:
+        return distinct
+    return [text[:_WARNED_EACH] for text in distinct][: _WARNED // _WARNED_EACH]
 
 
 def _refusal(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:

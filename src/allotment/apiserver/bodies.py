@@ -18,6 +18,7 @@ from allotment.apiserver import gojson, statuses
 from allotment.apiserver.catalog import api_version, is_custom, shape_in
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import Validation
+from allotment.apiserver.remembering import remembered
 from allotment.model.fields import Shape, shape_of, versions_of
 from allotment.model.loading import yamls
 from allotment.model.loading.marks import Fault, split_path
@@ -52,7 +53,7 @@ class Decoded(NamedTuple):
     order: Sequence[Path] = ()
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def media_type(header: str) -> str:
     """The media type of a Content-Type header; JSON where there is none."""
     return header.partition(";")[0].strip().lower() or JSON

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from allotment.apiserver import metadata, statuses
-from allotment.apiserver.custom.following import DEFINITIONS, clear
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import DeleteOptions
 from allotment.apiserver.storage.store import Entry
@@ -58,9 +57,7 @@ def delete(verbs: Verbs, ask: Ask, options: DeleteOptions) -> tuple[Entry, bool]
             return entry, False
     if ask.dry_run:
         return entry, True
-    if kind.bucket == DEFINITIONS:
-        clear(verbs.store, ask.name)
-    return verbs.store.delete(kind.store_bucket, ask.namespace, ask.name), True
+    return verbs.remove(ask), True
 
 
 def _preconditions(ask: Ask, options: DeleteOptions, entry: Entry) -> None:

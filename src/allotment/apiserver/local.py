@@ -134,6 +134,8 @@ class LocalClient:
             entry = scale.write(self._api.verbs, ask, tree)
             await self._api.store.durable(entry.revision)
             return scale.view(entry, ask.kind)
+        if ask.kind.create_on_update:
+            self._api.allow_new(self._user, ask.kind, namespace, ask.name)
         return await self._done(ask, self._api.verbs.update(ask, self._own(ask, tree, self._stored(ask))))
 
     async def patch(
@@ -147,6 +149,8 @@ class LocalClient:
             entry = scale.write(self._api.verbs, ask, wanted)
             await self._api.store.durable(entry.revision)
             return scale.view(entry, ask.kind)
+        if kind == "apply":
+            self._api.allow_new(self._user, ask.kind, namespace, name)
         options = WriteOptions(dry_run, self._manager, "Strict", force if kind == "apply" else None)
         # Patched parts go into the object as they are: a copy, for the same reason as whole objects.
         entry, _ = patching.patch(self._api.verbs, ask, kind, copied(patch, None), options)

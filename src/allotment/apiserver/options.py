@@ -7,11 +7,11 @@ Upstream has a type of options for each verb and validates it like an object, so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qs
 
 from allotment.apiserver import statuses
+from allotment.apiserver.remembering import remembered
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import FieldError, invalid, not_supported, required, too_long
 from allotment.model.validation.errors import forbidden as forbidden_field
@@ -60,7 +60,7 @@ class ListOptions(NamedTuple):
     timeout: int | None = None
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def parse_query(query: str) -> Query:
     """The values of a query by name; nobody changes them."""
     return parse_qs(query, keep_blank_values=True) if query else {}

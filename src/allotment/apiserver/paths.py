@@ -5,9 +5,10 @@ Parsing is a pure function of the text and cached, for clients ask the same few 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
+
+from allotment.apiserver.remembering import remembered
 
 #: What may follow a namespace's name without being a resource in it.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
@@ -28,7 +29,7 @@ class Target(NamedTuple):
     watch: bool = False
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(_REMEMBERED)
 def parse(path: str) -> Target | None:
     """The resource that a percent-encoded path names; None for discovery, health and all else.
 

@@ -15,6 +15,7 @@ import msgspec
 
 from allotment.apiserver import metadata, statuses
 from allotment.apiserver.catalog import Catalog, api_version, is_custom, shape_in
+from allotment.apiserver.custom.following import DEFINITIONS, clear
 from allotment.apiserver.kinds.kind import Kind, User, Write
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.writing import managed_fields
@@ -172,6 +173,8 @@ class Verbs:
             version = tree["apiVersion"].rpartition("/")[2]
             kind = self.catalog.named(tree["apiVersion"], tree["kind"])
             assert kind is not None, "a namespace's own objects are of built-in kinds"
+            if self.store.get(kind.store_bucket, namespace, tree["metadata"]["name"]) is not None:
+                continue  # left over from a namespace of this name whose finalizers somebody took away
             self.create(Ask(kind, version, namespace, "", _SYSTEM, _CONTROLLERS), tree)
 
     def _namespace_takes(self, ask: Ask, name: str) -> None:
@@ -245,6 +248,12 @@ class Verbs:
         elif revision != before["resourceVersion"]:
             raise statuses.modified(kind, ask.name)
 
+    def remove(self, ask: Ask) -> Entry:
+        """Delete what nothing holds any more. A definition takes the objects of its kind along."""
+        if ask.kind.bucket == DEFINITIONS:
+            clear(self.store, ask.name)
+        return self.store.delete(ask.kind.store_bucket, ask.namespace, ask.name)
+
     # --- storing -----------------------------------------------------------------------------------------------------
 
     def _fields(self, ask: Ask, old: Tree | None, new: Tree, given: Tree, now: str) -> list[Any]:
@@ -298,7 +307,7 @@ class Verbs:
                 return before
             if released(tree) and not ask.dry_run:
                 # Whoever takes the last finalizer away sees the object as he left it, under its old revision.
-                self.store.delete(kind.store_bucket, ask.namespace, name)
+                self.remove(ask)
                 return unstored(ask.namespace, name, tree)
         if ask.dry_run:
             if before is None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from allotment.apiserver.access.authentication import Authenticator
@@ -75,9 +76,9 @@ class Said(NamedTuple):
 class Served:
     """An API with a namespace, ``shop``, and an account for its pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path | None = None) -> None:
         self.clock = Clock()
-        self.store = SqliteStore.open(None)
+        self.store = SqliteStore.open(file)
         authorizer = Authorizer(self.store)
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.exchange import Peer, Response, Streaming
-from tests.unit.apiserver.served import ADMIN, CLAIMS, MAPS, PODS, Served, closed, config_map, pod
+from tests.unit.apiserver.served import ADMIN, APPLY, CLAIMS, MAPS, PODS, Served, closed, config_map, pod
 
 NOBODY: Any = None
 
@@ -53,6 +54,7 @@ def test_who_may() -> None:
         ("GET", "/apis/nope.example.com/v1/gizmos", 404, "404 page not found\n"),
         ("GET", "/nowhere", 404, "404 page not found\n"),
         ("POST", f"{MAPS}/a", 405, "the server does not allow this method on the requested resource"),
+        ("DELETE", "/api/v1/configmaps", 405, "the server does not allow this method on the requested resource"),
         ("PUT", MAPS, 405, "the server does not allow this method on the requested resource"),
         ("PROPFIND", MAPS, 405, "the server does not allow this method on the requested resource"),
         ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 405,
@@ -227,5 +229,87 @@ def test_nothing_a_client_sends_is_a_fault_of_ours(
         assert isinstance(answer, Response)
         if answer.code == 500:
             assert b'"reason":"InternalError"' not in answer.body, answer.body
+
+    asyncio.run(told())
+
+
+def _rule(*verbs: str, resource: str) -> dict[str, Any]:
+    return {"verbs": list(verbs), "apiGroups": ["", "coordination.k8s.io"], "resources": [resource]}
+
+
+async def _may(served: Served, user: str, *rules: dict[str, Any]) -> Peer:
+    """Somebody who may do just this in the namespace."""
+    group = "rbac.authorization.k8s.io"
+    where = f"/apis/{group}/v1/namespaces/shop"
+    assert (await served.post(f"{where}/roles", {"metadata": {"name": user}, "rules": list(rules)})).code == 201
+    reference = {"apiGroup": group, "kind": "Role", "name": user}
+    subjects = [{"kind": "User", "apiGroup": group, "name": user}]
+    binding = {"metadata": {"name": user}, "roleRef": reference, "subjects": subjects}
+    assert (await served.post(f"{where}/rolebindings", binding)).code == 201
+    return Peer(user, ())
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_who_may_change_does_not_therefore_create(method: str) -> None:
+    async def told() -> None:
+        served = await Served().started()
+        ann = await _may(served, "ann", _rule("update", "patch", resource="leases"))
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
+        where = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/l?fieldManager=me"
+        headers = {"content-type": APPLY if method == "PATCH" else "application/json"}
+        body = json.dumps(lease).encode()
+        answer = await served.ask(method, where, body, headers, peer=ann)
+        assert isinstance(answer, Response)
+        assert answer.code == 403
+        assert 'cannot create resource "leases"' in json.loads(answer.body)["message"]
+        answer = await served.ask(method, where, body, headers)
+        assert isinstance(answer, Response)
+        assert answer.code == 201
+        answer = await served.ask(method, where, answer.body if method == "PUT" else body, headers, peer=ann)
+        assert isinstance(answer, Response)
+        assert answer.code == 200
+
+    asyncio.run(told())
+
+
+def test_to_run_a_command_is_not_to_read() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        ann = await _may(served, "ann", _rule("get", resource="pods/exec"))
+        await served.post(PODS, pod("p"))
+        answer = await served.ask("GET", f"{PODS}/p/exec?command=ls&stdout=true", peer=ann)
+        assert isinstance(answer, Response)
+        assert 'cannot create resource "pods/exec"' in json.loads(answer.body)["message"]
+
+    asyncio.run(told())
+
+
+def test_refusals_wait_for_what_they_tell_of(tmp_path: Path) -> None:
+    """Who hears that an object is gone must not find it after a crash."""
+
+    async def told() -> None:
+        served = await Served(tmp_path / "db").started()
+        await served.post(MAPS, config_map("a"))
+        durable: list[int] = []
+        served.store.subscribe("configmaps", lambda change: durable.append(change.revision))
+        deletion = asyncio.create_task(served.delete(f"{MAPS}/a"))
+        await asyncio.sleep(0)
+        assert not durable
+        assert (await served.get(f"{MAPS}/a")).code == 404
+        assert durable
+        await deletion
+        await served.store.close()
+
+    asyncio.run(told())
+
+
+def test_warnings_are_no_more_than_clients_bear() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        stray = {f"field{number:04}{'x' * 300}": 1 for number in range(1000)}
+        said = await served.post(MAPS, {**config_map("a"), **stray})
+        assert said.code == 201
+        assert len(said.warnings) == 16
+        assert sum(map(len, said.warnings)) < 5000
 
     asyncio.run(told())

@@ -7,7 +7,6 @@ watch events; only other versions and other forms are encoded anew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from allotment.apiserver.catalog import api_version, is_custom
 from allotment.apiserver.kinds.kind import Column, Kind, Reader, Table
 from allotment.apiserver.reading import messages
 from allotment.apiserver.reading.paging import Page
+from allotment.apiserver.remembering import remembered
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import in_version
 from allotment.model.formats import to_yaml
@@ -68,7 +68,7 @@ def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> For
     raise statuses.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}", {})
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     if not accept:
         return WHOLE
@@ -87,7 +87,7 @@ def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     return None
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def refusal_form(accept: str) -> Form:
     """The form of a Status: the first clause that wants nothing special; JSON where there is none."""
     return next((Form(media) for media, said in _clauses(accept) if "as" not in said), WHOLE)

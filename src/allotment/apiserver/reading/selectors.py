@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from allotment.apiserver import statuses
 from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.remembering import remembered
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import FieldError, invalid, summary
 from allotment.model.validation.names import label_key_problems, label_value_problems
@@ -127,7 +127,7 @@ def _tokens(text: str) -> Iterator[str]:
             symbols = symbols[len(operator) :]
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """The terms of a label selector; all must be fulfilled. Raises StatusError 400.
 
@@ -240,7 +240,7 @@ def _invalid(errors: list[FieldError]) -> NoReturn:
 Term = tuple[str, bool, str]
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _split(text: str) -> tuple[Term, ...]:
     """Path, whether it must be equal, and value of each term. Raises StatusError 400."""
     return tuple(_term(term, text) for term in _terms(text) if term)

@@ -73,7 +73,7 @@ class Watch:
     def _begin(self, bucket: str) -> None:
         store, options = self._store, self._options
         revision = options.revision or 0
-        if revision and options.initial is None:
+        if revision and not options.initial:
             self._told = revision
             if revision < store.revision:
                 try:
@@ -91,7 +91,9 @@ class Watch:
     def _tell(self, change: Change) -> None:
         if self._namespace is not None and change.entry.namespace != self._namespace:
             return
-        if len(self._buffer) >= _BUFFER:
+        waiting = self._buffer
+        # What is older than the history is in memory for this reader alone; one who reads has it in a moment.
+        if len(waiting) >= _BUFFER or (waiting and waiting[0].entry.revision <= self._store.oldest):
             self._lagging = True
             self._stop()
         else:

@@ -56,6 +56,22 @@ def test_from_definition_to_nothing() -> None:
     asyncio.run(told())
 
 
+def test_a_definition_that_was_held_takes_its_objects_along_in_the_end() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        held = _definition()
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        await served.post(DEFINITIONS, held)
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        assert (await served.post(WIDGETS, widget)).code == 201
+        await served.delete(f"{DEFINITIONS}/widgets.example.com")
+        await served.patch(f"{DEFINITIONS}/widgets.example.com", {"metadata": {"finalizers": None}})
+        assert (await served.get(f"{DEFINITIONS}/widgets.example.com")).code == 404
+        assert not served.store.list("widgets.example.com")
+
+    asyncio.run(told())
+
+
 def test_a_restart_serves_what_is_defined() -> None:
     async def told() -> None:
         served = await Served().started()

@@ -144,6 +144,30 @@ def test_a_reader_who_lags_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(told())
 
 
+def test_a_reader_holds_no_more_than_the_history() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={served.store.revision}")
+        await served.post(MAPS, config_map("a"))
+        served.store.compact(served.store.revision)
+        await served.post(MAPS, config_map("b"))
+        found = await events(stream, 100)
+        assert _shown(found) == [("ADDED", "a")]
+
+    asyncio.run(told())
+
+
+def test_a_watch_that_wants_no_beginning_goes_on_from_its_revision() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        since = served.store.revision
+        await served.post(MAPS, config_map("a"))
+        query = f"watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={since}"
+        assert _shown(await events(await served.watch(f"{MAPS}?{query}"), 1)) == [("ADDED", "a")]
+
+    asyncio.run(told())
+
+
 def test_a_watch_ends_in_its_time_and_is_forgotten() -> None:
     async def told() -> None:
         served = await Served().started()
