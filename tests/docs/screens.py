@@ -126,7 +126,6 @@ def _place() -> Iterator[None]:
         for name in ("KUBECONFIG", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(name, None)
         os.environ["HOME"] = str(home)
-        os.environ["PATH"] = os.pathsep.join((str(FOLDER), before.get("PATH", os.defpath)))
         os.environ["PATH"] = f"{FOLDER}{os.pathsep}{os.environ['PATH']}"  # ours before any other kubectl
         try:
             with contextlib.chdir(folder):
