@@ -59,7 +59,7 @@ def port_name_problems(text: str) -> list[str]:
     """What keeps a text from naming a port (RFC 6335)."""
     problems = ["must be no more than 15 characters"] if len(text) > 15 else []
     if not _PORT_NAME(text):
-        problems.append("must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)")
+        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not _LETTER(text):
         problems.append("must contain at least one letter (a-z)")
     if "--" in text:

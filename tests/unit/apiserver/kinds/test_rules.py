@@ -55,14 +55,52 @@ def test_node_ports_are_chosen_from_their_range() -> None:
 def test_addresses_asked_for_are_in_range_and_free() -> None:
     other = service(clusterIP="10.96.0.10")
     other["metadata"]["uid"] = "other"
-    _, errors = created("services", service(clusterIP="10.96.0.10"), write(Shelf([("services", other)])))
-    (error,) = errors
-    assert error == (
-        'spec.clusterIPs: Invalid value: ["10.96.0.10"]: failed to allocate IP 10.96.0.10: provided IP is already '
-        "allocated"
-    )
-    _, errors = created("services", service(clusterIP="1.2.3.4"), write())
-    assert "is not in the valid range. The range of valid IPs is 10.96.0.0/16" in errors[0]
+    refused = r'spec.clusterIPs: Invalid value: \["10.96.0.10"\]: failed to allocate IP 10.96.0.10: provided IP is alr'
+    with pytest.raises(StatusError, match=refused):
+        created("services", service(clusterIP="10.96.0.10"), write(Shelf([("services", other)])))
+    with pytest.raises(StatusError, match="is not in the valid range. The range of valid IPs is 10.96.0.0/16"):
+        created("services", service(clusterIP="1.2.3.4"), write())
+    with pytest.raises(StatusError, match="range of valid ports is 30000-32767"):
+        created("services", service(type="NodePort", ports=[{"port": 80, "protocol": "TCP", "nodePort": 80}]), write())
+
+
+def test_a_service_changes_its_type_and_keeps_what_fits() -> None:
+    old, _ = created("services", service(type="LoadBalancer", externalTrafficPolicy="Local"), write())
+    assert old["spec"]["healthCheckNodePort"]
+    new = deepcopy(old)
+    new["spec"]["type"] = "NodePort"
+    made, errors = updated("services", new, old, write())
+    assert errors == []
+    assert made["spec"]["ports"] == old["spec"]["ports"]
+    assert "healthCheckNodePort" not in made["spec"]
+    new["spec"]["type"] = "ClusterIP"
+    made, errors = updated("services", new, old, write())
+    assert errors == []
+    assert "nodePort" not in made["spec"]["ports"][0]
+    assert made["spec"]["clusterIP"] == old["spec"]["clusterIP"]
+    outside = {"type": "ExternalName", "externalName": "a.example"}
+    made, errors = updated("services", named(spec={**new["spec"], **outside}), old, write())
+    assert errors == []
+    assert not {"clusterIP", "clusterIPs", "ipFamilies"} & made["spec"].keys()
+
+
+def test_a_headless_service_without_pods_may_be_of_both_families() -> None:
+    made, errors = created("services", service(clusterIP="None", ports=[]), write())
+    assert errors == []
+    assert made["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+    made, errors = created("services", service(clusterIP="None", selector={"a": "b"}), write())
+    assert made["spec"]["ipFamilies"] == ["IPv4"]
+
+
+def test_services_warn_of_what_they_ignore() -> None:
+    told: list[str] = []
+    tree = service(externalIPs=["1.2.3.4"], externalName="x", internalTrafficPolicy="Cluster")
+    tree["spec"]["externalTrafficPolicy"] = "Cluster"
+    assert created("services", tree, write()._replace(warn=told.append))[1] == []
+    assert told == [
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+        'spec.externalName is ignored when spec.type is not "ExternalName"',
+    ]
 
 
 def test_an_address_stays_when_a_manifest_without_it_is_applied() -> None:

@@ -1,0 +1,292 @@
+"""What may be wrong with a Service, once its addresses and ports are chosen, and what it warns about."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.kind import Errors
+from allotment.model.quoting import quote
+from allotment.model.validation import names
+from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
+from allotment.model.validation.gotext import Fields, Named
+
+Tree = dict[str, Any]
+
+FAMILIES: Final = ("IPv4", "IPv6")
+POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
+WITH_PORTS: Final = ("NodePort", "LoadBalancer")
+_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_TRAFFIC: Final = ("Cluster", "Local")
+_DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_A_DAY: Final = 86400
+_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
+
+
+def is_headless(spec: Tree) -> bool:
+    """Whether it has no address of its own."""
+    return spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None"
+
+
+def is_external(spec: Tree) -> bool:
+    """Whether it is reached from outside the cluster."""
+    kind = spec.get("type")
+    return kind in WITH_PORTS or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+def needs_health_check(spec: Tree) -> bool:
+    """Whether balancers ask each node if it has pods."""
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def service_spec(tree: Tree) -> Errors:
+    """Everything."""
+    spec = tree.get("spec") or {}
+    kind, headless = spec.get("type") or "", is_headless(spec)
+    ports: Sequence[Tree] = spec.get("ports") or ()
+    if not ports and not headless and kind != "ExternalName":
+        yield required("spec.ports")
+    if kind in WITH_PORTS and spec.get("clusterIP") == "None":
+        yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+    if kind == "ExternalName":
+        yield from _external_name(spec)
+    yield from _ports(ports)
+    yield from checks.labels(spec.get("selector") or {}, "spec.selector")
+    yield from _affinity(spec)
+    yield from addresses(spec)
+    for index, text in enumerate(spec.get("externalIPs") or ()):
+        yield from _external_address(text, f"spec.externalIPs[{index}]")
+    if kind not in _TYPES:
+        yield not_supported("spec.type", Named(kind), _TYPES) if kind else required("spec.type")
+    yield from _port_numbers(ports, kind)
+    yield from _balancer(tree, spec)
+    yield from _traffic(spec)
+
+
+def _external_name(spec: Tree) -> Errors:
+    for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(name):
+            yield forbidden(f"spec.{name}", "may not be set for ExternalName services")
+    text = (spec.get("externalName") or "").removesuffix(".")
+    yield from names.subdomain(text, "spec.externalName") if text else (required("spec.externalName"),)
+
+
+def _ports(ports: Sequence[Tree]) -> Errors:
+    seen: set[str] = set()
+    for index, entry in enumerate(ports):
+        at, name = f"spec.ports[{index}]", entry.get("name") or ""
+        if name:
+            yield from names.label(name, f"{at}.name")
+            if name in seen:
+                yield duplicate(f"{at}.name", name)
+            seen.add(name)
+        elif len(ports) > 1:
+            yield required(f"{at}.name")
+        yield from checks.port(entry.get("port") or 0, f"{at}.port")
+        protocol = entry.get("protocol") or ""
+        if protocol not in _PROTOCOLS:
+            at_protocol = f"{at}.protocol"
+            yield not_supported(at_protocol, Named(protocol), _PROTOCOLS) if protocol else required(at_protocol)
+        target = entry.get("targetPort")
+        yield from checks.port_or_name(target if target is not None else 0, f"{at}.targetPort")
+        if entry.get("appProtocol") is not None:
+            yield from names.label_key(entry["appProtocol"], f"{at}.appProtocol")
+
+
+def _affinity(spec: Tree) -> Errors:
+    affinity, config, at = spec.get("sessionAffinity") or "", spec.get("sessionAffinityConfig"), "spec.sessionAffinity"
+    if affinity not in ("ClientIP", "None"):
+        yield not_supported(at, Named(affinity), ("ClientIP", "None")) if affinity else required(at)
+    at = "spec.sessionAffinityConfig"
+    if affinity == "None" and config is not None:
+        yield forbidden(at, "must not be set when session affinity is None")
+    if affinity == "ClientIP":
+        seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
+        if seconds is not None and not 0 < seconds <= _A_DAY:
+            detail = f"must be greater than 0 and less than {_A_DAY}"
+            yield invalid(f"{at}.clientIP.timeoutSeconds", seconds, detail)
+
+
+def addresses(spec: Tree) -> Errors:
+    """Addresses and their families, as far as they fit each other."""
+    if spec.get("type") == "ExternalName":
+        return
+    one, listed = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
+    families, policy = spec.get("ipFamilies") or (), spec.get("ipFamilyPolicy")
+    if one and not listed:
+        yield required("spec.clusterIPs")
+    elif one and listed[0] != one:
+        yield invalid("spec.clusterIPs", listed, "first value must match `clusterIP`")
+    elif listed and not one:
+        yield invalid("spec.clusterIPs", listed, "must be empty when `clusterIP` is not specified")
+    for index, family in enumerate(families):
+        if family not in FAMILIES:
+            yield not_supported(f"spec.ipFamilies[{index}]", Named(family), FAMILIES)
+        if family in families[:index]:
+            yield duplicate(f"spec.ipFamilies[{index}]", Named(family))
+    if policy is not None and policy not in POLICIES:
+        yield not_supported("spec.ipFamilyPolicy", Named(policy), POLICIES)
+    wrong = False
+    for index, text in enumerate(listed):
+        if index == 0 and text == "None":
+            if len(listed) > 1:
+                wrong = True
+                yield invalid("spec.clusterIPs", listed, "'None' must be the first and only value")
+        elif not is_address(text):
+            wrong = True
+            yield invalid(f"spec.clusterIPs[{index}]", text, _NO_ADDRESS)
+    if len(listed) > 2:
+        yield invalid("spec.clusterIPs", listed, "may only hold up to 2 values")
+    if wrong:
+        return
+    found = [family_of(text) for text in listed if text != "None"]
+    if len(found) > 1 and sorted(found) != list(FAMILIES):
+        yield invalid("spec.clusterIPs", listed, "may specify no more than one IP for each IP family")
+    for index, (family, wanted) in enumerate(zip(found, families, strict=False)):
+        if wanted in FAMILIES and family != wanted:
+            detail = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
+            yield invalid(f"spec.clusterIPs[{index}]", listed[index], detail)
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IP address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def family_of(text: str) -> str:
+    """Of an address."""
+    return "IPv6" if ":" in text else "IPv4"
+
+
+def _external_address(text: str, path: str) -> Errors:
+    if not is_address(text):
+        yield invalid(path, text, _NO_ADDRESS)
+        return
+    address = ipaddress.ip_address(text)
+    if address.is_unspecified:
+        yield invalid(path, text, f"may not be unspecified ({text})")
+    if address.is_loopback:
+        yield invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if address.is_link_local:
+        yield invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if address in ipaddress.ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16"):
+        yield invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+def _port_numbers(ports: Sequence[Tree], kind: str) -> Errors:
+    if kind == "ClusterIP":
+        for index, entry in enumerate(ports):
+            if entry.get("nodePort"):
+                yield forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
+    outer: set[tuple[str, int]] = set()
+    for index, entry in enumerate(ports):
+        key = (entry.get("protocol") or "", entry.get("nodePort") or 0)
+        if key[1] and key in outer:
+            yield duplicate(f"spec.ports[{index}].nodePort", key[1])
+        outer.add(key)
+    inner: set[tuple[str, int]] = set()
+    for index, entry in enumerate(ports):
+        key = (entry.get("protocol") or "", entry.get("port") or 0)
+        if key in inner:
+            shown = Fields(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
+            yield duplicate(f"spec.ports[{index}]", shown)
+        inner.add(key)
+
+
+def _balancer(tree: Tree, spec: Tree) -> Errors:
+    balanced = spec.get("type") == "LoadBalancer"
+    ranges: Sequence[str] = spec.get("loadBalancerSourceRanges") or ()
+    noted: Mapping[str, str] = tree["metadata"].get("annotations") or {}
+    if ranges:
+        at = "spec.LoadBalancerSourceRanges"
+        if not balanced:
+            yield forbidden(at, _BALANCED)
+        for index, text in enumerate(ranges):
+            yield from _range(text.strip(), f"{at}[{index}]")
+    elif _RANGES in noted:
+        at = f"metadata.annotations[{_RANGES}]"
+        if not balanced:
+            yield forbidden(at, _BALANCED)
+        for text in filter(None, noted[_RANGES].strip().split(",")):
+            yield from _range(text.strip(), at)
+    if spec.get("allocateLoadBalancerNodePorts") is not None and not balanced:
+        yield forbidden("spec.allocateLoadBalancerNodePorts", _BALANCED)
+    if (name := spec.get("loadBalancerClass")) is not None:
+        at = "spec.loadBalancerClass"
+        yield from names.label_key(name, at) if balanced else (forbidden(at, _BALANCED),)
+
+
+def _range(text: str, path: str) -> Errors:
+    if not is_range(text):
+        yield invalid(path, text, _NO_RANGE)
+
+
+def is_range(text: str) -> bool:
+    """Whether it is a range of addresses in CIDR notation."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def _traffic(spec: Tree) -> Errors:
+    policy, at = spec.get("externalTrafficPolicy") or "", "spec.externalTrafficPolicy"
+    if not is_external(spec):
+        if policy:
+            yield invalid(at, Named(policy), "may only be set for externally-accessible services")
+    elif policy not in _TRAFFIC:
+        yield not_supported(at, Named(policy), _TRAFFIC) if policy else required(at)
+    port, at = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
+    if port and not needs_health_check(spec):
+        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield invalid(at, port, detail)
+    inner, at = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
+    if inner is not None and inner not in _TRAFFIC:
+        yield not_supported(at, Named(inner), _TRAFFIC)
+    distribution = spec.get("trafficDistribution")
+    if distribution is not None and distribution not in _DISTRIBUTIONS:
+        yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
+
+
+def warnings(spec: Tree) -> Iterable[str]:
+    """What works otherwise than its author may think."""
+    external, kind = spec.get("externalIPs"), spec.get("type")
+    if is_headless(spec):
+        if spec.get("loadBalancerIP"):
+            yield "spec.loadBalancerIP is ignored for headless services"
+        if external:
+            yield "spec.externalIPs is ignored for headless services"
+        if spec.get("sessionAffinity") != "None":
+            yield "spec.SessionAffinity is ignored for headless services"
+    elif external and kind != "ExternalName":
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    for index, text in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        yield from _ambiguous(text.strip(), f"spec.loadBalancerSourceRanges[{index}]")
+    if kind == "ExternalName" and external:
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    if kind != "ExternalName" and spec.get("externalName"):
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
+def _ambiguous(text: str, path: str) -> Iterable[str]:
+    network = ipaddress.ip_network(text, strict=False)
+    address = text.partition("/")[0]
+    if ipaddress.ip_address(address) != network.network_address:
+        alone = quote(f"{address}/{network.max_prefixlen}")
+        yield (
+            f"{path}: CIDR value {quote(text)} is ambiguous in this context "
+            f"(should be {quote(str(network))} or {alone}?)"
+        )
