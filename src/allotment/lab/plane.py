@@ -19,7 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from allotment import __version__
-from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
+from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import namespace_objects
 from allotment.apiserver.access.reviews import Access as ApiAccess
@@ -42,6 +42,7 @@ from allotment.lab.programs import programs
 from allotment.lab.serving import Server, server_context
 from allotment.lab.settings import Settings
 from allotment.lab.state import replace_file
+from allotment.lab.trusting import Trusting
 from allotment.node.kubelet import Kubelets
 
 #: Answers under way at the end may take so long.
@@ -170,21 +171,16 @@ def _secret(path: Path) -> bytes:
         return path.read_bytes()
 
 
-class _Trusting(Authenticator):
-    """For plain HTTP: kubectl sends no credentials over it, whatever its configuration says."""
-
-    def __call__(self, request: Request) -> User | None:
-        """Who sent a request: the administrator, if it does not say."""
-        user = super().__call__(request)
-        return ADMINISTRATOR if user == ANONYMOUS else user
-
-
 def _authenticator(
     settings: Settings, store: SqliteStore, clock: Clock, keys: _Keys, authorizer: Authorizer
 ) -> Authenticator:
-    static = {keys.token: ADMINISTRATOR} if keys.token else {}
-    make = Authenticator if settings.tls else _Trusting
-    return make(store, clock=clock.moment, key=keys.accounts, authorize=authorizer, static=static)
+    if not settings.tls:
+        return Trusting(
+            store, clock=clock.moment, key=keys.accounts, authorize=authorizer, administrator=ADMINISTRATOR,
+            host=settings.host,
+        )  # fmt: skip
+    static = {keys.token: ADMINISTRATOR}
+    return Authenticator(store, clock=clock.moment, key=keys.accounts, authorize=authorizer, static=static)
 
 
 async def _listening(settings: Settings, keys: _Keys, stack: AsyncExitStack) -> tuple[Server, int]:

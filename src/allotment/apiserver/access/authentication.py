@@ -58,7 +58,7 @@ class Authenticator:
 
     def __call__(self, request: Request) -> User | None:
         """Who sent a request."""
-        user = self._sender(request)
+        user = self.sender(request)
         if user is None or not any(map(_IMPERSONATE, request.headers)):
             return user
         return self._impersonated(user, request)
@@ -70,7 +70,8 @@ class Authenticator:
             return known
         return tokens.read(self.key, token, now=self.clock(), reader=self.reader, audiences=audiences)
 
-    def _sender(self, request: Request) -> User | None:
+    def sender(self, request: Request) -> User | None:
+        """Who sent a request, for whomever they speak; None for wrong credentials."""
         if request.peer is not None and request.peer.name:
             return _known(User(request.peer.name, request.peer.groups))
         scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")

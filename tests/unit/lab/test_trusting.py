@@ -1,0 +1,53 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.exchange import Request
+from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.cluster.errors import StatusError
+from allotment.lab.trusting import Trusting
+
+ROOT = User("root", ("system:masters", "system:authenticated"))
+
+
+def sent(**headers: str) -> User | None:
+    store = SqliteStore.open(None)
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    trusting = Trusting(
+        store, clock=lambda: now, key=b"k" * 32, authorize=Authorizer(store), administrator=ROOT, host="gpu.example.org"
+    )
+    return trusting(Request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()}))
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8001", "localhost:8001", "[::1]:8001", "10.1.2.3", "lab:8001", "GPU.example.org:8001", ""]
+)
+def test_who_says_nothing_is_the_administrator(host: str) -> None:
+    assert sent(host=host) == ROOT
+    assert sent(host=host, origin=f"http://{host}") == ROOT
+
+
+def test_a_wrong_token_is_nobodys() -> None:
+    assert sent(host="localhost:8001", authorization="Bearer nope") is None
+
+
+def test_an_administrator_speaks_for_others() -> None:
+    assert sent(host="localhost:8001", impersonate_user="eve") == User("eve", ("system:authenticated",))
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "told"),
+    [
+        ("localhost:8001", "https://evil.example.com", "a page of https://evil.example.com"),
+        ("localhost:8001", "http://localhost:3000", "a page of http://localhost:3000"),
+        ("localhost:8001", "null", "a page of null"),
+        ("evil.example.com:8001", "http://evil.example.com:8001", "the host evil.example.com"),
+        ("evil.example.com:8001", None, "the host evil.example.com"),
+        ("[", None, r"the host \["),
+    ],
+)
+def test_pages_of_others_are_not(host: str, origin: str | None, told: str) -> None:
+    with pytest.raises(StatusError, match=told):
+        sent(host=host, **({} if origin is None else {"origin": origin}))
