@@ -33,19 +33,25 @@ def add_commands(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 
 def _parser(commands: argparse._SubParsersAction[Any], name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=f"{summary}.")
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=_sentence(summary))
     parser.set_defaults(run=run, like_kubectl=True)
     add_way(parser)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: the context's)")
     return parser
 
 
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
 def _add_switch(parser: argparse.ArgumentParser, *names: str, default: bool, text: str) -> None:
     """A switch that may be written ``--wait``, ``--wait=true`` or ``--wait=false``, as kubectl's."""
     dest = names[-1].removeprefix("--").replace("-", "_")
-    on, off = [*names, f"{names[-1]}=true"], f"{names[-1]}=false"
     hidden = argparse.SUPPRESS
-    parser.add_argument(*on, dest=dest, action="store_true", default=default, help=hidden if default else text)
+    for on in (names, (f"{names[-1]}=true",)):
+        told = text if on is names and not default else hidden
+        parser.add_argument(*on, dest=dest, action="store_true", default=default, help=told)
+    off = f"{names[-1]}=false"
     parser.add_argument(off, dest=dest, action="store_false", default=default, help=text if default else hidden)
 
 
@@ -129,7 +135,7 @@ def _add_wait(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 def _add_snapshot(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     summary = "save what explain and free need of a cluster, reading only"
-    snapshot = commands.add_parser("snapshot", help=summary, description=f"{summary}.")
+    snapshot = commands.add_parser("snapshot", help=summary, description=_sentence(summary))
     snapshot.set_defaults(run=lazy("snapshot"))
     add_way(snapshot)
     snapshot.add_argument("-n", "--namespace", metavar="NAME", help="pods, claims … of one namespace only")

@@ -30,10 +30,11 @@ Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it g
   allot explain -f app.yaml --cluster snapshot.yaml   and on this cluster?
   allot free --cluster snapshot.yaml                  what is free, and who uses the rest?
   allot up --fleet dgx-a100-40gb:2                    a Kubernetes control plane that has it, for kubectl and helm
+  allot apply -f app.yaml, allot get pods             the same without kubectl: apply, get, describe, logs, wait, delete
 """
 
 _EPILOG = """\
-A snapshot of a cluster is what kubectl prints:
+A snapshot of a cluster is what allot snapshot -o FILE saves, or what kubectl prints:
   kubectl get -o yaml nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates -A
 
 Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (--debug shows where).

@@ -59,7 +59,7 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
         lines = tuple(_findings(error, width))
         return Description(lines, {"problems": [_data(problem) for problem in error.problems]})
     if isinstance(error, Mistake):
-        return _single(str(error), error.hint)
+        return _single(str(error), error.hint, width)
     if isinstance(error, Failure):
         hint = (f"  {error.hint}",) if error.hint else ()
         problem = {"code": "refused", "message": str(error), "hint": error.hint}
@@ -67,15 +67,15 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
     from allotment.fleet.errors import FleetError
 
     if isinstance(error, FleetError):
-        return _single(str(error), error.hint)
+        return _single(str(error), error.hint, width)
     if isinstance(error, OSError) and isinstance(error.filename, str):
-        return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+        return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}", "", width)
     return None
 
 
-def _single(problem: str, hint: str = "") -> Description:
-    lines = (f"allot: error: {problem}", *((f"  {hint}",) if hint else ()))
-    return Description(lines, {"problems": [{"code": "bad-input", "message": problem, "hint": hint}]})
+def _single(problem: str, hint: str, width: int | None) -> Description:
+    lines = folded(f"allot: error: {problem}", width) + (folded(hint, width, "  ") if hint else [])
+    return Description(tuple(lines), {"problems": [{"code": "bad-input", "message": problem, "hint": hint}]})
 
 
 def _data(problem: Problem) -> dict[str, Any]:
