@@ -85,15 +85,16 @@ class _Collector:
     def _definition_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         before = set(defined(old)) if old else set()
         after = set(defined(new)) if new else set()
-        for resource in after - before:
-            if resource not in self._caches:
-                self._follow(resource)
         for resource in before - after:
             if resource in self._caches:
                 self._stops.pop(resource)()
                 self._by_kind.pop((resource.group, resource.kind), None)
                 for item in self._caches.pop(resource).items():
                     self._forget(_Object(resource, item.namespace, item.name, item.uid), item)
+        # After what went: the same objects come again when another version is stored.
+        for resource in after - before:
+            if resource not in self._caches:
+                self._follow(resource)
 
     def _changed(self, resource: Resource, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:

@@ -56,7 +56,7 @@ class _Namespaces:
         namespace = self._namespaces.item("", name)
         if namespace is None or not namespace.deleting:
             return None
-        if _FINALIZER not in (namespace.spec.get("finalizers") or ()):
+        if _FINALIZER not in (namespace.spec.get("finalizers") or ()) or not await self._is_ending(namespace):
             return None
         left: Counter[str] = Counter()
         held: Counter[str] = Counter()
@@ -80,6 +80,16 @@ class _Namespaces:
                 if error.code != 404:
                     raise
         return None
+
+    async def _is_ending(self, namespace: Item[Any]) -> bool:
+        """Whether it is still there, past the cache: a new one of its name must not be emptied in its stead."""
+        try:
+            tree = await self._client.get(NAMESPACES, namespace.name)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return False
+        return bool(tree["metadata"].get("uid", "") == namespace.uid)
 
     def _defined(self) -> list[Resource]:
         return [resource for item in self._definitions.items() for resource in defined(item)]

@@ -170,8 +170,11 @@ class Binder:
         """Whether the claim has what is to be written, from a write whose answer was lost; raises if it never can."""
         metadata, status = tree["metadata"], tree.get("status") or {}
         there = status.get("allocation")
+        decided = allocation if allocation is not None else claim.allocation
         if "deletionTimestamp" in metadata or metadata.get("uid", "") != claim.uid:
             raise NotBound(f"{_PRE_BIND}claim {claim.key} got deleted in the meantime")
+        if there and decided and _devices(there) != _devices(decided):
+            raise NotBound(f"{_PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
         if there and any(user.get("uid") == pod.uid for user in status.get("reservedFor") or ()):
             return True
         if allocation is not None and there:
@@ -375,6 +378,14 @@ class Binder:
                     return
             except Unreachable:
                 await self._clock.sleep(0.5)
+
+
+def _devices(allocation: Tree) -> list[Tree]:
+    """Which devices an allocation names, and for what: where they are decides where the pod can run."""
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [
+        {part: result.get(part) for part in ("request", "driver", "pool", "device", "shareID")} for result in results
+    ]
 
 
 def _placeholder(pod: WaitingPod) -> ObjectKey:

@@ -109,21 +109,36 @@ def test_orphans_stay_without_their_owner() -> None:
     asyncio.run(story())
 
 
+def things_stored_in(stored: str) -> Tree:
+    return {
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": name, "served": True, "storage": name == stored} for name in ("v1", "v2")],
+        },
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }  # fmt: skip
+
+
+def test_kinds_that_users_define_are_collected_in_a_new_version_too() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            here.put(CUSTOM_KINDS, things_stored_in("v1"))
+            await here.settled()
+            here.put(CUSTOM_KINDS, things_stored_in("v2"))
+            await here.settled()
+            gone = {"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"name": "t", "uid": "gone"}}
+            here.put(SECRETS, owned("s", gone))
+            await here.until(lambda: not here.all(SECRETS))
+
+    asyncio.run(story())
+
+
 def test_kinds_that_users_define_are_collected_too() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             things = Resource("example.com", "v1", "things", "Thing", True)
-            here.put(
-                CUSTOM_KINDS,
-                {
-                    "metadata": {"name": "things.example.com"},
-                    "spec": {
-                        "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-                        "versions": [{"name": "v1", "served": True, "storage": True}],
-                    },
-                    "status": {"conditions": [{"type": "Established", "status": "True"}]},
-                },
-            )  # fmt: skip
+            here.put(CUSTOM_KINDS, things_stored_in("v1"))
             owner = here.put(things, {"metadata": {"name": "t"}})
             here.put(SECRETS, owned("s", owner))
             below = here.put(CONFIG_MAPS, {"metadata": {"name": "above"}})

@@ -48,3 +48,25 @@ def test_what_is_held_holds_it_and_is_told() -> None:
             await here.until(lambda: not here.all(NAMESPACES))
 
     asyncio.run(story())
+
+
+def test_a_new_one_of_its_name_is_left_alone() -> None:
+    """The cache has the old one still."""
+
+    async def story() -> None:
+        async with world(namespaces) as here:
+            here.put(NAMESPACES, {"metadata": {"name": NAMESPACE}, "spec": {"finalizers": ["kubernetes"]}})
+            here.put(PODS, pod("p", finalizers=["example.com/wait"]))
+            await ended(here)
+            await here.until(lambda: here.get(NAMESPACES, NAMESPACE).get("status"))
+            await here.settled()
+            old = here.get(NAMESPACES, NAMESPACE)
+            metadata = {"name": NAMESPACE, "uid": "new", "resourceVersion": old["metadata"]["resourceVersion"]}
+            here.client.objects[NAMESPACES, "", NAMESPACE] = {**old, "metadata": metadata}
+            here.put(CONFIG_MAPS, {"metadata": {"name": "kept"}})
+            here.remove(PODS, "p")
+            await here.settled()
+            assert here.names(CONFIG_MAPS) == ["kept"]
+            assert here.get(NAMESPACES, NAMESPACE)["spec"]["finalizers"] == ["kubernetes"]
+
+    asyncio.run(story())

@@ -177,6 +177,26 @@ def test_conflict_with_another_writer_is_read_again() -> None:
     asyncio.run(scenario())
 
 
+def test_pod_follows_the_claim_that_another_scheduler_allocated_for_it() -> None:
+    async def scenario() -> None:
+        async with world(*CLUSTER, node("b"), gpus("b", 1), claim("one"), speed=10) as lab:
+
+            def allocate(written: Tree) -> None:
+                user = written["status"]["reservedFor"][0]
+                assert written["status"]["allocation"]["devices"]["results"][0]["pool"] == "a"
+                result = {"request": "gpu", "driver": "gpu.example.com", "pool": "b", "device": "gpu-0"}
+                term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+                allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+                lab.put(CLAIMS, {**lab.claim("one"), "status": {"allocation": allocation, "reservedFor": [user]}})
+
+            lab.client.on_claim = allocate
+            lab.put(*pod("p", "one"))
+            await lab.bound("p")
+            assert (lab.node_of("p"), lab.users("one")) == ("b", ["p"])
+
+    asyncio.run(scenario())
+
+
 def test_refused_binding_gives_everything_back_and_tries_again() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("one"), speed=10) as lab:
