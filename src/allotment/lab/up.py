@@ -93,8 +93,9 @@ async def _serve(
                 fleet=settings.fleet or (), speed=settings.speed, previous_context=previous,
             )  # fmt: skip
             place.register.write(status)
-            collection.settle()
             ready(status)
+            tending = asyncio.create_task(collection.tended(), name="collection")
+            announced.callback(tending.cancel)
             if show is not None:
                 announced.enter_context(shown(plane.store, show))
             stopped = asyncio.ensure_future(stop.wait())

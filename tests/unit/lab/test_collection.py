@@ -1,0 +1,64 @@
+"""When the cycle collector has its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from contextlib import suppress
+
+import pytest
+
+from allotment.lab import collection
+from allotment.lab.collection import Look, paused, tended
+
+
+@pytest.mark.parametrize(
+    ("look", "due"),
+    [
+        (Look(new=0, busy=0, since_all=60), False),
+        (Look(new=100_000, busy=0, since_all=60), True),
+        (Look(new=100_000, busy=0.5, since_all=60), False),
+        (Look(new=5_000_000, busy=1, since_all=60), True),
+        (Look(new=0, busy=0, since_all=5000), True),
+        (Look(new=0, busy=1, since_all=5000), False),
+    ],
+)
+def test_it_waits_for_a_quiet_moment_unless_there_is_too_much(look: Look, due: bool) -> None:
+    assert look.due == due
+
+
+def test_the_old_have_their_turn_only_when_it_is_quiet() -> None:
+    assert Look(0, 0, 5000).all_due
+    assert not Look(5_000_000, 1, 5000).all_due
+
+
+def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "_EVERY", 0.01)
+    monkeypatch.setattr(collection, "_SOME", 1000)
+    monkeypatch.setattr(collection, "_QUIET", 1000.0)
+
+    async def story() -> None:
+        task = asyncio.create_task(tended())
+        await asyncio.sleep(0)
+        assert not gc.isenabled()
+        for _ in range(2000):
+            cycle: list[object] = []
+            cycle.append(cycle)
+        del cycle
+        assert gc.get_count()[0] > 1000
+        async with asyncio.timeout(5):
+            while gc.get_count()[0] > 1000:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert gc.isenabled()
+
+    asyncio.run(story())
+    gc.unfreeze()
+
+
+def test_a_start_is_not_interrupted() -> None:
+    with paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
