@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Tree
-from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.control.children import Children, Partly, all_of
 from allotment.control.node_fit import Fit, bound_to, fit, node_of
+from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.control.revisions import HASH, Revisions, template_of
 from allotment.control.rollout import scaled
@@ -47,6 +47,7 @@ class _DaemonSets:
         self._nodes = context.caches.trees(NODES)
         self._pods = context.caches.trees(PODS)
         self._children = Children(self._pods, self._client)
+        self._own = OwnPods(self._pods, self._client, self._recorder)
         self._revisions = Revisions(context, self._client, HASH)
         self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
         self._queue: WorkQueue[Key] = WorkQueue("daemonsets", self._sync, clock=context.clock, random=context.random)
@@ -192,30 +193,13 @@ class _DaemonSets:
         return is_ready(pod) and ready_for(pod, view.owner.spec.get("minReadySeconds", 0), self._clock) <= 0
 
     async def _create(self, owner: Item[Any], pod: Tree, node: str) -> None:
-        try:
-            made = await self._client.create(PODS, {**pod, "spec": bound_to(pod["spec"], node)}, owner.namespace)
-        except StatusError as error:
-            self._recorder.event(owner.tree, "Warning", "FailedCreate", f"Error creating: {error}")
-            raise
-        self._pods.noted(made)
-        text = f"Created pod: {made['metadata']['name']}"
-        self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
+        await self._own.create(owner, {**pod, "spec": bound_to(pod["spec"], node)})
 
     async def _delete(self, owner: Item[Any], pod: Item[Any]) -> None:
         if phase_of(pod) == "Failed":
             text = f"Found failed daemon pod {pod.namespace}/{pod.name} on node {node_of(pod)}, will try to kill it"
             self._recorder.event(owner.tree, "Warning", "FailedDaemonPod", text)
-        try:
-            gone = await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-        except StatusError as error:
-            if error.code != 404:
-                raise
-            return
-        if gone.get("metadata", {}).get("uid") == pod.uid and "deletionTimestamp" in gone["metadata"]:
-            self._pods.noted(gone)
-        else:
-            self._pods.noted_gone(pod.tree)
-        self._recorder.event(owner.tree, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+        await self._own.delete(owner, pod)
 
     async def _tell(self, view: _View) -> float | None:
         owner = self._sets.item(*view.owner.key)

@@ -22,6 +22,7 @@ from allotment.control.children import Children, Partly, all_of
 from allotment.control.conditions import condition_of, is_true, with_condition
 from allotment.control.job_failures import meaning_of
 from allotment.control.job_indexes import format_indexes, parse_indexes
+from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, restarts
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -68,6 +69,7 @@ class _Jobs:
         self._jobs = context.caches.trees(JOBS)
         self._pods = context.caches.trees(PODS)
         self._children = Children(self._pods, self._client)
+        self._own = OwnPods(self._pods, self._client, self._recorder)
         self._by_uid = self._jobs.index("uid", lambda item: (item.uid,))
         self._queue: WorkQueue[Key] = WorkQueue("jobs", self._sync, clock=context.clock, random=context.random)
 
@@ -179,7 +181,7 @@ class _Jobs:
     async def _manage(self, job: Item[Any], count: _Count, end: _End | None) -> float | None:
         """Make or delete pods; when to look again because pods may be made only later."""
         if end is not None or job.spec.get("suspend"):
-            await all_of([partial(self._delete, job, pod) for pod in count.active])
+            await all_of([partial(self._own.delete, job, pod) for pod in count.active])
             return None
         parallelism = job.spec.get("parallelism", 1)
         completions = job.spec.get("completions")
@@ -197,10 +199,10 @@ class _Jobs:
                 if index in seen or index in count.done_indexes or index >= (completions or 0):
                     doubles.append(pod)
                 seen.add(index)
-            await all_of([partial(self._delete, job, pod) for pod in doubles])
+            await all_of([partial(self._own.delete, job, pod) for pod in doubles])
             spare = [pod for pod in spare if pod not in doubles]
         if len(spare) > wanted:
-            await all_of([partial(self._delete, job, pod) for pod in spare[: len(spare) - wanted]])
+            await all_of([partial(self._own.delete, job, pod) for pod in spare[: len(spare) - wanted]])
             return None
         missing = wanted - len(spare)
         if job.spec.get("podReplacementPolicy") == "Failed":
@@ -228,33 +230,13 @@ class _Jobs:
         metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
         made = {**made, "metadata": metadata}
         if job.spec.get("completionMode") != "Indexed":
-            await all_of([partial(self._create_one, job, made)] * missing, careful=True)
+            await all_of([partial(self._own.create, job, made)] * missing, careful=True)
             return
         free = (index for index in range(job.spec["completions"]) if index not in taken)
         indexes = [index for index, _ in zip(free, range(missing), strict=False)]
         await all_of(
-            [partial(self._create_one, job, _indexed(made, job.name, index)) for index in indexes], careful=True
+            [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], careful=True
         )
-
-    async def _create_one(self, job: Item[Any], pod: Tree) -> None:
-        try:
-            made = await self._client.create(PODS, pod, job.namespace)
-        except StatusError as error:
-            self._recorder.event(job.tree, "Warning", "FailedCreate", f"Error creating: {error}")
-            raise
-        self._pods.noted(made)
-        self._recorder.event(job.tree, "Normal", "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
-
-    async def _delete(self, job: Item[Any], pod: Item[Any]) -> None:
-        try:
-            gone = await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-        except StatusError as error:
-            if error.code != 404:
-                raise
-            return
-        if gone.get("metadata", {}).get("uid") == pod.uid:
-            self._pods.noted(gone)
-        self._recorder.event(job.tree, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
 
     async def _release(self, pods: Sequence[Item[Any]]) -> None:
         await all_of([partial(self._release_one, pod) for pod in pods])

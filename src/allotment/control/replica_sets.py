@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Resource, Tree
-from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.control.children import Children, Partly, all_of
 from allotment.control.conditions import condition_of, with_condition, without_condition
+from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_active, is_finished, is_ready, phase_of, pod_from, ready_for, restarts
 from allotment.control.selection import has_all
 
@@ -47,6 +47,7 @@ class _Replicas:
         self._sets = context.caches.trees(resource)
         self._pods = context.caches.trees(PODS)
         self._children = Children(self._pods, self._client)
+        self._own = OwnPods(self._pods, self._client, self._recorder)
         self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
         self._by_space = self._sets.index("namespace", lambda item: (item.namespace,))
         self._queue: WorkQueue[Key] = WorkQueue(
@@ -104,17 +105,7 @@ class _Replicas:
 
     async def _create(self, owner: Item[Any], count: int) -> None:
         pod = pod_from(owner.spec["template"], owner.tree)
-        await all_of([partial(self._create_one, owner, pod)] * min(count, _BURST), careful=True)
-
-    async def _create_one(self, owner: Item[Any], pod: Tree) -> None:
-        try:
-            made = await self._client.create(PODS, pod, owner.namespace)
-        except StatusError as error:
-            self._recorder.event(owner.tree, "Warning", "FailedCreate", f"Error creating: {error}")
-            raise
-        self._pods.noted(made)
-        text = f"Created pod: {made['metadata']['name']}"
-        self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
+        await all_of([partial(self._own.create, owner, pod)] * min(count, _BURST), careful=True)
 
     async def _delete(self, owner: Item[Any], active: Sequence[Item[Any]], count: int) -> None:
         on_node: dict[str, int] = {}
@@ -122,22 +113,7 @@ class _Replicas:
             node = pod.spec.get("nodeName", "")
             on_node[node] = on_node.get(node, 0) + 1
         ranked = sorted(active, key=lambda pod: _worth(pod, on_node[pod.spec.get("nodeName", "")]))
-        await all_of([partial(self._delete_one, owner, pod) for pod in ranked[: min(count, _BURST)]])
-
-    async def _delete_one(self, owner: Item[Any], pod: Item[Any]) -> None:
-        try:
-            gone = await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-        except StatusError as error:
-            if error.code == 404:
-                self._pods.noted_gone(pod.tree)
-                return
-            self._recorder.event(owner.tree, "Warning", "FailedDelete", f"Error deleting: {error}")
-            raise
-        if "deletionTimestamp" in gone.get("metadata", {}):
-            self._pods.noted(gone)
-        else:
-            self._pods.noted_gone(pod.tree)
-        self._recorder.event(owner.tree, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+        await all_of([partial(self._own.delete, owner, pod) for pod in ranked[: min(count, _BURST)]])
 
     async def _tell(
         self, owner: Item[Any], pods: list[Item[Any]], failure: Partly | None, missing: int

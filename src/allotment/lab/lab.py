@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from typing import Any
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.states import states
 from allotment.lab import kubeconfig, naming, waiting
 from allotment.lab.plane import Plane, running
 from allotment.lab.programs import left_out
@@ -193,7 +194,7 @@ class Lab:
         held: dict[tuple[Resource, str, str], Tree] = {}
 
         async def gone(resource: Resource, namespace: str, name: str) -> None:
-            async for tree in _states(client, resource, namespace, name):
+            async for tree in states(client, resource, namespace, name):
                 if tree is None or "deletionTimestamp" not in tree["metadata"]:  # or another one of that name
                     held.pop((resource, namespace, name), None)
                     return
@@ -256,7 +257,7 @@ class Lab:
 
         async def awaited(number: int) -> None:
             resource, namespace, name = targets[number]
-            async for tree in _states(client, resource, namespace, name):
+            async for tree in states(client, resource, namespace, name):
                 seen[number] = tree
                 if tree is not None and waiting.test_of(until, resource.kind)(tree):
                     found[number] = tree
@@ -282,21 +283,6 @@ async def _applied(client: Client, resource: Resource, tree: Tree, namespace: st
     if not meta.get("name") and meta.get("generateName"):
         return await client.create(resource, tree, inside)
     return await client.patch(resource, str(meta.get("name", "")), tree, inside, kind="apply", force=True)
-
-
-async def _states(client: Client, resource: Resource, namespace: str, name: str) -> AsyncIterator[Tree | None]:
-    """The states of an object from now on, None where there is none."""
-    fields = f"metadata.name={name}"
-    while True:
-        listing = await client.list(resource, namespace, fields=fields)
-        yield next(iter(listing.items), None)
-        try:
-            async for event in client.watch(resource, namespace, revision=listing.revision, fields=fields):
-                if event.type != "BOOKMARK":
-                    yield event.object if event.type != "DELETED" else None
-        except StatusError as error:
-            if error.code != 410:
-                raise
 
 
 def _documents(source: Source) -> Iterable[tuple[Tree, str]]:

@@ -13,11 +13,10 @@ The clock serves the age of the history only, never the order of anything.
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
@@ -66,8 +65,7 @@ class SqliteStore:
         self._revision = FIRST
         self._history = History(window, FIRST)
         if disk is not None:
-            with _no_collection():
-                self._load(disk)
+            self._load(disk)
         self._durable = self._revision
         self._writer = Writer(disk) if disk is not None else None
 
@@ -350,15 +348,3 @@ def _report(error: Exception) -> None:
     context = {"message": "a subscriber of the store failed", "exception": error}
     with suppress(RuntimeError):  # no loop, so nobody to report to
         asyncio.get_running_loop().call_exception_handler(context)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the cycle collector: loading makes millions of objects, none of them garbage, and it looks at each."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

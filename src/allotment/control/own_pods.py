@@ -1,0 +1,48 @@
+"""The pods that a workload makes and ends: written, noted ahead of the watch, and told in the owner's events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.cluster.cache import Cache, Item
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.errors import StatusError
+from allotment.cluster.recorder import Recorder
+from allotment.cluster.resources import PODS
+
+
+class OwnPods:
+    """Writes one controller's pods."""
+
+    def __init__(self, pods: Cache[Any], client: Client, recorder: Recorder) -> None:
+        self._pods = pods
+        self._client = client
+        self._recorder = recorder
+
+    async def create(self, owner: Item[Any], pod: Tree) -> None:
+        """Make a pod for its owner."""
+        try:
+            made = await self._client.create(PODS, pod, owner.namespace)
+        except StatusError as error:
+            self._recorder.event(owner.tree, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._pods.noted(made)
+        text = f"Created pod: {made['metadata']['name']}"
+        self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
+
+    async def delete(self, owner: Item[Any], pod: Item[Any]) -> None:
+        """End a pod of an owner; one that is gone already is no error, and another one of its name stays."""
+        try:
+            gone = await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+        except StatusError as error:
+            if error.code == 404:
+                self._pods.noted_gone(pod.tree)
+                return
+            self._recorder.event(owner.tree, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        metadata = gone.get("metadata") or {}
+        if metadata.get("uid") == pod.uid and "deletionTimestamp" in metadata:
+            self._pods.noted(gone)
+        else:
+            self._pods.noted_gone(pod.tree)
+        self._recorder.event(owner.tree, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
