@@ -17,7 +17,8 @@ from allotment.apiserver.reading import paging, watching
 from allotment.apiserver.reading.selectors import selection
 from allotment.apiserver.sharing import copied
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Ask, in_version
+from allotment.apiserver.verbs import Ask
+from allotment.apiserver.versions import in_version
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
 
 

@@ -13,7 +13,8 @@ from allotment.apiserver.catalog import api_version, is_custom, shape_in
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import Validation, WriteOptions
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Ask, Verbs, in_version
+from allotment.apiserver.verbs import Ask, Verbs
+from allotment.apiserver.versions import in_version
 from allotment.apiserver.writing import json_patch
 from allotment.apiserver.writing.apply import apply, not_convertible
 from allotment.apiserver.writing.gomaps import shown

@@ -18,6 +18,7 @@ from allotment.apiserver.catalog import Catalog, api_version, is_custom, shape_i
 from allotment.apiserver.custom.following import DEFINITIONS, clear
 from allotment.apiserver.kinds.kind import Kind, User, Write
 from allotment.apiserver.storage.store import Entry, Store
+from allotment.apiserver.versions import as_stored, in_version
 from allotment.apiserver.writing import managed_fields
 from allotment.model.features import Features
 from allotment.model.fields import Shape, shape_of
@@ -68,24 +69,6 @@ class Ask(NamedTuple):
     def api_version(self) -> str:
         """The version as objects write it."""
         return api_version(self.kind, self.version)
-
-
-def as_stored(kind: Kind, version: str, tree: Tree) -> Tree:
-    """A tree of any version in the shape that is stored."""
-    if kind.from_version is not None and (version != kind.versions[0] or kind.stored_as):
-        # Bodies need not say what they are.
-        return kind.from_version({**tree, "kind": kind.kind, "apiVersion": api_version(kind, version)}, version)
-    wanted = api_version(kind, kind.versions[0])
-    return tree if tree.get("apiVersion") == wanted else {**tree, "apiVersion": wanted}
-
-
-def in_version(kind: Kind, version: str, tree: Tree) -> Tree:
-    """A stored tree in the shape of a version."""
-    if version == kind.versions[0] and not kind.stored_as:
-        return tree
-    if kind.to_version is not None:
-        return kind.to_version(tree, version)
-    return {**tree, "apiVersion": api_version(kind, version)}
 
 
 class Verbs:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from allotment.apiserver.catalog import api_version, shape_in
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import in_version
+from allotment.apiserver.versions import in_version
 from allotment.model.protobuf import encode
 from allotment.model.protobuf.writing import enveloped, event, listed, message, metadata_message
 

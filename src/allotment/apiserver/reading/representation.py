@@ -18,7 +18,7 @@ from allotment.apiserver.reading import messages
 from allotment.apiserver.reading.paging import Page
 from allotment.apiserver.remembering import remembered
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import in_version
+from allotment.apiserver.versions import in_version
 from allotment.model.formats import to_yaml
 from allotment.model.protobuf import encode as encode_protobuf
 

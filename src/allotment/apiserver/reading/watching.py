@@ -20,7 +20,7 @@ from allotment.apiserver.reading import messages
 from allotment.apiserver.reading.representation import JSON, PROTOBUF, Form, encode, metadata_only, table, whole
 from allotment.apiserver.reading.selectors import Selection
 from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
-from allotment.apiserver.verbs import in_version
+from allotment.apiserver.versions import in_version
 
 Tree = dict[str, Any]
 
