@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from allotment.cluster.errors import StatusError as StatusError
     from allotment.lab.lab import Lab as Lab
+    from allotment.lab.lab import NotApplied as NotApplied
 
 __version__ = "0.1.0"
 
@@ -15,5 +17,6 @@ def __getattr__(name: str) -> Any:
     if name == "Lab":
         from importlib import import_module
 
+        import_module("allotment.lab.needs").check()
         return import_module("allotment.lab.lab").Lab
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

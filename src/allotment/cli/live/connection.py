@@ -13,13 +13,13 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.kubeconfig import Target, UnusableKubeconfig, contexts, target, usual_paths
+from allotment.lab import needs
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
     """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
-    if find_spec("httpx") is None:
-        raise Mistake("to speak to a cluster needs httpx", "pip install 'allotment[lab]'")
+    if missing := needs.missing():
+        raise Mistake(f"to speak to a cluster needs {', '.join(missing)}", needs.INSTALL)
     way = way_to(arguments)
 
     async def run() -> T:

@@ -174,10 +174,11 @@ async def _follow(
 ) -> None:
     wanted = what_to_read(arguments.object)
     await live(arguments, client, way, wanted)  # whatever is wrong is told before anything is followed
-    known, notes = await release_of(arguments, client)
+    discovery = await discover(client)
+    known, notes = await release_of(arguments, client, discovery)
     caches = Caches(client, clock=Clock(), random=Random())
     changed = asyncio.Event()
-    followed = [caches.trees(resource) for resource, _ in served(await discover(client), wanted)]
+    followed = [caches.trees(resource) for resource, _ in served(discovery, wanted)]
     for cache in followed:
         cache.on_change(lambda old, new: changed.set())
     following = asyncio.create_task(caches.run())

@@ -69,7 +69,7 @@ def read_live(arguments: Namespace, wanted: Sequence[Wanted]) -> Live:
 async def live(arguments: Namespace, client: HttpClient, way: Target, wanted: Sequence[Wanted]) -> Live:
     """What a cluster holds of some kinds."""
     discovery = await discover(client)
-    known, notes = await release_of(arguments, client)
+    known, notes = await release_of(arguments, client, discovery)
     taken = await take(client, discovery, wanted)
     notes += tuple(f"not read, so not considered: {one}" for one in taken.refused)
     return Live(known, values_of(taken.objects, source_of(way)), notes)
@@ -80,10 +80,21 @@ def source_of(way: Target) -> str:
     return f"context {way.context}" if way.context else way.server
 
 
-async def release_of(arguments: Namespace, client: HttpClient) -> tuple[Features, tuple[str, ...]]:
-    """The cluster's release, unless the user says another; of one that is not modelled the nearest."""
+#: Gates that show: a cluster serves the kind if the gate is on.
+_SHOWN_BY = {"devicetaintrules": "DRADeviceTaintRules", "resourcepoolstatusrequests": "DRAResourcePoolStatus"}
+
+
+async def release_of(
+    arguments: Namespace, client: HttpClient, discovery: Discovery
+) -> tuple[Features, tuple[str, ...]]:
+    """The cluster's release, unless the user says another; of one that is not modelled the nearest.
+
+    Gates are the release's own, but for those that what is served shows to be on, and for what the user says.
+    """
+    shown = [f"{gate}=true" for plural, gate in _SHOWN_BY.items() if discovery.versions_of("resource.k8s.io", plural)]
+    gates = [*shown, *arguments.feature_gates]
     if arguments.kube_version is not None:
-        return features(arguments.kube_version, arguments.feature_gates), ()
+        return features(arguments.kube_version, gates), ()
     try:
         version = str((await client.read("/version")).get("gitVersion", ""))
     except StatusError:
@@ -91,10 +102,10 @@ async def release_of(arguments: Namespace, client: HttpClient) -> tuple[Features
     found = _MINOR.search(version)
     release = f"1.{found[1]}" if found else RELEASES[-1]
     if release in RELEASES:
-        return features(release, arguments.feature_gates), ()
+        return features(release, gates), ()
     nearest = min(RELEASES, key=lambda known: abs(int(known[2:]) - int(release[2:])))
     note = f"the cluster is Kubernetes {version}, which is answered as if it were {nearest}"
-    return features(nearest, arguments.feature_gates), (note,)
+    return features(nearest, gates), (note,)
 
 
 def what_to_read(subject: str | None) -> tuple[Wanted, ...]:
