@@ -37,15 +37,18 @@ V = TypeVar("V", bound=Value)
 Asked = TypeVar("Asked", ExactDeviceRequest, DeviceSubRequest)
 
 
-def with_defaults(value: T, *, version: str, now: str) -> T:
+def with_defaults(value: T, *, version: str, now: str, stored: T | None = None) -> T:
     """An object of any kind with its defaults; whatever lacks none comes back as it is, the very same value.
 
     ``version``: the API version it was written in, without group. ``now``: RFC 3339, whole seconds, for taints
-    without a time.
+    without a time. ``stored``: the state before, whose spec has its defaults if it is still the very same.
     """
     result: object = value
     if isinstance(value, ResourceClaim):
-        result = _with(value, spec=_claim_spec(value.spec, version), status=_status(value).status)
+        same = isinstance(stored, ResourceClaim) and value.spec is stored.spec
+        result = _with(
+            value, spec=value.spec if same else _claim_spec(value.spec, version), status=_status(value).status
+        )
     elif isinstance(value, ResourceClaimTemplate):
         result = _with(value, spec=_with(value.spec, spec=_claim_spec(value.spec.spec, version)))
     elif isinstance(value, ResourceSlice) and value.spec.devices:

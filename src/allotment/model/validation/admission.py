@@ -89,7 +89,7 @@ def _create_errors(value: Any, context: Context, namespace_labels: Mapping[str, 
 
 def update(new: Any, old: Any, context: Context, *, version: str, now: str) -> Admitted:
     """A changed object; ``old`` is the stored one."""
-    new = with_defaults(new, version=version, now=now)
+    new = with_defaults(new, version=version, now=now, stored=old)
     new = replace(new, metadata=replace(new.metadata, generation=old.metadata.generation))
     new = _kept_meta(preparation.for_update(new, old, context.features, now=now), old.metadata)
     return _admitted(new, _update_errors(new, old, RULES[type(new)].update, context))
@@ -105,7 +105,7 @@ def update_status(
     rule = RULES[type(new)].status_update
     if rule is None:
         raise LookupError(f"{type(new).__name__} has no status")
-    new = with_defaults(new, version=version, now=now)
+    new = with_defaults(new, version=version, now=now, stored=old)
     new = _kept_meta(preparation.for_status_update(new, old, context.features), old.metadata)
     errors: list[FieldError] = []
     if isinstance(new, ResourceClaim):
