@@ -44,10 +44,6 @@ class Catalog:
         """Whether any kind is served under a group and version."""
         return (group, version) in self._versions
 
-    def of_bucket(self, bucket: str) -> Kind | None:
-        """The kind whose objects a bucket of the store holds."""
-        return self._buckets.get(bucket)
-
     def named(self, api_version: str, name: str) -> Kind | None:
         """The kind of objects that say so of themselves."""
         return self._names.get((api_version, name))
@@ -65,7 +61,6 @@ class Catalog:
         self.generation += 1
         self._served = {(kind.group, version, kind.plural): kind for kind in self for version in kind.versions}
         self._versions = {(group, version) for group, version, _ in self._served}
-        self._buckets = {kind.bucket: kind for kind in self if not kind.stored_as}
         self._names = {
             (f"{kind.group}/{version}" if kind.group else version, kind.kind): kind
             for kind in self

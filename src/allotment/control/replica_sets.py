@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Resource, Tree
-from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.control.children import Children, Partly, all_of
@@ -33,9 +33,6 @@ async def replica_sets(context: Context) -> None:
 async def replication_controllers(context: Context) -> None:
     """The program for ReplicationControllers."""
     await _Replicas(context, REPLICATION_CONTROLLERS, "replication-controller").run()
-
-
-PROGRAMS: Final[tuple[Program, ...]] = (replica_sets, replication_controllers)
 
 
 class _Replicas:

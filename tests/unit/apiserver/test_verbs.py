@@ -204,3 +204,26 @@ def test_claims_are_the_same_in_every_version() -> None:
         assert (await served.get(f"{CLAIMS}/c")).body["spec"] == new["spec"]
 
     asyncio.run(told())
+
+
+def test_an_autoscaler_is_the_same_in_both_versions() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        first = "/apis/autoscaling/v1/namespaces/shop/horizontalpodautoscalers"
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        spec = {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}
+        annotations = {"autoscaling.alpha.kubernetes.io/metrics": "no list"}
+        said = await served.post(first, {"metadata": {"name": "web", "annotations": annotations}, "spec": spec})
+        assert said.code == 201, said.body
+        assert said.body["spec"]["targetCPUUtilizationPercentage"] == 70
+        second = (await served.get(first.replace("v1", "v2") + "/web")).body
+        assert second["apiVersion"] == "autoscaling/v2"
+        resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+        assert second["spec"]["metrics"] == [{"type": "Resource", "resource": resource}]
+        said = await served.patch(f"{first}/web", {"spec": {"targetCPUUtilizationPercentage": 80}})
+        assert said.body["spec"]["targetCPUUtilizationPercentage"] == 80
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        assert (await served.get(first, accept=table)).body["rows"][0]["cells"][0] == "web"
+        assert (await served.get(first.replace("v1", "v2"), accept=table)).code == 200
+
+    asyncio.run(told())

@@ -173,13 +173,23 @@ def autoscaler_from_version(tree: Tree, version: str) -> Tree:
         metrics.append({"type": "Resource", "resource": {"name": "cpu", "target": target}})
     metadata = dict(tree.get("metadata") or {})
     annotations = dict(metadata.get("annotations") or {})
-    told = annotations.pop(_METRICS, None)
-    if told is not None:
-        metrics += json.loads(told)
+    others = _listed(annotations.get(_METRICS, ""))
+    if others:
+        metrics += others
+        del annotations[_METRICS]
         metadata["annotations"] = annotations
     if metrics:
         spec["metrics"] = metrics
     return {**tree, "apiVersion": "autoscaling/v2", "metadata": metadata, "spec": spec}
+
+
+def _listed(metrics: str) -> list[Any]:
+    """The metrics in an annotation; what somebody else wrote there may be none, and stays where it is."""
+    try:
+        found = json.loads(metrics)
+    except ValueError:
+        return []
+    return found if isinstance(found, list) and all(isinstance(metric, dict) for metric in found) else []
 
 
 RULES: Final[Mapping[str, Rules]] = {

@@ -164,6 +164,8 @@ def _workloads() -> tuple[Kind, ...]:
             "horizontalpodautoscalers",
             "hpa",
             versions=("v2", "v1"),
+            to_version=network.autoscaler_to_version,
+            from_version=network.autoscaler_from_version,
             **watched,
         ),
         _grouped("batch", "CronJob", "cronjobs", "cj", **watched),
