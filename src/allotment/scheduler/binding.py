@@ -92,8 +92,10 @@ class Binder:
             await self._bind(pod, chosen.node)
         except (NotBound, StatusError, Unreachable) as error:
             self.cancel(pod, chosen)
-            for key, ours in written:
-                await self._take_back(key, pod, ours)
+            # Another scheduler may have bound it: then it runs with these claims, whoever wrote them.
+            if written and not await self._node_of(pod):
+                for key, ours in written:
+                    await self._take_back(key, pod, ours)
             raise NotBound(str(error)) from error
         key = pod.key
         self._recorder.event(
@@ -247,10 +249,14 @@ class Binder:
                 await self._clock.sleep(0.5)
 
     async def _node_of(self, pod: WaitingPod) -> str:
-        try:
-            tree = await self._client.get(PODS, pod.key.name, pod.key.namespace)
-        except StatusError:
-            return ""
+        while True:
+            try:
+                tree = await self._client.get(PODS, pod.key.name, pod.key.namespace)
+                break
+            except StatusError:
+                return ""
+            except Unreachable:
+                await self._clock.sleep(0.5)
         return str(tree["spec"].get("nodeName") or "") if tree["metadata"].get("uid") == pod.uid else ""
 
     # --- devices that have to get ready (KEP-5007) -----------------------------------------------------------------

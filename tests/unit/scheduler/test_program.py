@@ -197,6 +197,25 @@ def test_pod_follows_the_claim_that_another_scheduler_allocated_for_it() -> None
     asyncio.run(scenario())
 
 
+def test_pod_that_another_scheduler_bound_keeps_its_claim() -> None:
+    async def scenario() -> None:
+        resource, slice_ = gpus("a", 1)
+        del slice_["spec"]["nodeName"]
+        slice_["spec"]["allNodes"] = True
+        async with world(node("a"), node("b"), device_class(), (resource, slice_), claim("one"), speed=10) as lab:
+
+            def bind(written: Tree) -> None:
+                lab.put(PODS, {**lab.pod("p"), "spec": {**lab.pod("p")["spec"], "nodeName": "b"}})
+
+            lab.client.on_claim = bind
+            lab.put(*pod("p", "one"))
+            await lab.until(lambda: lab.users("one"))
+            await asyncio.sleep(0.1)
+            assert (lab.users("one"), lab.devices("one"), lab.client.bound) == (["p"], ["gpu-0"], [])
+
+    asyncio.run(scenario())
+
+
 def test_refused_binding_gives_everything_back_and_tries_again() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("one"), speed=10) as lab:
