@@ -22,6 +22,7 @@ RUN_SECONDS: Final = "allotment.dev/run-seconds"
 EXIT_CODE: Final = "allotment.dev/exit-code"
 #: How long an application works in a pod that is to end.
 _WORK_SECONDS: Final = 5.0
+_FOR_EVER: Final = 1e9
 _REFERENCE: Final = re.compile(r"\$\((\w+)\)")
 _KILLED: Final = 137
 
@@ -95,7 +96,7 @@ class Container:
         await streams.out(f"simulated: {self.image} runs {shown} with {given}\n".encode())
         await self.inside.clock.sleep(self._seconds())
         code_text = self._annotations.get(EXIT_CODE, "0")
-        return int(code_text) & 255 if code_text.isdigit() else 1
+        return int(code_text) & 255 if code_text.isdecimal() else 1
 
     @property
     def _annotations(self) -> Mapping[str, str]:
@@ -103,9 +104,12 @@ class Container:
 
     def _seconds(self) -> float:
         try:
-            return float(self._annotations[RUN_SECONDS])
+            asked = float(self._annotations[RUN_SECONDS])
         except (KeyError, ValueError):
-            return 1e9 if _stays(self._pod, self.name) else _WORK_SECONDS
+            asked = -1.0
+        if 0 <= asked <= _FOR_EVER:  # a clock that is asked for "nan" or "inf" wakes nobody in order any more
+            return asked
+        return _FOR_EVER if _stays(self._pod, self.name) else _WORK_SECONDS
 
 
 def _stays(pod: Tree, name: str) -> bool:

@@ -65,7 +65,7 @@ async def _shell(arguments: Sequence[str], environment: Mapping[str, str], strea
         for line in lines:
             words = line.decode(errors="replace").strip()
             if words.split(" ")[0] == "exit":
-                return int(words[5:]) if words[5:].isdigit() else code
+                return int(words[5:]) if words[5:].isdecimal() else code
             code = await shell.run(words, streams)
     return await shell.run(rest.decode(errors="replace"), streams) if rest.strip() else code
 
@@ -75,7 +75,10 @@ async def _sleep(arguments: Sequence[str], streams: Streams, inside: Inside) -> 
     for argument in arguments:
         number, unit = (argument[:-1], argument[-1]) if argument[-1:] in _UNITS else (argument, "s")
         try:
-            seconds += _FOREVER if argument == "infinity" else float(number) * _UNITS[unit]
+            asked = _FOREVER if argument == "infinity" else float(number) * _UNITS[unit]
+            if not asked >= 0:  # nor is "nan" a time: it would put the timers of the whole process out of order
+                raise ValueError(argument)
+            seconds += asked
         except ValueError:
             await streams.err(f"sleep: invalid time interval '{argument}'\n".encode())
             return 1

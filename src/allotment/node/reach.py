@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ Write = Callable[[bytes], Awaitable[None]]
 
 #: The most that a client may send ahead of an empty line.
 _LONGEST_HEAD: Final = 64 * 1024
+#: Answers that wait for a client who asks and does not read; then it is not listened to.
+_WAITING: Final = 64
 
 
 def _failure(code: int, reason: str, message: str) -> StatusError:
@@ -105,7 +108,7 @@ class Page:
     def __init__(self, text: str) -> None:
         self._body = text.encode()
         self._got = b""
-        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
         self._closed = False
 
     async def read(self) -> bytes:
@@ -121,7 +124,7 @@ class Page:
             head, _, self._got = self._got.partition(b"\r\n\r\n")
             last = b"connection: close" in head.lower() or not head.startswith((b"GET ", b"HEAD "))
             told = b"close" if last else b"keep-alive"
-            self._answers.put_nowait(
+            await self._answers.put(
                 b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: " + told
                 + b"\r\nContent-Length: " + str(len(self._body)).encode() + b"\r\n\r\n"
                 + (b"" if head.startswith(b"HEAD ") else self._body)
@@ -135,11 +138,13 @@ class Page:
         """The other side sends no more: neither do we, after what is asked."""
         if not self._closed:
             self._closed = True
-            self._answers.put_nowait(b"")
+            await self._answers.put(b"")
 
     async def close(self) -> None:
         """Let go of it."""
-        await self.write_eof()
+        self._closed = True
+        with suppress(asyncio.QueueFull):  # nobody waits for more who has so much to read
+            self._answers.put_nowait(b"")
 
 
 def page(run: PodRun | None, pod: Tree, port: int) -> Page:

@@ -69,3 +69,9 @@ def test_annotations_tell_how_long_it_works_and_how_it_ends() -> None:
     ended, lines = ran(container("sh", "-c", "exit 7", policy="Always", annotations=told))
     assert ended.code == 3, "the command is not read"
     assert "runs sh -c exit 7" in lines[0]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_a_time_that_is_none_is_not_told(seconds: str) -> None:
+    ended, _ = ran(container("train", annotations={RUN_SECONDS: seconds, EXIT_CODE: "²"}))
+    assert ended.code == 1

@@ -77,6 +77,11 @@ def test_commands_of_manifests_run(text: str, code: int, out: str) -> None:
     assert ran("bash", "-c", text) == Ran(code, out, "")
 
 
+@pytest.mark.parametrize("time", ["nan", "-1", "soon"])
+def test_a_time_that_is_none_is_not_slept(time: str) -> None:
+    assert ran("sleep", time) == Ran(1, "", f"sleep: invalid time interval '{time}'\n")
+
+
 def test_an_unknown_command_says_so() -> None:
     assert ran("sh", "-c", "train.py --fast; echo $?") == Ran(0, "127\n", "sh: 1: train.py: not found\n")
     assert ran("train.py").code is None, "the container's own command is the application"

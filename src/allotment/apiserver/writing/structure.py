@@ -6,6 +6,7 @@ meets one. Types without a schema are deduced from the value: maps have owners i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -151,6 +152,9 @@ def _key_default(field: Field) -> Any:
     return field.default
 
 
+_LISTS: Final[Mapping[str, Relation]] = {"map": "keyed", "set": "set"}
+
+
 def _relation(shape: Shape, list_type: str, map_type: str) -> Relation:
     form = shape.form
     if form == "struct":
@@ -158,7 +162,7 @@ def _relation(shape: Shape, list_type: str, map_type: str) -> Relation:
     if form == "map":
         return "leaf" if map_type == "atomic" else "map"
     if form == "slice":
-        return {"map": "keyed", "set": "set"}.get(list_type, "leaf")  # type: ignore[return-value]
+        return _LISTS.get(list_type, "leaf")
     return "deduced" if form in _DEDUCED_FORMS else "leaf"
 
 

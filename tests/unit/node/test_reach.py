@@ -1,0 +1,27 @@
+import asyncio
+
+from allotment.node import reach
+from allotment.node.reach import Page
+
+_ASKED = b"GET / HTTP/1.1\r\n\r\n"
+
+
+def test_a_page_answers_what_is_asked() -> None:
+    async def told() -> bytes:
+        page = Page("hello")
+        await page.write(_ASKED)
+        return await page.read()
+
+    assert asyncio.run(told()).endswith(b"\r\n\r\nhello")
+
+
+def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
+    async def told() -> None:
+        page = Page("hello")
+        asking = asyncio.create_task(page.write(_ASKED * 10 * reach._WAITING))
+        done, _ = await asyncio.wait([asking], timeout=0.05)
+        assert not done
+        await page.close()
+        asking.cancel()
+
+    asyncio.run(told())
