@@ -46,8 +46,8 @@ $ allot up --detach --ephemeral --fleet t4-4x-pcie
 Ready in 7.5 s: https://127.0.0.1:1234
   fleet    t4-4x-pcie
   data     in memory only: gone when it stops
-  kubectl  context 'allotment' in /home/you/.kube/config, now the current one
-  log      /home/you/.local/state/allotment/default.log
+  kubectl  context 'allotment' in ~/.kube/config, now the current one
+  log      ~/.local/state/allotment/default.log
 allot down stops it.
 $ allot status
 NAME      URL                      CONTEXT     AGE    FLEET

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from importlib.util import find_spec
 
-#: What a lab needs beyond what is always installed.
-_NEEDED = ("httptools", "httpx", "cryptography")
+from allotment.lab import needs
 
 
 def run(arguments: Namespace) -> int:
     """Show the examples; 0 when all came out as intended."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    missing = needs.missing()
     if arguments.example or arguments.offline or missing:
         from allotment.cli.demo_offline import run as explain
         from allotment.cli.screen import open_screen
 
         if missing and not (arguments.example or arguments.offline):
             screen = open_screen()
-            screen.line(f"Explained only: a lab needs {', '.join(missing)} (pip install 'allotment[lab]').")
+            screen.line(f"Explained only: a lab needs {', '.join(missing)} ({needs.INSTALL}).")
             screen.line()
         return explain(arguments)
     from allotment.cli.demo_live import run as live

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import open_screen
+from allotment.cli.screen import from_home, open_screen
 from allotment.cli.up import mistakes
 from allotment.lab.state import DEFAULT_NAME, Register
 
@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
             if stopped is None:
                 screen.line("No lab runs." if name == DEFAULT_NAME else f"No lab {name!r} runs.")
             else:
-                kept = f"; its data stay in {stopped.data}" if stopped.data else ""
+                kept = f"; its data stay in {from_home(stopped.data)}" if stopped.data else ""
                 screen.line(f"Lab {name!r} has stopped{kept}.")
     if not names:
         screen.line("No lab runs.")

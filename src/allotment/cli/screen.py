@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
@@ -83,6 +84,12 @@ def table(
 def shorten(text: str, width: int) -> str:
     """The text, or as much of its beginning as fits before an ellipsis."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def from_home(path: str | Path) -> str:
+    """A path as a shell takes it and a person reads it: what is in the home directory begins with ``~``."""
+    home = Path.home()
+    return f"~/{Path(path).relative_to(home)}" if Path(path).is_relative_to(home) else str(path)
 
 
 def folded(text: str, width: int | None, indent: str = "") -> list[str]:

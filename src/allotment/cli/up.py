@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
-from allotment.cli.screen import Screen, open_screen, shorten
-from allotment.lab import kubeconfig
+from allotment.cli.screen import Screen, folded, from_home, open_screen, shorten
+from allotment.lab import kubeconfig, needs
 from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
 
+if TYPE_CHECKING:
+    from allotment.lab.up import DidNotStart
+
 #: What kubectl users expect; only the default lab has it.
 _PORT = 6443
+#: Where the texts of the announcement begin.
+_INDENT = 11
 
 
 def run(arguments: Namespace) -> int:
@@ -25,6 +32,7 @@ def run(arguments: Namespace) -> int:
     began = time.perf_counter()
     screen = open_screen()
     with mistakes(arguments.name):
+        needs.check()
         settings = _settings(arguments)
         register = Register()
         path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.usual_path()
@@ -36,7 +44,7 @@ def run(arguments: Namespace) -> int:
         live = screen.out.isatty()
 
         def ready(status: Status) -> None:
-            announce(screen, status, time.perf_counter() - began)
+            announce(screen, status, settings.fleet is None, time.perf_counter() - began)
             screen.line("Ctrl-C stops it." if live else "SIGINT or SIGTERM stops it.")
             screen.out.flush()
 
@@ -50,14 +58,20 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def announce(screen: Screen, status: Status, seconds: float | None = None) -> None:
-    """What a user needs to begin."""
-    took = f" in {seconds:.1f} s" if seconds is not None else ""
-    screen.line(f"{screen.paint('Ready', 'green')}{took}: {status.url}")
-    fleet = ", ".join(status.fleet) if status.fleet else "as it was" if status.data else "none"
-    screen.line(f"  fleet    {fleet}")
-    screen.line(f"  data     {status.data or 'in memory only: gone when it stops'}")
-    screen.line(f"  kubectl  context {status.context!r} in {status.kubeconfig}, now the current one")
+def announce(screen: Screen, status: Status, as_before: bool, seconds: float) -> None:
+    """What a user needs to begin. ``as_before``: the machines are those that the data came with."""
+    screen.line(f"{screen.paint('Ready', 'green')} in {seconds:.1f} s: {status.url}")
+    machines = ", ".join(status.fleet)
+    told = [
+        ("fleet", ": ".join(filter(None, ("as it was" if as_before else "", machines))) or "none"),
+        ("data", from_home(status.data) if status.data else "in memory only: gone when it stops"),
+        ("kubectl", f"context {status.context!r} in {from_home(status.kubeconfig)}, now the current one"),
+        ("log", from_home(status.log) if status.log else ""),
+    ]
+    for title, text in told:
+        for number, line in enumerate(folded(text, screen.width and screen.width - _INDENT) if text else ()):
+            # What is longer goes on below itself.
+            screen.line(f"  {title:<9}{line}" if not number else f"{'':{_INDENT}}{line.strip()}")
 
 
 def _settings(arguments: Namespace) -> Settings:
@@ -65,6 +79,8 @@ def _settings(arguments: Namespace) -> Settings:
     data = None
     if not arguments.ephemeral:
         data = DataFolder(Path(arguments.data).absolute()) if arguments.data else default_data(name)
+        if data.path.exists() and not data.path.is_dir():
+            raise Mistake(f"--data: wanted a folder, {data.path} is none")
     fleet = fleet_of([word for group in arguments.fleet for word in group] if arguments.fleet else None)
     if fleet is None and (data is None or not data.database.exists()):
         from allotment.lab.fleet import USUAL
@@ -112,12 +128,20 @@ def _detach(
     try:
         status = detach(command, settings.name, Place(register, path, log), log)
     except DidNotStart as error:
-        raise Mistake(str(error), f"its log: {error.log}") from None
-    announce(screen, status, time.perf_counter() - began)
-    screen.line(f"  log      {log}")
+        raise _not_started(error) from None
+    announce(screen, status, settings.fleet is None, time.perf_counter() - began)
     stop = "allot down" if settings.name == DEFAULT_NAME else f"allot down {settings.name}"
     screen.line(f"{stop} stops it.")
     return 0
+
+
+def _not_started(error: DidNotStart) -> Mistake:
+    """What the process said at its end, as our own: its last complaint, and what it advised."""
+    lines = error.why.splitlines()
+    begins = [number for number, line in enumerate(lines) if line.startswith("allot: ")]
+    first, *more = lines[begins[-1] :] if begins else [error.why]
+    advice = [line.strip() for line in more] + [f"its log: {from_home(error.log)}"]
+    return Mistake(f"the lab did not start: {first.removeprefix('allot: error: ')}", "; ".join(advice))
 
 
 @contextmanager
@@ -125,6 +149,8 @@ def mistakes(name: str) -> Iterator[None]:
     """What can be wrong with starting and stopping, as users' mistakes."""
     try:
         yield
+    except needs.NotInstalled as error:
+        raise Mistake(str(error)) from None
     except BadName as error:
         raise Mistake(str(error)) from None
     except Running as error:
@@ -134,4 +160,5 @@ def mistakes(name: str) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise  # told with the name of the file
-        raise Mistake(str(error)) from None
+        busy = "give another --port; without --port the lab takes one that is free"
+        raise Mistake(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

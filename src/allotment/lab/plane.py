@@ -60,6 +60,8 @@ class Plane:
         self.api = api
         self.clock = clock
         self.access = access
+        #: In the words of ``--fleet``: what was asked for, or what the data came with.
+        self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
         #: Ends the lab when it has an error: the store cannot be written any more.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -129,6 +131,8 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
         await fleet.publish(
             plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
         )
+        if settings.data is not None:
+            settings.data.keep_fleet(settings.fleet)
     await stack.enter_async_context(_programs(plane, kubelets))
     await store.durable()
     return plane
@@ -187,12 +191,16 @@ async def _listening(settings: Settings, keys: _Keys, stack: AsyncExitStack) -> 
     """A server on its port; what it serves is not known yet."""
     server = Server(_starting)
     stack.push_async_callback(server.stop, _GRACE_SECONDS)
-    try:
-        return server, await server.listen(settings.host, settings.port or settings.preferred_port, keys.tls)
-    except OSError:
-        if settings.port or not settings.preferred_port:
-            raise
-        return server, await server.listen(settings.host, 0, keys.tls)
+    ports = [settings.port] if settings.port else [settings.preferred_port, 0] if settings.preferred_port else [0]
+    for port in ports:
+        try:
+            return server, await server.listen(settings.host, port, keys.tls)
+        except OSError as error:
+            number = error.errno or 0
+            why = os.strerror(number).lower() if number > 0 else error.strerror  # below zero: a name of no host
+            where = f"{settings.host}:{port}" if port else settings.host
+            refused = OSError(number, f"cannot listen on {where}: {why}")
+    raise refused
 
 
 async def _starting(request: Request) -> Answer:

@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -83,6 +83,17 @@ class DataFolder:
     def log(self) -> Path:
         """Where a detached lab writes what it would have printed."""
         return self.path / "lab.log"
+
+    def keep_fleet(self, words: Sequence[str]) -> None:
+        """Note what the nodes in the database were made from, to be told when a lab starts on them again."""
+        replace_file(self.path / "fleet.json", msgspec.json.encode(list(words)))
+
+    def fleet(self) -> tuple[str, ...]:
+        """What was noted; nothing if nothing was."""
+        try:
+            return msgspec.json.decode((self.path / "fleet.json").read_bytes(), type=tuple[str, ...])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return ()
 
     def make(self) -> None:
         """Create it: keys will be in it, so it is the user's alone."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
 from allotment.lab import collection, kubeconfig
-from allotment.lab.serving import new_event_loop
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
 
@@ -40,6 +39,7 @@ class DidNotStart(Exception):
     def __init__(self, log: Path, why: str) -> None:
         super().__init__(f"the lab did not start: {why}")
         self.log = log
+        self.why = why
 
 
 class DidNotStop(Exception):
@@ -61,6 +61,8 @@ def run(
 
     ``ready`` is told once, ``show`` (if given) again whenever the numbers change.
     """
+    from allotment.lab.serving import new_event_loop  # stopping a lab does without
+
     sys.setswitchinterval(_SWITCH_SECONDS)
     with place.register.hold(settings.name):
         if settings.data is not None:
@@ -90,7 +92,7 @@ async def _serve(
                 name=settings.name, pid=os.getpid(), url=plane.access.server, context=context,
                 kubeconfig=str(place.kubeconfig), started=_now(), version=__version__,
                 data=str(settings.data.path) if settings.data else None, log=str(place.log) if place.log else None,
-                fleet=settings.fleet or (), speed=settings.speed, previous_context=previous,
+                fleet=plane.fleet, speed=settings.speed, previous_context=previous,
             )  # fmt: skip
             place.register.write(status)
             ready(status)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cli.screen import Screen, shorten, table
+from allotment.cli.screen import Screen, from_home, shorten, table
 
 CELLS = st.text(st.characters(categories=["Lu", "Ll", "Nd"]), max_size=30)
 
@@ -41,3 +43,9 @@ def test_the_widest_cells_are_shortened_first() -> None:
 def test_colour_only_where_the_screen_has_it() -> None:
     assert Screen(io.StringIO(), None, False).paint("fits", "green") == "fits"
     assert Screen(io.StringIO(), 80, True).paint("fits", "green") == "\x1b[32mfits\x1b[0m"
+
+
+def test_what_is_in_the_home_directory_begins_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert from_home(tmp_path / "labs" / "one") == "~/labs/one"
+    assert from_home(f"{tmp_path}2/labs") == f"{tmp_path}2/labs"

@@ -69,7 +69,7 @@ def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str,
     assert f"lab 'one' is running already (process {labs['one']['pid']}" in again.stderr
 
     down = allot("down", "one")
-    assert down.stdout == f"Lab 'one' has stopped; its data stay in {labs['one']['data']}.\n"
+    assert down.stdout == "Lab 'one' has stopped; its data stay in ~/share/allotment/labs/one.\n"
     assert allot("down", "one").stdout == "No lab 'one' runs.\n"
     assert [line.split()[0] for line in allot("status").stdout.splitlines()] == ["NAME", "two"]
     assert allot("down", "--all").stdout == "Lab 'two' has stopped.\n"
@@ -77,9 +77,10 @@ def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str,
     assert config["contexts"] == []
 
     back = allot("up", "--detach", "--http", "--name", "one")
-    assert "fleet    as it was" in back.stdout, back.stderr
+    assert "fleet    as it was: t4-4x-pcie:2\n" in back.stdout, back.stderr
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     assert nodes(lab["url"]) == ["t4-4x-pcie-1", "t4-4x-pcie-2"]
+    assert lab["fleet"] == ["t4-4x-pcie:2"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -125,7 +126,8 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
         (["--without", "garbage,schedular"], "--without: there is no program 'schedular' in a lab"),
         (["--kube-version", "1.10"], "--kube-version"),
         (["--ephemeral", "--data", "x"], "not allowed with"),
-        (["--host", "203.0.113.1"], "203.0.113.1"),
+        (["--host", "203.0.113.1"], "cannot listen on 203.0.113.1: cannot assign requested address"),
+        (["--data", "/dev/null"], "--data: wanted a folder, /dev/null is none"),
     ],
 )
 def test_mistakes_are_told_in_a_line(allot: Allot, words: list[str], complaint: str) -> None:
@@ -140,9 +142,22 @@ def test_a_port_that_is_taken_is_told(allot: Allot) -> None:
     assert allot("up", "--detach", "--http", "--ephemeral", "--name", "one").returncode == 0
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     port = lab["url"].rpartition(":")[2]
+    taken = f"cannot listen on 127.0.0.1:{port}: address already in use\n"
     done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert port in done.stderr
+    assert done.stderr.startswith(f"allot: error: {taken}  give another --port")
+    done = allot("up", "--http", "--ephemeral", "--name", "two", "--port", port, "--detach")
+    assert done.stderr.startswith(f"allot: error: the lab did not start: {taken}  give another --port")
+
+
+def test_what_a_start_tells_fits_the_terminal(allot: Allot, environment: dict[str, str]) -> None:
+    environment["COLUMNS"] = "60"
+    environment["XDG_STATE_HOME"] += "/a-long-name-for-a-folder" * 3
+    done = allot("up", "--detach", "--http", "--ephemeral", "--fleet", ",".join(f"n{n}=t4-4x-pcie" for n in range(8)))
+    assert done.returncode == 0, done.stderr
+    (log,) = (line for line in done.stdout.splitlines() if len(line) > 60)
+    assert log.endswith("a-long-name-for-a-folder/allotment/default.log")  # a path stays whole
+    assert "  kubectl  context 'allotment' in ~/kube/config, now the\n           current one\n" in done.stdout
 
 
 def test_a_kubeconfig_that_is_not_understood_stops_the_start(allot: Allot, environment: dict[str, str]) -> None:

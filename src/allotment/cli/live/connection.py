@@ -80,8 +80,8 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
     """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
-    if missing := needs.missing():
-        raise Mistake(f"to speak to a cluster needs {', '.join(missing)}", needs.INSTALL)
+    if "httpx" in needs.missing():
+        raise Mistake("to speak to a cluster needs httpx", needs.INSTALL)
     way = way_to(arguments)
 
     async def run() -> T:
