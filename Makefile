@@ -32,7 +32,7 @@ vectors: $(READY)  ## SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz â
 storm: $(READY)  ## CYCLES=500: kill -9 under load; nothing acknowledged is lost, no device given twice, no claim stuck
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
 
-bench: $(VENV)/.bench-ready  ## pods/s, p50, p99 beside the upstream allocator (which needs Go), CEL, memory; bench/out/
+bench: $(VENV)/.bench-ready  ## beside upstream: the allocator (needs Go), CEL, memory, the lab ($$ALLOTMENT_KUBE_BIN); bench/out/
 	@$(BIN)/python -m bench
 
 clean:  ## remove everything that was made

@@ -50,6 +50,9 @@ def main() -> int:
     print(_module("memory", inputs[1]), end="")
     _section("CEL selectors, half of the rounds within")
     print(*report.selectors(ours, theirs), sep="\n")
+    print("measuring the lab …", flush=True)
+    _section("The lab beside the real control plane: the same requests over HTTP")
+    print(_module("lab"), end="")
     _section("Promises")
     for kept, text in report.promises(ours, theirs):
         print(f"{'kept  ' if kept else 'MISSED'}  {text}")
