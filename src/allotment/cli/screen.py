@@ -60,7 +60,8 @@ def table(
 ) -> list[str]:
     """The lines of a table, fitted to ``width`` by shortening cells, widest first, in the columns of ``cut`` or in any.
 
-    A name that is cut names nothing: columns that are not in ``cut`` stay whole, and the line is longer if need be.
+    A name that is cut names nothing: columns that are not in ``cut`` stay whole, and the line is longer if need be; then
+    nothing at all is cut, for it would not help. Of several words the last stays, which tells kinds apart.
 
     >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))
     NAME     GPUS
@@ -72,13 +73,20 @@ def table(
     if width is not None:
         spare = width - len(_GAP) * (len(widths) - 1)
         columns = [n for n, header in enumerate(headers) if header in cut or not cut]
-        while sum(widths) > spare and max(widths[n] for n in columns) > _NARROWEST:
+        least = sum(min(size, _NARROWEST) if n in columns else size for n, size in enumerate(widths))
+        while (not cut or least <= spare) and sum(widths) > spare and max(widths[n] for n in columns) > _NARROWEST:
             widths[max(columns, key=widths.__getitem__)] -= 1
     lines = []
     for row in cells:
-        parts = [shorten(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)]
+        parts = [_shortened(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)]
         lines.append(_GAP.join(parts).rstrip())
     return lines
+
+
+def _shortened(cell: str, width: int) -> str:
+    before, _, last = cell.rpartition(" ")
+    room = width - len(last) - 1
+    return f"{shorten(before, room)} {last}" if len(cell) > width and room >= _NARROWEST else shorten(cell, width)
 
 
 def shorten(text: str, width: int) -> str:

@@ -40,6 +40,17 @@ def test_the_widest_cells_are_shortened_first() -> None:
     assert shorten("abcd", 3) == "ab…"
 
 
+def test_of_several_words_the_last_stays() -> None:
+    rows = [["dgx", "A100-SXM4-40GB 1g.5gb"], ["dgx", "A100-SXM4-40GB 2g.10gb"]]
+    shown = table(["NODE", "KIND"], [*rows, ["x" * 20, ""]], 40, cut=["KIND"])
+    assert [line[23:] for line in shown] == ["KIND", "A100-SXM4… 1g.5gb", "A100-SXM… 2g.10gb", "<none>"]
+
+
+def test_nothing_is_cut_where_it_would_not_help() -> None:
+    rows = [["n" * 40, "gpu-0-mig-1g5gb-19-0"]]
+    assert table(["NODE", "DEVICES"], rows, 40, cut=["DEVICES"]) == table(["NODE", "DEVICES"], rows, None)
+
+
 def test_colour_only_where_the_screen_has_it() -> None:
     assert Screen(io.StringIO(), None, False).paint("fits", "green") == "fits"
     assert Screen(io.StringIO(), 80, True).paint("fits", "green") == "\x1b[32mfits\x1b[0m"
