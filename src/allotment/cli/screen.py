@@ -60,8 +60,8 @@ def table(
 ) -> list[str]:
     """The lines of a table, fitted to ``width`` by shortening cells, widest first, in the columns of ``cut`` or in any.
 
-    A name that is cut names nothing: columns that are not in ``cut`` stay whole, and the line is longer if need be; then
-    nothing at all is cut, for it would not help. Of several words the last stays, which tells kinds apart.
+    A name that is cut names nothing: columns that are not in ``cut`` stay whole, and the line is longer if need be;
+    then nothing at all is cut, for it would not help. Of several words the last stays, which tells kinds apart.
 
     >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))
     NAME     GPUS
