@@ -34,6 +34,7 @@ _VISIBLE: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("autoscaling", ("horizontalpodautoscalers", "horizontalpodautoscalers/status")),
     ("batch", ("cronjobs", "cronjobs/status", "jobs", "jobs/status")),
     ("discovery.k8s.io", ("endpointslices",)),
+    ("events.k8s.io", ("events",)),
     ("networking.k8s.io", ("ingresses", "ingresses/status", "networkpolicies")),
     ("policy", ("poddisruptionbudgets", "poddisruptionbudgets/status")),
     ("resource.k8s.io", ("resourceclaims", "resourceclaims/status", "resourceclaimtemplates")),

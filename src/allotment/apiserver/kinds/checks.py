@@ -118,6 +118,20 @@ def service_name_problems(text: str) -> list[str]:
     return problems
 
 
+def path_segment_problems(text: str) -> list[str]:
+    """What keeps a text from standing in a path as one segment: very little."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
+
+
+def path_segment(text: str, path: str, missing: str = "") -> Errors:
+    """A name that must be there and must only be able to stand in a path."""
+    if not text:
+        yield required(path, missing)
+    yield from (invalid(path, text, problem) for problem in path_segment_problems(text))
+
+
 def domain_prefixed_path(text: str, path: str) -> Errors:
     """A name such as ``acme.io/foo``."""
     if not text:

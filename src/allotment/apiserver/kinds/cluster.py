@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.containers import requirements
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.pod_spec import tolerations
 from allotment.apiserver.kinds.refusals import forbidden as refused
+from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
 from allotment.model.validation import names
-from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
-from allotment.model.validation.gotext import Fields
+from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, not_supported, required
+from allotment.model.validation.gotext import Fields, Named
 
 Tree = dict[str, Any]
 
@@ -18,6 +21,7 @@ Tree = dict[str, Any]
 SIMULATED: Final = "system:node:simulated"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _HIGHEST: Final = 1_000_000_000
 _SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
@@ -39,33 +43,44 @@ def _admit_node(tree: Tree, write: Write) -> Tree:
 def _taints(spec: Tree) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(spec.get("taints") or ()):
-        at, key, effect = f"spec.taints[{index}]", taint.get("key") or "", taint.get("effect") or ""
+        # Upstream tells of them under "metadata".
+        at, key, effect = f"metadata.taints[{index}]", taint.get("key") or "", taint.get("effect") or ""
         yield from names.label_key(key, f"{at}.key")
-        for problem in names.label_value_problems(taint.get("value") or ""):
-            yield invalid(f"{at}.value", taint.get("value"), problem)
-        yield from checks.choice(effect, f"{at}.effect", _EFFECTS)
+        value = taint.get("value") or ""
+        if problems := names.label_value_problems(value):
+            yield invalid(f"{at}.value", value, ";".join(problems))
+        if effect not in _EFFECTS:
+            yield not_supported(f"{at}.effect", Named(effect), _EFFECTS) if effect else required(f"{at}.effect")
         if (key, effect) in seen:
-            error = duplicate(at, taint)
-            yield error._replace(detail="taints must be unique by key and effect pair")
+            shown = Fields(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
+            yield duplicate(at, shown)._replace(detail="taints must be unique by key and effect pair")
         seen.add((key, effect))
+
+
+def _node_resources(tree: Tree) -> Errors:
+    for part in ("capacity", "allocatable"):
+        for name, amount in sorted(((tree.get("status") or {}).get(part) or {}).items()):
+            yield from checks.amount(name, amount, f"status.{part}.{name}")
 
 
 def _node(tree: Tree, write: Write) -> Errors:
     yield from _taints(tree.get("spec") or {})
-    for part in ("capacity", "allocatable"):
-        for name, amount in sorted(((tree.get("status") or {}).get(part) or {}).items()):
-            yield from checks.amount(name, amount, f"status.{part}[{name}]")
+    yield from _node_resources(tree)
+    for index, text in enumerate((tree.get("spec") or {}).get("podCIDRs") or ()):
+        if not is_range(text):
+            yield invalid(f"spec.podCIDRs[{index}]", text, NO_RANGE)
 
 
 def _node_update(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource:
         return
-    yield from _node(new, write)
+    yield from _node_resources(new)
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if before.get("providerID") and after.get("providerID") != before["providerID"]:
         yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
     if before.get("podCIDRs") and after.get("podCIDRs") != before["podCIDRs"]:
         yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+    yield from _taints(after)
 
 
 # --- namespaces ------------------------------------------------------------------------------------------------------
@@ -91,8 +106,11 @@ def _namespace_kept(new: Tree, old: Tree, write: Write) -> Tree:
 
 
 def _namespace(tree: Tree, write: Write) -> Errors:
-    for index, finalizer in enumerate((tree.get("spec") or {}).get("finalizers") or ()):
-        yield from names.label_key(finalizer, f"spec.finalizers[{index}]")
+    for finalizer in (tree.get("spec") or {}).get("finalizers") or ():
+        problems = names.label_key_problems(finalizer)
+        if "/" not in finalizer and finalizer not in _FINALIZERS:
+            problems = (*problems, "name is neither a standard finalizer name nor is it fully qualified")
+        yield from (invalid("spec.finalizers", finalizer, problem) for problem in problems)
 
 
 def _namespace_update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -139,7 +157,8 @@ def _priority_class(tree: Tree, write: Write) -> Errors:
         yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
     policy = tree.get("preemptionPolicy")
     if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
-        yield not_supported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+        choices = ("PreemptLowerPriority", "Never")
+        yield not_supported("preemptionPolicy", Named(policy), choices) if policy else required("preemptionPolicy")
 
 
 def _priority_class_update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -178,11 +197,24 @@ def _budget(tree: Tree, write: Write) -> Errors:
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
-def _required_value(tree: Tree, write: Write) -> Errors:
-    if not tree.get("handler"):
-        yield required("handler")
-    else:
-        yield from names.label(tree["handler"], "handler")
+def _runtime_class(tree: Tree, write: Write) -> Errors:
+    handler, scheduling = tree.get("handler") or "", tree.get("scheduling") or {}
+    yield from names.label(handler, "handler") if handler else (required("handler"),)
+    yield from requirements({"limits": (tree.get("overhead") or {}).get("podFixed")}, frozenset(), "overhead")
+    yield from checks.labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    tolerated: Sequence[Tree] = scheduling.get("tolerations") or ()
+    yield from tolerations(tolerated, "scheduling.tolerations")
+    keys = [tuple(item.get(part) or "" for part in ("key", "operator", "value", "effect")) for item in tolerated]
+    for index, key in enumerate(keys):
+        if key in keys[:index]:
+            shown = Fields(zip(("Key", "Operator", "Value", "Effect"), key, strict=True))
+            shown["TolerationSeconds"] = tolerated[index].get("tolerationSeconds")
+            yield duplicate(f"scheduling.tolerations[{index}]", shown)
+
+
+def _runtime_class_updated(new: Tree, old: Tree, write: Write) -> Errors:
+    if new.get("handler") != old.get("handler"):
+        yield immutable("handler", new.get("handler") or "")
 
 
 RULES: Final[Mapping[str, Rules]] = {
@@ -201,6 +233,7 @@ RULES: Final[Mapping[str, Rules]] = {
     "poddisruptionbudgets.policy": Rules(
         validate_create=_budget, has_generation=True,
         validate_update=lambda new, old, write: () if write.subresource else _budget(new, write),
+        name=checks.path_segment_problems,
     ),
-    "runtimeclasses.node.k8s.io": Rules(validate_create=_required_value),
+    "runtimeclasses.node.k8s.io": Rules(validate_create=_runtime_class, validate_update=_runtime_class_updated),
 }  # fmt: skip

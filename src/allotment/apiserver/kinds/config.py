@@ -1,4 +1,4 @@
-"""Plain data for pods: ConfigMaps and Secrets; and what bounds a namespace.
+"""Plain data for pods: ConfigMaps and Secrets.
 
 An immutable ConfigMap or Secret may change in nothing but its metadata (KEP-1412).
 """
@@ -12,9 +12,7 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.model.quantity import Quantity
-from allotment.model.validation import names
-from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, required, too_long
+from allotment.model.validation.errors import forbidden, immutable, invalid, required, too_long
 
 Tree = dict[str, Any]
 
@@ -107,64 +105,10 @@ def _secret_update(new: Tree, old: Tree, write: Write) -> Errors:
     yield from _secret(new, write)
 
 
-# --- bounds ----------------------------------------------------------------------------------------------------------
-
-
-def _quota(tree: Tree, write: Write) -> Errors:
-    for name, amount in sorted(((tree.get("spec") or {}).get("hard") or {}).items()):
-        at = f"spec.hard[{name}]"
-        for problem in names.label_key_problems(name):
-            yield invalid(at, name, problem)
-        if "/" not in name and name not in checks.STANDARD:
-            yield invalid(at, name, "must be a standard resource for quota")
-        yield from checks.amount(name, amount, at)
-
-
-def _quota_update(new: Tree, old: Tree, write: Write) -> Errors:
-    if write.subresource:
-        return
-    yield from _quota(new, write)
-    if ((new.get("spec") or {}).get("scopes") or []) != ((old.get("spec") or {}).get("scopes") or []):
-        yield invalid("spec.scopes", (new.get("spec") or {}).get("scopes"), "field is immutable")
-
-
-def _limit_range(tree: Tree, write: Write) -> Errors:
-    seen: set[str] = set()
-    for index, item in enumerate((tree.get("spec") or {}).get("limits") or ()):
-        at, sort = f"spec.limits[{index}]", item.get("type") or ""
-        if sort in seen:
-            yield duplicate(f"{at}.type", sort)
-        seen.add(sort)
-        if not sort:
-            yield required(f"{at}.type")
-        bounds = {part: item.get(part) or {} for part in ("max", "min", "default", "defaultRequest")}
-        for name in sorted({name for part in bounds.values() for name in part}):
-            yield from _in_order(name, bounds, at)
-
-
-def _in_order(name: str, bounds: Mapping[str, Tree], at: str) -> Errors:
-    amounts = {part: Quantity.parse(str(given[name])) for part, given in bounds.items() if name in given}
-    for low, high in (
-        ("min", "max"), ("min", "defaultRequest"), ("defaultRequest", "max"), ("defaultRequest", "default"),
-        ("min", "default"), ("default", "max"),
-    ):  # fmt: skip
-        if low in amounts and high in amounts and amounts[low] > amounts[high]:
-            subject = "default request" if low == "defaultRequest" else low
-            other = "default request" if high == "defaultRequest" else high
-            yield invalid(
-                f"{at}.{low}[{name}]", str(amounts[low]),
-                f"{subject} value {amounts[low]} is greater than {other} value {amounts[high]}",
-            )  # fmt: skip
-
-
 RULES: Final[Mapping[str, Rules]] = {
     "configmaps": Rules(validate_create=_config_map, validate_update=_config_map_update),
     "secrets": Rules(
         prepare_create=_with_strings, validate_create=_secret, prepare_update=_secret_update_prepared,
         validate_update=_secret_update,
-    ),
-    "resourcequotas": Rules(validate_create=_quota, validate_update=_quota_update),
-    "limitranges": Rules(
-        validate_create=_limit_range, validate_update=lambda new, old, write: _limit_range(new, write)
     ),
 }  # fmt: skip

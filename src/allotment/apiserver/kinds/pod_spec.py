@@ -156,7 +156,9 @@ def _affinity(affinity: Tree, path: str) -> Errors:
 def _node_affinity(affinity: Tree, path: str) -> Errors:
     wanted = affinity.get(_REQUIRED)
     if wanted is not None:
-        yield from node_selector(msgspec.convert(wanted, NodeSelector), f"{path}.{_REQUIRED}")
+        terms = wanted.get("nodeSelectorTerms") or ()
+        selector = msgspec.convert({"nodeSelectorTerms": terms}, NodeSelector)
+        yield from node_selector(selector, f"{path}.{_REQUIRED}")
     for index, term in enumerate(affinity.get(_PREFERRED) or ()):
         at = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(term, at)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from allotment.apiserver.access.rbac import CLUSTER_ROLES, GROUP, ROLES, Rule, granted, role_rules, shown, uncovered
+from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, User, Write
 from allotment.apiserver.kinds.refusals import forbidden as refused
 from allotment.model.quoting import quote
@@ -23,13 +24,6 @@ _EVERYTHING: Final = (
     Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()),
     Rule(_ANYTHING, frozenset(), frozenset(), frozenset(), ("*",)),
 )
-
-
-def path_segment_problems(text: str) -> list[str]:
-    """What keeps a text from naming a role: it becomes part of a path, and that is all."""
-    if text in (".", ".."):
-        return [f"may not be '{text}'"]
-    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
 
 
 def _is_cluster(tree: Tree) -> bool:
@@ -58,6 +52,15 @@ def _role(tree: Tree, write: Write) -> Errors:
             yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
         if not rule.get("resources"):
             yield required(f"{at}.resources", "resource rules must supply at least one resource")
+    gathered = tree.get("aggregationRule")
+    if gathered is not None:
+        at, selectors = "aggregationRule.clusterRoleSelectors", gathered.get("clusterRoleSelectors") or ()
+        if not selectors:
+            yield required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+        for index, selector in enumerate(selectors):
+            yield from checks.label_selector(selector, f"{at}[{index}]")
+            if not checks.readable(selector):
+                yield invalid(f"{at}[{index}]", None, "invalid label selector.")
 
 
 def _binding(tree: Tree, write: Write) -> Errors:
@@ -70,7 +73,7 @@ def _binding(tree: Tree, write: Write) -> Errors:
     if not reference.get("name"):
         yield required("roleRef.name")
     else:
-        for problem in path_segment_problems(reference["name"]):
+        for problem in checks.path_segment_problems(reference["name"]):
             yield invalid("roleRef.name", reference["name"], problem)
     for index, subject in enumerate(tree.get("subjects") or ()):
         yield from _subject(subject, f"subjects[{index}]", needs_namespace=_is_cluster(tree))
@@ -169,11 +172,11 @@ def _admit_binding_update(new: Tree, old: Tree, write: Write) -> Tree:
 
 _ROLE_RULES: Final = Rules(
     admit=_admit_role, validate_create=_role, admit_update=_admit_role_update,
-    validate_update=lambda new, old, write: _role(new, write), name=path_segment_problems,
+    validate_update=lambda new, old, write: _role(new, write), name=checks.path_segment_problems,
 )  # fmt: skip
 _BINDING_RULES: Final = Rules(
     admit=_admit_binding, validate_create=_binding, admit_update=_admit_binding_update,
-    validate_update=_binding_update, name=path_segment_problems,
+    validate_update=_binding_update, name=checks.path_segment_problems,
 )  # fmt: skip
 RULES: Final[Mapping[str, Rules]] = {
     ROLES: _ROLE_RULES, CLUSTER_ROLES: _ROLE_RULES,

@@ -11,16 +11,21 @@ from typing import Any, Final
 
 from allotment.apiserver.custom import definitions
 from allotment.apiserver.kinds import (
+    autoscalers,
+    bounds,
     certificates,
     cluster,
     config,
     cron_jobs,
+    endpoints,
     events,
+    ingresses,
     jobs,
-    network,
+    network_policies,
     pods,
     rbac,
     services,
+    storage,
     volume_claims,
     workloads,
 )
@@ -164,8 +169,8 @@ def _workloads() -> tuple[Kind, ...]:
             "horizontalpodautoscalers",
             "hpa",
             versions=("v2", "v1"),
-            to_version=network.autoscaler_to_version,
-            from_version=network.autoscaler_from_version,
+            to_version=autoscalers.autoscaler_to_version,
+            from_version=autoscalers.autoscaler_from_version,
             **watched,
         ),
         _grouped("batch", "CronJob", "cronjobs", "cj", **watched),
@@ -242,8 +247,9 @@ def _gang_scheduling() -> tuple[Kind, ...]:
 
 
 _RULES: Final[Mapping[str, Rules]] = {
-    "pods": pods.RULES, **certificates.RULES, **cluster.RULES, **config.RULES, **cron_jobs.RULES, **events.RULES,
-    **jobs.RULES, **network.RULES, **rbac.RULES, **services.RULES, **volume_claims.RULES, **workloads.RULES,
+    "pods": pods.RULES, **autoscalers.RULES, **bounds.RULES, **certificates.RULES, **cluster.RULES, **config.RULES,
+    **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
+    **rbac.RULES, **services.RULES, **storage.RULES, **volume_claims.RULES, **workloads.RULES,
 }  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.
 _CREATED_BY_UPDATE: Final = frozenset(

@@ -24,8 +24,8 @@ _TRAFFIC: Final = ("Cluster", "Local")
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _A_DAY: Final = 86400
 _RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-_NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
@@ -61,7 +61,7 @@ def service_spec(tree: Tree) -> Errors:
     yield from _affinity(spec)
     yield from addresses(spec)
     for index, text in enumerate(spec.get("externalIPs") or ()):
-        yield from _external_address(text, f"spec.externalIPs[{index}]")
+        yield from external_address(text, f"spec.externalIPs[{index}]")
     if kind not in _TYPES:
         yield not_supported("spec.type", Named(kind), _TYPES) if kind else required("spec.type")
     yield from _port_numbers(ports, kind)
@@ -140,7 +140,7 @@ def addresses(spec: Tree) -> Errors:
                 yield invalid("spec.clusterIPs", listed, "'None' must be the first and only value")
         elif not is_address(text):
             wrong = True
-            yield invalid(f"spec.clusterIPs[{index}]", text, _NO_ADDRESS)
+            yield invalid(f"spec.clusterIPs[{index}]", text, NO_ADDRESS)
     if len(listed) > 2:
         yield invalid("spec.clusterIPs", listed, "may only hold up to 2 values")
     if wrong:
@@ -168,9 +168,10 @@ def family_of(text: str) -> str:
     return "IPv6" if ":" in text else "IPv4"
 
 
-def _external_address(text: str, path: str) -> Errors:
+def external_address(text: str, path: str) -> Errors:
+    """An address outside: none that means something else on every machine."""
     if not is_address(text):
-        yield invalid(path, text, _NO_ADDRESS)
+        yield invalid(path, text, NO_ADDRESS)
         return
     address = ipaddress.ip_address(text)
     if address.is_unspecified:
@@ -228,7 +229,7 @@ def _balancer(tree: Tree, spec: Tree) -> Errors:
 
 def _range(text: str, path: str) -> Errors:
     if not is_range(text):
-        yield invalid(path, text, _NO_RANGE)
+        yield invalid(path, text, NO_RANGE)
 
 
 def is_range(text: str) -> bool:

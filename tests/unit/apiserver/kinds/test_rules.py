@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from allotment.apiserver.kinds.autoscalers import autoscaler_from_version, autoscaler_to_version
 from allotment.apiserver.kinds.cron_jobs import schedule_problem
-from allotment.apiserver.kinds.network import autoscaler_from_version, autoscaler_to_version
 from allotment.cluster.errors import StatusError
 from tests.unit.apiserver.shelf import KINDS, Shelf, created, updated, write
 

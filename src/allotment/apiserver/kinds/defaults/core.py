@@ -109,7 +109,7 @@ def node_spec(tree: Tree) -> Tree:
 
 def node_status(tree: Tree) -> Tree:
     """What a node has can be given out, unless it says otherwise."""
-    if tree.get("allocatable") is None and tree.get("capacity"):
+    if not tree.get("allocatable") and tree.get("capacity"):
         return {**tree, "allocatable": tree["capacity"]}
     return tree
 

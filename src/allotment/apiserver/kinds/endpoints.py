@@ -1,0 +1,142 @@
+"""Endpoints of services, in slices and in the older form, as people or programs of theirs write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.service_spec import NO_ADDRESS, external_address, family_of, is_address
+from allotment.model.validation import names
+from allotment.model.validation.errors import duplicate, immutable, invalid, not_supported, required, too_many
+from allotment.model.validation.gotext import Named
+
+Tree = dict[str, Any]
+
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_MOST_ENDPOINTS: Final = 1000
+_MOST_PORTS: Final = 20000
+_MOST_ADDRESSES: Final = 100
+
+
+# --- slices ----------------------------------------------------------------------------------------------------------
+
+
+def _slice(tree: Tree, write: Write) -> Errors:
+    kind = tree.get("addressType") or ""
+    if kind not in _ADDRESS_TYPES:
+        yield not_supported("addressType", Named(kind), _ADDRESS_TYPES) if kind else required("addressType")
+    yield from _ports(tree.get("ports") or ())
+    endpoints: Sequence[Tree] = tree.get("endpoints") or ()
+    if len(endpoints) > _MOST_ENDPOINTS:
+        yield too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)
+        return
+    for index, endpoint in enumerate(endpoints):
+        yield from _endpoint(endpoint, kind, f"endpoints[{index}]")
+
+
+def _slice_updated(new: Tree, old: Tree, write: Write) -> Errors:
+    yield from _slice(new, write)
+    if new.get("addressType") != old.get("addressType"):
+        yield immutable("addressType", Named(new.get("addressType") or ""))
+
+
+def _ports(ports: Sequence[Tree]) -> Errors:
+    if len(ports) > _MOST_PORTS:
+        yield too_many("ports", len(ports), _MOST_PORTS)
+        return
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        at, name = f"ports[{index}]", port.get("name") or ""
+        if name:
+            yield from names.label(name, f"{at}.name")
+        if name in seen:
+            yield duplicate(f"{at}.name", name)
+        seen.add(name)
+        yield from _protocol(port, at)
+
+
+def _protocol(port: Tree, path: str) -> Errors:
+    protocol, at = port.get("protocol") or "", f"{path}.protocol"
+    if protocol not in _PROTOCOLS:
+        yield not_supported(at, Named(protocol), _PROTOCOLS) if protocol else required(at)
+    if port.get("appProtocol") is not None:
+        yield from names.label_key(port["appProtocol"], f"{path}.appProtocol")
+
+
+def _endpoint(endpoint: Tree, kind: str, path: str) -> Errors:
+    addresses: Sequence[str] = endpoint.get("addresses") or ()
+    if not addresses:
+        yield required(f"{path}.addresses", "must contain at least 1 address")
+    elif len(addresses) > _MOST_ADDRESSES:
+        yield too_many(f"{path}.addresses", len(addresses), _MOST_ADDRESSES)
+    for index, text in enumerate(addresses):
+        at = f"{path}.addresses[{index}]"
+        if kind in ("IPv4", "IPv6"):
+            if not is_address(text):
+                yield invalid(at, text, NO_ADDRESS)
+                continue
+            if family_of(text) != kind:
+                yield invalid(f"{path}.addresses", text, f"must be an {kind} address")
+            yield from external_address(text, at)
+        elif kind == "FQDN":
+            yield from names.subdomain(text.removesuffix("."), at)
+    if endpoint.get("nodeName") is not None:
+        yield from names.subdomain(endpoint["nodeName"], f"{path}.nodeName")
+    yield from checks.labels(endpoint.get("deprecatedTopology") or {}, f"{path}.deprecatedTopology")
+    if endpoint.get("hostname") is not None:
+        yield from names.label(endpoint["hostname"], f"{path}.hostname")
+
+
+# --- the older form --------------------------------------------------------------------------------------------------
+
+
+def _endpoints(tree: Tree, write: Write) -> Errors:
+    for index, subset in enumerate(tree.get("subsets") or ()):
+        at = f"subsets[{index}]"
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            yield required(at, "must specify `addresses` or `notReadyAddresses`")
+        for part in ("addresses", "notReadyAddresses"):
+            for position, address in enumerate(subset.get(part) or ()):
+                yield from _address(address, f"{at}.{part}[{position}]")
+        ports: Sequence[Tree] = subset.get("ports") or ()
+        for position, port in enumerate(ports):
+            yield from _port(port, f"{at}.ports[{position}]", named=len(ports) > 1)
+
+
+def _endpoints_updated(new: Tree, old: Tree, write: Write) -> Errors:
+    return _endpoints(new, write)
+
+
+def _address(address: Tree, path: str) -> Errors:
+    text = address.get("ip") or ""
+    if not is_address(text):
+        yield invalid(f"{path}.ip", text, NO_ADDRESS)
+    if address.get("hostname"):
+        yield from names.label(address["hostname"], f"{path}.hostname")
+    if address.get("nodeName") is not None:
+        yield from names.subdomain(address["nodeName"], f"{path}.nodeName")
+    if not is_address(text):
+        yield invalid(f"{path}.ip", text, "must be a valid IP address")
+    else:
+        yield from external_address(text, f"{path}.ip")
+
+
+def _port(port: Tree, path: str, *, named: bool) -> Errors:
+    name = port.get("name") or ""
+    if name:
+        yield from names.label(name, f"{path}.name")
+    elif named:
+        yield required(f"{path}.name")
+    yield from checks.port(port.get("port") or 0, f"{path}.port")
+    yield from _protocol(port, path)
+
+
+RULES: Final[Mapping[str, Rules]] = {
+    "endpoints": Rules(validate_create=_endpoints, validate_update=_endpoints_updated),
+    "endpointslices.discovery.k8s.io": Rules(
+        validate_create=_slice, validate_update=_slice_updated, has_generation=True, generation_counts=("labels",)
+    ),
+}

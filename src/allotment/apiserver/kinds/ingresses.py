@@ -1,0 +1,165 @@
+"""Ingresses and their classes: what a mistaken manifest of theirs gets told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.service_spec import is_address
+from allotment.model.validation import names
+from allotment.model.validation.errors import forbidden, immutable, invalid, not_supported, required, too_long
+from allotment.model.validation.gotext import Named
+
+Tree = dict[str, Any]
+
+_CLASS: Final = "kubernetes.io/ingress.class"
+_PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
+_SCOPES: Final = ("Cluster", "Namespace")
+_NOT_WITHIN: Final = ("//", "/./", "/../", "%2f", "%2F")
+_NOT_LAST: Final = ("/..", "/.")
+_MOST_CONTROLLER: Final = 250
+_WILDCARD: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    r"regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def _ingress(tree: Tree, write: Write) -> Errors:
+    spec = tree.get("spec") or {}
+    rules = spec.get("rules")
+    if not rules and spec.get("defaultBackend") is None:
+        yield invalid("spec", rules, "either `defaultBackend` or `rules` must be specified")
+    if spec.get("defaultBackend") is not None:
+        yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
+    for index, rule in enumerate(rules or ()):
+        yield from _rule(rule, f"spec.rules[{index}]")
+    for index, secured in enumerate(spec.get("tls") or ()):
+        at = f"spec.tls[{index}]"
+        for position, host in enumerate(secured.get("hosts") or ()):
+            yield from _host(host, f"{at}.hosts[{position}]")
+        if secured.get("secretName"):
+            yield from names.subdomain(secured["secretName"], f"{at}.secretName")
+    if spec.get("ingressClassName") is not None:
+        yield from names.subdomain(spec["ingressClassName"], "spec.ingressClassName")
+
+
+def _created(tree: Tree, write: Write) -> Errors:
+    yield from _ingress(tree, write)
+    noted = (tree["metadata"].get("annotations") or {}).get(_CLASS)
+    if noted is None:
+        return
+    write.warn(f"annotation \"{_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead")
+    if (tree.get("spec") or {}).get("ingressClassName") not in (None, noted):
+        yield invalid(f"annotations.{_CLASS}", noted, "must match `ingressClassName` when both are specified")
+
+
+def _updated(new: Tree, old: Tree, write: Write) -> Errors:
+    return () if write.subresource else _ingress(new, write)
+
+
+def _rule(rule: Tree, path: str) -> Errors:
+    host, http = rule.get("host") or "", rule.get("http")
+    if host:
+        if is_address(host):
+            yield invalid(f"{path}.host", host, "must be a DNS name, not an IP address")
+        yield from _host(host, f"{path}.host")
+    if http is None:
+        return
+    if not http.get("paths"):
+        yield required(f"{path}.http.paths")
+    for index, entry in enumerate(http.get("paths") or ()):
+        yield from _path(entry, f"{path}.http.paths[{index}]")
+
+
+def _host(host: str, path: str) -> Errors:
+    if "*" not in host:
+        yield from names.subdomain(host, path)
+    elif not host.startswith("*.") or names.subdomain_problems(host[2:]):
+        yield invalid(path, host, _WILDCARD)
+
+
+def _path(entry: Tree, path: str) -> Errors:
+    kind, text, at = entry.get("pathType"), entry.get("path") or "", f"{path}.path"
+    if kind is None:
+        yield required(f"{path}.pathType", "pathType must be specified")
+        return
+    if kind not in _PATH_TYPES:
+        yield not_supported(f"{path}.pathType", Named(kind), _PATH_TYPES)
+    elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
+        yield invalid(at, text, "must be an absolute path")
+    if kind in ("Exact", "Prefix"):
+        yield from (invalid(at, text, f"must not contain '{part}'") for part in _NOT_WITHIN if part in text)
+        yield from (invalid(at, text, f"cannot end with '{end}'") for end in _NOT_LAST if text.endswith(end))
+    yield from _backend(entry.get("backend") or {}, f"{path}.backend")
+
+
+def _backend(backend: Tree, path: str) -> Errors:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is not None and resource is not None:
+        yield invalid(path, "", "cannot set both resource and service backends")
+    elif resource is not None:
+        yield from _reference(resource, f"{path}.resource")
+    elif service is None:
+        yield invalid(path, "", "resource or service backend is required")
+    else:
+        name, port = service.get("name") or "", service.get("port") or {}
+        yield from names.label(name, f"{path}.service.name") if name else (required(f"{path}.service.name"),)
+        if port.get("name") and port.get("number"):
+            yield invalid(path, "", "cannot set both port name & port number")
+        elif port.get("name"):
+            for problem in checks.port_name_problems(port["name"]):
+                yield invalid(f"{path}.service.port.name", port["name"], problem)
+        elif port.get("number"):
+            yield from checks.port(port["number"], f"{path}.service.port.number")
+        else:
+            yield required(path, "port name or number is required")
+
+
+def _reference(reference: Tree, path: str) -> Errors:
+    if reference.get("apiGroup") is not None:
+        yield from names.subdomain(reference["apiGroup"], f"{path}.apiGroup")
+    for part in ("kind", "name"):
+        yield from checks.path_segment(reference.get(part) or "", f"{path}.{part}")
+
+
+def _ingress_class(tree: Tree, write: Write) -> Errors:
+    spec = tree.get("spec") or {}
+    controller, parameters = spec.get("controller") or "", spec.get("parameters")
+    if len(controller) > _MOST_CONTROLLER:
+        yield too_long("spec.controller", _MOST_CONTROLLER)
+    yield from checks.domain_prefixed_path(controller, "spec.controller")
+    if parameters is None:
+        return
+    at, scope, namespace = "spec.parameters", parameters.get("scope"), parameters.get("namespace")
+    yield from _reference(parameters, at)
+    if scope is None:
+        yield required(f"{at}.scope")
+    elif scope not in _SCOPES:
+        yield not_supported(f"{at}.scope", scope, _SCOPES)
+    elif scope == "Namespace":
+        if not namespace:
+            yield required(f"{at}.namespace", "`parameters.scope` is set to 'Namespace'")
+        else:
+            yield from names.label(namespace, f"{at}.namespace")
+    elif namespace is not None:
+        yield forbidden(f"{at}.namespace", "`parameters.scope` is set to 'Cluster'")
+
+
+def _ingress_class_updated(new: Tree, old: Tree, write: Write) -> Errors:
+    after, before = ((tree.get("spec") or {}).get("controller") for tree in (new, old))
+    if after != before:
+        yield immutable("spec.controller", after)
+    yield from _ingress_class(new, write)
+
+
+RULES: Final[Mapping[str, Rules]] = {
+    "ingresses.networking.k8s.io": Rules(
+        validate_create=_created, validate_update=_updated, has_generation=True
+    ),
+    "ingressclasses.networking.k8s.io": Rules(
+        validate_create=_ingress_class, validate_update=_ingress_class_updated, has_generation=True
+    ),
+}  # fmt: skip
