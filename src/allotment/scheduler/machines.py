@@ -7,14 +7,15 @@ is that of the inventory, so that one bit mask means the same nodes to both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.journal import Journal
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.scheduler.demand import Demand, HostPort, amount
+from allotment.scheduler.demand import HostPort, amount
+from allotment.scheduler.resident import Resident
 from allotment.scheduler.tallies import Tallies
 
 Tree = dict[str, Any]
@@ -23,20 +24,6 @@ Tree = dict[str, Any]
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 #: Pods on a node that does not say how many it takes.
 _ANY_NUMBER: Final = 1 << 30
-
-
-class Resident(NamedTuple):
-    """A pod on a node, or on its way there."""
-
-    uid: str
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    priority: int
-    demand: Demand
-    started: str
-    terminating: bool = False
-    preempted: bool = False
 
 
 class Machine:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.demand import Demand
 from allotment.scheduler.ledger import KnownClaim, Ledger
-from allotment.scheduler.machines import Resident
+from allotment.scheduler.resident import Resident
 
 Tree = dict[str, Any]
 

@@ -7,12 +7,10 @@ pods each time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from allotment.scheduler.machines import Resident
+from allotment.scheduler.resident import Resident
 
-Counts = Callable[["Resident"], bool]
+Counts = Callable[[Resident], bool]
 
 
 class Tally:

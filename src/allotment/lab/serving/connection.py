@@ -12,23 +12,40 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Protocol, cast
 
-from allotment.apiserver.exchange import Response, Streaming, Upgrade
+from allotment.apiserver.exchange import Application, Response, Streaming, Upgrade
 from allotment.lab.serving import heads
 from allotment.lab.serving.handshake import agree
+from allotment.lab.serving.limits import Limits
 from allotment.lab.serving.pieces import pump
-from allotment.lab.serving.reading import Asked, Reader, Refused, Upgrading
+from allotment.lab.serving.reading import Asked, BodyBudget, Reader, Refused, Upgrading
 from allotment.lab.serving.tls import peer_of
 from allotment.lab.serving.websocket import RawSocket, WebSocket
-
-if TYPE_CHECKING:
-    from allotment.lab.serving.server import Server
 
 _log = logging.getLogger(__name__)
 
 #: Bodies up to this size go out in one piece with the head.
 _JOIN = 64 * 1024
+
+
+class Host(Protocol):
+    """The server that connections belong to."""
+
+    application: Application
+    limits: Limits
+    bodies: BodyBudget
+    stopping: bool
+    now: Callable[[], float]
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether one more may come in."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended."""
+        ...
 
 
 class Connection(asyncio.Protocol):
@@ -37,7 +54,7 @@ class Connection(asyncio.Protocol):
     _reader: Reader
     _transport: asyncio.Transport
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Host) -> None:
         self._server = server
         self._limits = server.limits
         self._pending: deque[Asked | Response] = deque()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from allotment.scheduler.filters.refusal import Refusal
 from allotment.scheduler.labels import Labels, matcher, with_pod_keys
-from allotment.scheduler.machines import Machine, Machines, Resident
+from allotment.scheduler.machines import Machine, Machines
 from allotment.scheduler.podspec import PodAffinityTerm
+from allotment.scheduler.resident import Resident
 from allotment.scheduler.tallies import Tally
 
 _NOT_NEAR = Refusal(("node(s) didn't match pod affinity rules",), cause="neighbours")

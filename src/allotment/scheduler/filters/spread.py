@@ -8,8 +8,9 @@ from allotment.scheduler.demand import Demand, admits
 from allotment.scheduler.filters.admission import untolerated
 from allotment.scheduler.filters.refusal import Refusal
 from allotment.scheduler.labels import matcher, with_pod_keys
-from allotment.scheduler.machines import Machine, Machines, Resident
+from allotment.scheduler.machines import Machine, Machines
 from allotment.scheduler.podspec import TopologySpreadConstraint
+from allotment.scheduler.resident import Resident
 from allotment.scheduler.tallies import Tally
 
 _UNEVEN = Refusal(("node(s) didn't match pod topology spread constraints",), preemption_may_help=True, cause="spread")
