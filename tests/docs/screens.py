@@ -121,7 +121,7 @@ def _place() -> Iterator[None]:
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
-        folder = home / "work"
+        folder = home / "demo"
         folder.mkdir()
         for name in ("KUBECONFIG", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(name, None)
