@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.cli.live.connection import announce, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
 from allotment.cli.mistakes import Failure
+from allotment.cluster import refused
 from allotment.cluster.discovery import Discovery, Served, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.kubeconfig import Target
@@ -56,7 +57,9 @@ class _Apply:
                 sys.stdout.write(f"{done}{' (server dry run)' if self._dry else ''}\n")
             except StatusError as error:
                 failed = True
-                sys.stderr.write(refusal(error, f"{document.position()}: ") + "\n")
+                place = refused.place_of(document, error)
+                advice = (f"  {line}" for line in place.advice)
+                sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
                 if error.code == 409 and _conflicts(error):
                     sys.stderr.write("  --force-conflicts takes these fields over\n")
             except Failure as error:

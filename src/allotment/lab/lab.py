@@ -24,6 +24,7 @@ from typing import Any
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.refused import Place, place_of
 from allotment.cluster.states import states
 from allotment.lab import kubeconfig, naming, waiting
 from allotment.lab.plane import Plane, running
@@ -163,15 +164,15 @@ class Lab:
         """
         return self._loop.wait(self._apply(list(_documents(source)), namespace))
 
-    async def _apply(self, documents: Sequence[tuple[Tree, str]], namespace: str) -> list[Tree]:
+    async def _apply(self, documents: Sequence[tuple[Tree, Document | None]], namespace: str) -> list[Tree]:
         client = self.plane.client("allotment-admin")
         written = []
-        for tree, place in documents:
+        for tree, document in documents:
             try:
                 resource = naming.by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
                 written.append(await _applied(client, resource, tree, namespace))
             except (StatusError, naming.UnknownKind) as error:
-                raise NotApplied(f"{place}{error}") from error
+                raise _not_applied(document, error) from error
             meta = written[-1]["metadata"]
             self._applied.append((resource, meta.get("namespace", ""), meta["name"]))
         return written
@@ -285,10 +286,18 @@ async def _applied(client: Client, resource: Resource, tree: Tree, namespace: st
     return await client.patch(resource, str(meta.get("name", "")), tree, inside, kind="apply", force=True)
 
 
-def _documents(source: Source) -> Iterable[tuple[Tree, str]]:
-    """Objects, each with what to put before a complaint about it."""
+def _not_applied(document: Document | None, error: StatusError | naming.UnknownKind) -> NotApplied:
+    if document is None:
+        return NotApplied(str(error))
+    place = Place(document.position()) if isinstance(error, naming.UnknownKind) else place_of(document, error)
+    words = f"{place.position}: {document.kind} {document.name}: {error}"
+    return NotApplied("\n  ".join((words, *place.advice)))
+
+
+def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
+    """Objects, each with where it was written, if it was."""
     if isinstance(source, dict):
-        yield source, ""
+        yield source, None
     elif isinstance(source, str | Path):
         loaded = load_text(source) if isinstance(source, str) and _is_text(source) else load_paths([source])
         yield from _loaded(loaded)
@@ -302,12 +311,8 @@ def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip().startswith("{")
 
 
-def _loaded(loaded: Loaded) -> Iterable[tuple[Tree, str]]:
+def _loaded(loaded: Loaded) -> Iterable[tuple[Tree, Document]]:
     if loaded.problems:
         raise NotApplied("\n".join(f"{problem.position}: {problem.message}" for problem in loaded.problems))
     for document in loaded.documents:
-        yield document.tree, _place(document)
-
-
-def _place(document: Document) -> str:
-    return f"{document.position()}: {document.kind} {document.name}: "
+        yield document.tree, document

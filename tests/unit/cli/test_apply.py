@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import allotment
 from allotment.cluster.resources import CONFIG_MAPS
+from allotment.lab.lab import NotApplied
 from tests.unit.cli.conftest import Allot
 
 SETTINGS = """\
@@ -72,7 +75,7 @@ def test_each_object_is_tried_and_each_refusal_has_its_place(live: Allot, tmp_pa
     ran = live("apply", "-f", str(file))
     assert ran.code == 1
     assert ran.out == "configmap/settings created\n"
-    assert f'Error from server (Invalid): {file}:1:1: ConfigMap "Not_A_Name" is invalid' in ran.err
+    assert f'Error from server (Invalid): {file}:3:18: ConfigMap "Not_A_Name" is invalid' in ran.err
     assert (
         f'resource mapping not found for name: "x" in "{file}:6:1": no matches for kind "Pdo" in version "v1"'
         in ran.err
@@ -146,3 +149,45 @@ def test_nothing_is_deleted_by_a_kind_alone(live: Allot) -> None:
     assert (ran.code, ran.out) == (1, "")
     assert "no name was specified" in ran.err
     assert live("delete").code == 1
+
+
+CLAIM = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "place", "advice"),
+    [
+        ("exactly: {deviceClassname: gpu.nvidia.com}", "8:17", ["  did you mean deviceClassName?"]),
+        (
+            "deviceClassName: gpu.nvidia.com\n      count: 2",
+            "8:7",
+            [
+                "  did you mean exactly.deviceClassName?",
+                '  <stdin>:9:7: unknown field "spec.devices.requests[0].count"; did you mean exactly.count?',
+            ],
+        ),
+        ("exactly: {deviceClassName: Not A Name}", "8:34", []),
+    ],
+)
+def test_a_refusal_is_at_its_field_and_says_what_was_meant(
+    live: Allot, lab: allotment.Lab, request_: str, place: str, advice: list[str]
+) -> None:
+    ran = live("apply", "-f", "-", stdin=CLAIM % request_)
+    assert ran.code == 1
+    first, *rest = ran.err.splitlines()
+    assert f": <stdin>:{place}: " in first
+    assert rest == advice
+    with pytest.raises(NotApplied) as refused:
+        lab.apply(CLAIM % request_)
+    first, *rest = str(refused.value).splitlines()
+    assert f":{place}: ResourceClaim gpu: " in first
+    assert len(rest) == len(advice)

@@ -75,7 +75,7 @@ def test_what_does_not_come_is_told_with_the_reason(lab: allotment.Lab) -> None:
 def test_manifests_that_are_wrong_are_refused_with_their_place(lab: allotment.Lab, tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(POD % ("a", "one") + "  nodeNmae: x\n")
-    with pytest.raises(NotApplied, match=r"wrong\.yaml:2:1: Pod a: .*nodeNmae"):
+    with pytest.raises(NotApplied, match=r"wrong\.yaml:8:3: Pod a: .*nodeNmae"):
         lab.apply(path)
     with pytest.raises(NotApplied, match="no kind is called 'Pdo'; did you mean 'Pod'"):
         lab.apply({"apiVersion": "v1", "kind": "Pdo", "metadata": {"name": "a"}})
