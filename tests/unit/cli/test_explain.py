@@ -259,3 +259,16 @@ def test_a_missing_class_speaks_before_what_another_claim_lacks_on_a_node(allot:
     assert ran.code == 1
     assert 'Pod default/p does not fit: DeviceClass "gone" does not exist.' in ran.out
     assert "class-matches-nothing" not in ran.out
+
+
+def test_of_nodes_with_too_few_devices_the_largest_comes_first_and_what_is_free_is_told(
+    allot: Allot, tmp_path: Path
+) -> None:
+    hardware = allot("fleet", "slices", "t4-4x-pcie,dgx-a100-40gb", "--all").out
+    held = SNAPSHOT_PODS.split("---\n")[3].replace("pool: t4-1", "pool: dgx-a100-40gb-1")
+    (tmp_path / "cluster.yaml").write_text(f"{hardware}---\n{held}")
+    wanted = SNAPSHOT_PODS.split("---\n")[4].replace("nvidia.com}", "nvidia.com, count: 16}")
+    (tmp_path / "many.yaml").write_text(wanted)
+    ran = allot("explain", "-f", str(tmp_path / "many.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
+    assert "does not fit: 16 devices asked, the node has 8\n" in ran.out
+    assert "to make it fit on dgx-a100-40gb-1: ask for 7 devices instead of 16\n" in ran.out

@@ -80,8 +80,12 @@ class Diagnoser:
             (e, smallest_change(e.world, e.cause, e.inquiry) if number < _WITH_CHANGE else Mending())
             for number, e in enumerate(found)
         ]
-        # Nearest first: by cause, then the smaller change, then the more nodes.
-        mended.sort(key=lambda pair: (not pair[0].ends, RANK[pair[0].cause.code], pair[1].size, -len(pair[0].nodes)))
+        # Nearest first: by cause, then the smaller change, then the more of what is asked for, then the more nodes.
+        mended.sort(
+            key=lambda pair: (
+                not pair[0].ends, RANK[pair[0].cause.code], pair[1].size, -_found(pair[0].cause), -len(pair[0].nodes)
+            )
+        )  # fmt: skip
         rows = tuple(
             NodeReason(nodes=e.nodes, refused=altered(e.cause.refused(e.nodes[0]), changes=mending.changes))
             for e, mending in mended
@@ -112,6 +116,11 @@ class Diagnoser:
         # the devices are busy nothing is evaluated on them, but freeing them would only bring the error.
         ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code == "selector-fails"
         return _Examined(nodes, ends, why, world, inquiry)
+
+
+def _found(cause: Cause) -> int:
+    """How many devices there are where there are too few; no matter otherwise."""
+    return len(cause.traces[0].left) if cause.code == "too-few-devices" and cause.traces else 0
 
 
 class _Examined(NamedTuple):

@@ -14,6 +14,8 @@ from allotment.engine.diagnosis.wording import plural
 from allotment.engine.diagnosis.world import Asked, Candidate, Edit, Place, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 
+#: So many smaller counts are tried: a server has eight devices.
+_COUNTS = 8
 _ACCESSOR = re.compile(
     r"(device\.(?:attributes|capacity)\s*\[[^\]]*\]\s*\.\s*\w+)\.(string|version|int|bool|quantity|value)\b"
 )
@@ -167,7 +169,8 @@ def too_few(place: Place, asked: Asked, traced: Trace, left: int) -> Cause:
     have = f"{left} of {plural(visible, 'device')} match" if left != visible else f"the node has {visible}"
     if left == 1 and left != visible:
         have = f"1 of {plural(visible, 'device')} matches"
-    candidates = [ask_for(place, asked.count, left)] if left else []
+    # As many as match; some of them may be in use.
+    candidates = [ask_for(place, asked.count, count) for count in range(left, max(left - _COUNTS, 0), -1)]
     return Cause(
         "too-few-devices",
         f"{plural(asked.count, 'device')} asked, {have}",
