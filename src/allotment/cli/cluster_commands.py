@@ -12,7 +12,7 @@ Lazy = Callable[..., Run]
 #: What kubectl ends with, whatever went wrong.
 EXIT_FAILED = 1
 
-_CONTEXT_HELP = "which cluster (default: the lab's context 'allotment' if there is one, else the current context)"
+_CONTEXT_HELP = "which cluster (default: that of a lab, if there is one, else the current context)"
 
 
 def add_way(parser: argparse.ArgumentParser) -> None:

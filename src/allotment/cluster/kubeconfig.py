@@ -172,7 +172,8 @@ class _Merged:
         where = ", ".join(str(path) for path in self.files)
         name = context or self.current
         if not name:
-            raise UnusableKubeconfig(f"{where}: no current-context; choose one of: {_listed(self.contexts)}")
+            choice = f"; choose one of: {_listed(self.contexts)}" if self.contexts else ", nor any other"
+            raise UnusableKubeconfig(f"{where}: no current-context{choice}")
         place = self._of(self.contexts, name, where, "context")
         cluster = self._of(self.clusters, place.text("cluster"), where, f"cluster of context {name!r},")
         user_name = place.text("user")

@@ -91,6 +91,7 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
         ("clusters: 3", "config: clusters: wanted a list, found int"),
         ("clusters: [3]", "config: clusters: wanted entries with name and cluster"),
         (MINIMAL.replace("current-context: x\n", ""), "config: no current-context; choose one of: x"),
+        ("apiVersion: v1\nkind: Config\n", "config: no current-context, nor any other"),
         (MINIMAL.replace("current-context: x", "current-context: z"), "config: context 'z' is not there; there are: x"),
         (MINIMAL, "config: cluster of context 'x', 'c' is not there; there are: none"),
         (MINIMAL + CLUSTER, "config: user of context 'x', 'u' is not there; there are: none"),

@@ -1,14 +1,15 @@
 """From ``--context`` and ``--kubeconfig`` to a cluster, and from its refusals to kubectl's words.
 
-Which cluster, when nobody says: the lab. First the context ``allotment`` in kubectl's configuration, then a lab that
-runs with a configuration file of its own, and only if there is neither the current context. So a terminal in which
-somebody works with a cluster of consequence does not send it what was meant for the lab; a command that writes says so
-when it does not go to a lab.
+Which cluster, when nobody says: the lab. First the current context if it is that of a lab that runs, then the context
+``allotment`` in kubectl's configuration, then a lab that runs with a configuration file of its own, and only if there
+is none of these the current context. So a terminal in which somebody works with a cluster of consequence does not send
+it what was meant for the lab; a command that writes says so when it does not go to a lab.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -37,7 +38,10 @@ def way_to(arguments: Namespace) -> Target:
     try:
         if arguments.context:
             return target(paths, arguments.context)
-        if _LAB in _contexts(paths):
+        known, current = _contexts(paths)
+        if current.startswith(_LAB) and current in (lab.context for lab in Register().running()):
+            return target(paths, current)
+        if _LAB in known:
             return target(paths, _LAB)
         if not paths and (lab := Register().status(DEFAULT_NAME)) and Register().runs(DEFAULT_NAME):
             return target([Path(lab.kubeconfig)], lab.context)
@@ -50,8 +54,8 @@ def way_to(arguments: Namespace) -> Target:
         raise Mistake(f"{missing}: {error}" if missing else str(error), hint) from None
 
 
-def _contexts(paths: list[Path]) -> list[str]:
-    return contexts(paths)[0] if any(path.exists() for path in paths or usual_paths()) else []
+def _contexts(paths: list[Path]) -> tuple[list[str], str]:
+    return contexts(paths) if any(path.exists() for path in paths or usual_paths()) else ([], "")
 
 
 def namespace_of(arguments: Namespace, way: Target) -> str:
@@ -106,7 +110,8 @@ def told(way: Target) -> Iterator[None]:
 
 def cause(error: Unreachable) -> str:
     """Why no answer came, without the request that was tried."""
-    words = str(error.__cause__ or error)
+    # Of an error of the system, in "[Errno 2] words", what it says.
+    words = re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or error))
     return "nothing listens there" if words == "All connection attempts failed" else words
 
 

@@ -64,6 +64,16 @@ def test_a_lab_with_a_file_of_its_own_is_found(tmp_path: Path, monkeypatch: pyte
     assert chosen() == "https://m:1"
 
 
+def test_of_several_labs_it_is_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = configuration(tmp_path / "c", "allotment-two", allotment="https://l:1", allotment_two="https://l:2")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert chosen() == "https://l:1"  # the other does not run: it may be a cluster of consequence
+    register = Register()
+    with register.hold("two"):
+        register.write(Status("two", 1, "https://l:2", "allotment-two", str(file), "2026-01-01T00:00:00Z", "0"))
+        assert chosen() == "https://l:2"
+
+
 def test_a_file_that_is_named_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "allotment", allotment="https://l:2")))
     assert chosen(kubeconfig=configuration(tmp_path / "other", "a", a="https://a:1")) == "https://a:1"
@@ -88,6 +98,8 @@ def test_a_cluster_that_does_not_answer_is_one_error(
         "allot: error: no answer from http://127.0.0.1:9 (context allotment): nothing listens there\n"
         "  start a lab with allot up, or name another cluster with --context\n"
     )
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "allotment", allotment="http://never.invalid")))
+    assert "no answer from http://never.invalid (context allotment): Name" in allot("get", "pods").err
     assert allot("explain").code == 2
     assert allot("free").code == 2
 
