@@ -1,30 +1,38 @@
 """Scores requests that the real API server answered: status code, causes and texts, and the object that comes back.
 
 A row is one request with its answer. Rows that write to the resource API, or create a pod or workload, are answered by
-us in memory; other rows only add what they create. Every feature gate of 1.36 is on, as in the recordings, but those
-that a row names as ``gates_off``. A row may bring the object that is ``stored`` before it; objects of
-``00-fixtures.jsonl.gz`` beside the file exist beforehand.
+an API of their own, on a store that holds what the recorded server had stored; other rows only add what they create.
+Every feature gate of 1.36 is on, as in the recordings, but those that a row names as ``gates_off``. A row may bring the
+object that is ``stored`` before it; objects of ``00-fixtures.jsonl.gz`` beside the file exist beforehand.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from allotment.cel.admission import validation_context
+from allotment.apiserver.access.authentication import Authenticator
+from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.api import Api
+from allotment.apiserver.exchange import Peer, Request, Response
+from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
-from allotment.model.fields import GROUP
-from allotment.model.meta import Object
-from allotment.model.trees import to_value
-from allotment.model.validation.answers import FOREIGN, RESOURCES, Answer, Request, World, answer
-from allotment.model.validation.context import Context
+from allotment.model.fields import GROUP, shape_of
+from allotment.model.normal import normal
+from allotment.model.trees import to_tree, to_value
+from allotment.model.validation.admission import RULES
 from allotment.model.versions import to_v1
 from tests.vectors.result import Result
 
@@ -35,26 +43,46 @@ RECORDED = Path(__file__).parent / "data" / "validation.jsonl.gz"
 WRITES = ("POST", "PUT", "PATCH")
 #: What differs from run to run, or is not the resource API's own (managed fields are the store's).
 MASKED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "timeAdded")
+#: Resources of other groups that can hold claims.
+HOLDERS: Final = frozenset({"pods", "jobs", "cronjobs", "deployments", "replicasets", "statefulsets", "daemonsets"})
+#: Recorded from the code of one kind, which does not ask whether the kind is served: for its own rows the gate is on.
+SERVED_BY: Final = {"devicetaintrules": "DRADeviceTaintRules", "resourcepoolstatusrequests": "DRAResourcePoolStatus"}
+ADMIN: Final = Peer("recorder", ("system:masters",))
 
 _OF_A_MAP = re.compile(r"[.](labels|annotations|attributes|capacity|counters|nodeAllocatableResourceMappings)\b")
+_TYPES: Final = {kind.__name__: kind for kind in RULES}
+#: The stored version of kinds that never came to v1.
+_NEWEST: Final = {"DeviceTaintRule": "v1beta2", "ResourcePoolStatusRequest": "v1alpha3"}
 
 Row = dict[str, Any]
-Objects = dict[tuple[str, str, str], Object]
+#: By bucket, namespace and name, as the store has them.
+Objects = dict[tuple[str, str, str], Row]
+
+
+class Said(NamedTuple):
+    """Our answer."""
+
+    code: int
+    body: Row
 
 
 def score(path: Path) -> Iterator[Result]:
     """Answer every write of a recording and compare."""
+    return iter(asyncio.run(_scored(path)))
+
+
+async def _scored(path: Path) -> list[Result]:
     objects: Objects = {}
-    namespaces: dict[str, Mapping[str, str]] = {}
     fixtures = path.with_name(FIXTURES)
     if fixtures.is_file() and fixtures != path:
         for row in _rows(fixtures):
-            _remember(row, objects, namespaces)
-    rows = list(_rows(path))
-    for row, scored in _in_order(rows):
+            _remember(row, objects)
+    results = []
+    for row, scored in _in_order(list(_rows(path))):
         if scored and _ours(row):
-            yield _compared(row, _answered(row, objects, namespaces))
-        _remember(row, objects, namespaces)
+            results.append(_compared(row, await _answered(row, objects)))
+        _remember(row, objects)
+    return results
 
 
 def _in_order(rows: list[Row]) -> Iterator[tuple[Row, bool]]:
@@ -67,12 +95,6 @@ def _in_order(rows: list[Row]) -> Iterator[tuple[Row, bool]]:
     # Rows that one part holds in an order of its own stay so: the sort is stable.
     merged = [(row, True) for row in rows] + [(row, False) for row in others]
     yield from sorted(merged, key=lambda entry: entry[0]["seq"]) if others else merged
-
-
-@cache
-def _context(gates_off: tuple[str, ...]) -> Context:
-    gates = {gate: gate not in gates_off for gate, releases in GATES.items() if RELEASE in releases}
-    return validation_context(Features(RELEASE, gates))
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -90,36 +112,102 @@ def _ours(row: Row) -> bool:
     request, steps = row["request"], _steps(row)
     if request["method"] not in WRITES or "body" not in request:
         return False
-    return (
-        steps[:2] == ["apis", GROUP]
-        or (steps[0] == "api" and FOREIGN.get((steps[1], steps[-1])) is not None)
-        or (steps[0] == "apis" and FOREIGN.get(("/".join(steps[1:3]), steps[-1])) is not None)
-    )
+    return steps[:2] == ["apis", GROUP] or (request["method"] == "POST" and steps[-1] in HOLDERS)
 
 
-def _answered(row: Row, objects: Objects, namespaces: Mapping[str, Mapping[str, str]]) -> Answer:
-    request, recorded, steps = row["request"], row["response"], _steps(row)
-    place = steps.index("namespaces") + 1 if "namespaces" in steps else 0
+# --- answering -------------------------------------------------------------------------------------------------------
+
+
+class _Ids:
+    """The same for every object: a row makes one."""
+
+    def uid(self) -> str:
+        return "00000000-0000-4000-8000-000000000000"
+
+    def suffix(self) -> str:
+        return "xxxxx"
+
+
+@cache
+def _features(gates_off: tuple[str, ...]) -> Features:
+    return Features(RELEASE, {gate: gate not in gates_off for gate, releases in GATES.items() if RELEASE in releases})
+
+
+@cache
+def _kinds(features: Features) -> tuple[Kind, ...]:
+    return tuple(built_in_kinds(features))
+
+
+def _api(features: Features, now: datetime, objects: Objects) -> Api:
+    """A fresh one on a store with these objects."""
+    store = SqliteStore.open(None)
+    for key, tree in objects.items():
+        store.put(*key, {**tree, "metadata": dict(tree["metadata"])})
+    authorizer = Authorizer(store)
+    authenticator = Authenticator(store, clock=lambda: now, key=b"", authorize=authorizer)
+    return Api(
+        store, _kinds(features), clock=lambda: now, ids=_Ids(), features=features,
+        access=Access(authenticator, authorizer),
+    )  # fmt: skip
+
+
+async def _answered(row: Row, objects: Objects) -> Said:
+    request, steps = row["request"], _steps(row)
+    gates_off = tuple(gate for gate in row.get("gates_off", ()) if SERVED_BY.get(_plural(steps)) != gate)
+    surroundings = _surroundings(steps, objects)
     if stored := row.get("stored"):
-        objects = _with(objects, stored, steps)
-    world = World(
-        _context(tuple(row.get("gates_off", ()))),
-        now=_time_of(recorded),
-        objects=objects,
-        namespaces={steps[place]: namespaces.get(steps[place], {})} if place else None,
-    )
+        surroundings |= _stored(stored, steps)
+    api = _api(_features(gates_off), datetime.fromisoformat(_time_of(row["response"])), surroundings)
+    url = urlsplit(request["path"])
     headers = {name.lower(): text for name, text in request.get("headers", {}).items()}
-    content_type = headers.get("content-type", "application/json")
-    return answer(Request(request["method"], request["path"], request["body"], content_type), world)
+    body = _of_our_revision(request["body"], stored, api, steps)
+    answer = await api(Request(request["method"], url.path, url.query, headers, json.dumps(body).encode(), ADMIN))
+    assert isinstance(answer, Response), "no row watches"
+    return Said(answer.code, json.loads(answer.body))
 
 
-def _with(objects: Objects, stored: Row, steps: list[str]) -> Objects:
-    """The objects and one more, with the defaults that it was stored with."""
-    plural = next(step for step in steps[3:] if step in RESOURCES)
-    value: Any = with_defaults(
-        to_value(to_v1(stored), RESOURCES[plural].type), version=stored["apiVersion"].rpartition("/")[2], now=EPOCH
-    )
-    return {**objects, (plural, value.metadata.namespace, value.metadata.name): value}
+def _plural(steps: list[str]) -> str:
+    """The resource of the group that a path names; empty for other paths."""
+    rest = steps[3:] if steps[:2] == ["apis", GROUP] else []
+    return (*(rest[2:] if rest[:1] == ["namespaces"] else rest), "")[0]
+
+
+def _surroundings(steps: list[str], objects: Objects) -> Objects:
+    """What is stored, with the namespace that a path names and the account of its pods."""
+    if "namespaces" not in steps[:-1]:
+        return dict(objects)
+    name = steps[steps.index("namespaces") + 1]
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": name}}
+    namespace = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
+    return {("namespaces", "", name): namespace, ("serviceaccounts", name, "default"): account, **objects}
+
+
+def _stored(tree: Row, steps: list[str]) -> Objects:
+    """An object with the defaults that it was stored with."""
+    version, kind = tree["apiVersion"].rpartition("/")[2], tree["kind"]
+    value: Any = with_defaults(to_value(to_v1(tree), _TYPES[kind]), version=version, now=EPOCH)
+    return _kept(to_tree(value, tree["apiVersion"], kind), steps)
+
+
+def _kept(tree: Row, steps: list[str]) -> Objects:
+    """An object of the group, given in its v1 shape, at its place."""
+    version = f"{GROUP}/{_NEWEST.get(tree['kind'], 'v1')}"
+    return {_place(tree, steps): normal({**tree, "apiVersion": version}, shape_of(version, tree["kind"]))}
+
+
+def _place(tree: Row, steps: list[str]) -> tuple[str, str, str]:
+    meta = tree["metadata"]
+    return f"{_plural(steps)}.{GROUP}", meta.get("namespace", ""), meta["name"]
+
+
+def _of_our_revision(body: Any, stored: Row | None, api: Api, steps: list[str]) -> Any:
+    """A body that names the revision of the stored object names ours: the store counts for itself."""
+    given = (body.get("metadata") or {}).get("resourceVersion") if isinstance(body, dict) else None
+    if not stored or not given or given != stored["metadata"].get("resourceVersion"):
+        return body
+    entry = api.store.get(*_place(stored, steps))
+    assert entry is not None
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": str(entry.revision)}}
 
 
 def _time_of(recorded: Row) -> str:
@@ -127,7 +215,7 @@ def _time_of(recorded: Row) -> str:
     return str(body.get("metadata", {}).get("creationTimestamp", EPOCH))
 
 
-def _remember(row: Row, objects: Objects, namespaces: dict[str, Mapping[str, str]]) -> None:
+def _remember(row: Row, objects: Objects) -> None:
     """Keep what the recorded server stored."""
     request, recorded, steps = row["request"], row["response"], _steps(row)
     body = recorded.get("body")
@@ -135,23 +223,19 @@ def _remember(row: Row, objects: Objects, namespaces: dict[str, Mapping[str, str
         return
     if not isinstance(body, dict) or request["method"] not in (*WRITES, "DELETE"):
         return
-    meta = body.get("metadata", {})
     if body.get("kind") == "Namespace":
-        namespaces[meta["name"]] = meta.get("labels", {})
-    plural = next((step for step in steps[3:] if step in RESOURCES), "")
-    if steps[:2] != ["apis", GROUP] or not plural or body.get("kind") != RESOURCES[plural].kind:
-        return
-    key = (plural, meta.get("namespace", ""), meta["name"])
-    if request["method"] == "DELETE":
-        objects.pop(key, None)
-    else:
-        objects[key] = to_value(to_v1(body), RESOURCES[plural].type)
+        objects["namespaces", "", body["metadata"]["name"]] = body
+    elif _plural(steps) and body.get("kind") in _TYPES:
+        if request["method"] == "DELETE":
+            objects.pop(_place(body, steps), None)
+        else:
+            objects |= _kept(to_v1(body), steps)
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------
 
 
-def _compared(row: Row, ours: Answer) -> Result:
+def _compared(row: Row, ours: Said) -> Result:
     recorded = row["response"]
     body = recorded.get("body") or {}
     detail = ""
@@ -160,7 +244,7 @@ def _compared(row: Row, ours: Answer) -> Result:
         detail = f"expected {recorded['code']} {texts[0]}, answered {ours.code} {texts[1]}"
     elif body.get("kind") == "Status":
         detail = _difference(_essence(body), _essence(ours.body))
-    elif ours.value is not None:
+    elif _plural(_steps(row)):
         detail = _difference(_masked(body), _masked(ours.body))
     return Result(row["name"], not detail, detail)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import assume, given, settings
@@ -11,18 +11,45 @@ from hypothesis import strategies as st
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.fields import Shape, shape_of
+from allotment.model.meta import Object
+from allotment.model.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourcePoolStatusRequest,
+    ResourceSlice,
+)
 from allotment.model.strict import check as strict_check
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import admission
-from allotment.model.validation.answers import RESOURCES
 from allotment.model.validation.context import Context
 from allotment.model.validation.errors import invalid_status
 from allotment.model.versions import from_v1, to_v1
-from allotment.model.wire import wire_tree
 from tests.unit.model.complete import META, SPECS
 from tests.unit.model.validating import CONTEXT, NOW, check
 
-#: Kinds with every version that serves them.
+
+class Resource(NamedTuple):
+    """A kind, its scope and every version that serves it."""
+
+    type: type[Object]
+    namespaced: bool = False
+    versions: tuple[str, ...] = ("v1", "v1beta2", "v1beta1")
+
+    @property
+    def kind(self) -> str:
+        return self.type.__name__
+
+
+RESOURCES = {
+    "deviceclasses": Resource(DeviceClass),
+    "resourceclaims": Resource(ResourceClaim, namespaced=True),
+    "resourceclaimtemplates": Resource(ResourceClaimTemplate, namespaced=True),
+    "resourceslices": Resource(ResourceSlice),
+    "devicetaintrules": Resource(DeviceTaintRule, versions=("v1beta2", "v1alpha3")),
+    "resourcepoolstatusrequests": Resource(ResourcePoolStatusRequest, versions=("v1alpha3",)),
+}
 SERVED = [(plural, version) for plural, resource in RESOURCES.items() for version in resource.versions]
 FEATURES = st.dictionaries(st.sampled_from(sorted(gate for gate in GATES if "1.36" in GATES[gate])), st.booleans()).map(
     lambda gates: Context(Features("1.36", gates), check)
@@ -82,7 +109,7 @@ def test_every_object_gets_an_answer(plural: str, version: str, data: st.DataObj
     if admission.RULES[RESOURCES[plural].type].status_update:
         outcomes.append(admission.update_status(new, old, context, version=version, now=NOW))
     for outcome in outcomes:
-        wire_tree(outcome.value, f"resource.k8s.io/{version}")
+        from_v1(to_tree(outcome.value), f"resource.k8s.io/{version}")
         if outcome.errors:
             status = invalid_status("resource.k8s.io", RESOURCES[plural].kind, "x", outcome.errors)
             assert len(status["details"]["causes"]) == len(outcome.errors)
