@@ -1,13 +1,16 @@
 """The client of programs in this process: the verbs themselves, without bytes, sockets or paths between.
 
 Reads give the store's own trees, shared by all. Writes are checked as strictly as kubectl's, for a program's slip is
-its author's to mend, and return when they are durable, like any client's.
+its author's to mend. They return when they are durable, like any client's; but a program that has a :class:`Pace` lives
+and dies with the store, so that nothing it learns too early can outlive what it learned: it waits for no disk.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 from allotment.apiserver import bodies, deleting, patching, scale, statuses
 from allotment.apiserver.api import Api
@@ -21,12 +24,34 @@ from allotment.apiserver.verbs import Ask
 from allotment.apiserver.versions import in_version
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
 
+#: Seconds of work after which programs that wait for nothing let everybody else have a turn.
+_TURN: Final = 0.003
+
+
+class Pace:
+    """The programs of one event loop: how long this turn has been."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    async def kept(self) -> None:
+        """Go on, after a turn of everybody else if this one has become long."""
+        if not self._began:
+            self._began = time.monotonic()
+            asyncio.get_running_loop().call_soon(self._over)
+        elif time.monotonic() - self._began > _TURN:
+            await asyncio.sleep(0)
+
+    def _over(self) -> None:
+        self._began = 0.0
+
 
 class LocalClient:
-    """A :class:`~allotment.cluster.client.Client` on an API in this process."""
+    """A :class:`~allotment.cluster.client.Client` on an API in this process; see the module for ``pace``."""
 
-    def __init__(self, api: Api, user: User, manager: str) -> None:
+    def __init__(self, api: Api, user: User, manager: str, pace: Pace | None = None) -> None:
         self._api = api
+        self._pace = pace
         self._user = user
         self._manager = manager
 
@@ -43,8 +68,15 @@ class LocalClient:
             raise statuses.unknown_path()
         return Ask(kind, resource.version, namespace, name, self._user, self._manager, subresource, dry_run)
 
+    async def _settled(self, revision: int | None = None) -> None:
+        """When an answer may be given."""
+        if self._pace is not None:
+            await self._pace.kept()
+        else:
+            await self._api.store.durable(revision)
+
     async def _done(self, ask: Ask, entry: Entry) -> Tree:
-        await self._api.store.durable(entry.revision)
+        await self._settled(entry.revision)
         return in_version(ask.kind, ask.version, entry.tree)
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -54,7 +86,7 @@ class LocalClient:
         ask = self._ask(resource, namespace, name, subresource, False, "get")
         entry = self._api.verbs.entry(ask)
         if subresource == "scale":
-            await self._api.store.durable(entry.revision)
+            await self._settled(entry.revision)
             return scale.view(entry, ask.kind)
         return await self._done(ask, entry)
 
@@ -66,7 +98,7 @@ class LocalClient:
         kind, version = ask.kind, ask.version
         wanted = selection(kind, version, labels, fields)
         page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), wanted)
-        await self._api.store.durable(page.revision)
+        await self._settled(page.revision)
         if version == kind.versions[0] and not kind.stored_as:
             return Listing([entry.tree for entry in page.entries], str(page.revision))
         return Listing([in_version(kind, version, entry.tree) for entry in page.entries], str(page.revision))
@@ -79,7 +111,9 @@ class LocalClient:
         kind, version = ask.kind, ask.version
         wanted = selection(kind, version, labels, fields)
         options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)
-        watch = watching.Watch(self._api.store, kind.store_bucket, namespace or None, options, wanted)
+        watch = watching.Watch(
+            self._api.store, kind.store_bucket, namespace or None, options, wanted, early=self._pace is not None
+        )
         batches = watch.batches()
         try:
             async for batch in batches:
@@ -123,7 +157,7 @@ class LocalClient:
     ) -> Tree:
         ask = self._ask(resource, namespace, name, subresource, dry_run, "create")
         answered = self._api.call(ask, tree)
-        await self._api.store.durable()
+        await self._settled()
         return answered
 
     async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
@@ -133,7 +167,7 @@ class LocalClient:
         ask = self._ask(resource, namespace, meta.get("name") or "", subresource, dry_run, "update")
         if subresource == "scale":
             entry = scale.write(self._api.verbs, ask, tree)
-            await self._api.store.durable(entry.revision)
+            await self._settled(entry.revision)
             return scale.view(entry, ask.kind)
         if ask.kind.create_on_update:
             self._api.allow_new(self._user, ask.kind, namespace, ask.name)
@@ -148,7 +182,7 @@ class LocalClient:
         if subresource == "scale":
             wanted = patching.patched_scale(scale.view(self._api.verbs.entry(ask), ask.kind), kind, patch)
             entry = scale.write(self._api.verbs, ask, wanted)
-            await self._api.store.durable(entry.revision)
+            await self._settled(entry.revision)
             return scale.view(entry, ask.kind)
         if kind == "apply":
             self._api.allow_new(self._user, ask.kind, namespace, name)
@@ -165,5 +199,5 @@ class LocalClient:
         ask = self._ask(resource, namespace, name, "", dry_run, "delete")
         options = DeleteOptions(grace_seconds, uid or None, revision or None, propagation or "", None, dry_run)
         entry, gone = deleting.delete(self._api.verbs, ask, options)
-        await self._api.store.durable()
+        await self._settled()
         return deleting.outcome(ask.kind, entry, gone) or in_version(ask.kind, ask.version, entry.tree)

@@ -27,7 +27,7 @@ from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Request, Response
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.kinds.registry import built_in_kinds
-from allotment.apiserver.local import LocalClient
+from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster import program
 from allotment.cluster.cache import Caches
@@ -62,6 +62,7 @@ class Plane:
         self.access = access
         #: In the words of ``--fleet``: what was asked for, or what the data came with.
         self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
+        self._pace = Pace()
         #: Ends the lab when it has an error: the store cannot be written any more.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -76,7 +77,7 @@ class Plane:
     def client_for(self, name: str, manager: str = "") -> Client:
         """In-process access for a program, under the identity that Kubernetes gives it."""
         user, usual = _identity(name)
-        return LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or usual)
+        return LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or usual, self._pace)
 
     def fail(self, error: OSError) -> None:
         """The store has ended: so does everything."""

@@ -16,7 +16,7 @@ from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Peer, Request, Response, Streaming
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.kinds.registry import built_in_kinds
-from allotment.apiserver.local import LocalClient
+from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.features import GATES, Features
 
@@ -92,8 +92,8 @@ class Served:
         assert said.code == 201, said
         return self
 
-    def client(self, manager: str = "test") -> LocalClient:
-        return LocalClient(self.api, User("admin", ("system:masters",)), manager)
+    def client(self, manager: str = "test", pace: Pace | None = None) -> LocalClient:
+        return LocalClient(self.api, User("admin", ("system:masters",)), manager, pace)
 
     async def ask(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
+from allotment.apiserver.local import Pace
 from allotment.cluster.client import Event
 from allotment.cluster.errors import StatusError
-from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DEPLOYMENTS, PODS
+from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
 from tests.unit.apiserver.served import MAPS, Served, config_map, pod
 
 
@@ -142,5 +144,52 @@ def test_other_versions_of_claims() -> None:
         await client.create(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}, "shop")
         old = await client.get(CLAIMS._replace(version="v1beta1"), "c", "shop")
         assert old["spec"]["devices"]["requests"][0]["deviceClassName"] == "c"
+
+    asyncio.run(told())
+
+
+def test_a_program_that_dies_with_the_store_waits_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told() -> None:
+        served = await Served().started()
+        program = served.client(pace=Pace())
+        revision = (await program.list(CONFIG_MAPS, "shop")).revision
+
+        async def never(revision: int | None = None) -> None:
+            await asyncio.get_running_loop().create_future()
+
+        monkeypatch.setattr(served.store, "durable", never)
+        async with asyncio.timeout(5):
+            await program.create(CONFIG_MAPS, config_map("a"), "shop")
+            watch = program.watch(CONFIG_MAPS, "shop", revision=revision)
+            assert (await anext(watch)).object["metadata"]["name"] == "a"
+            await program.patch(CONFIG_MAPS, "a", {"data": {"k": "v"}}, "shop")
+            assert (await anext(watch)).object["data"] == {"k": "v"}
+            await program.delete(CONFIG_MAPS, "a", "shop")
+            assert (await anext(watch)).type == "DELETED"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await served.client().create(CONFIG_MAPS, config_map("b"), "shop")
+
+    asyncio.run(told())
+
+
+def test_a_busy_program_lets_others_have_their_turn() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        program = served.client(pace=Pace())
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        others = asyncio.create_task(count())
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            await program.patch(NAMESPACES, "shop", {"metadata": {"labels": {"at": str(time.monotonic_ns())}}})
+        assert turns > 3
+        others.cancel()
 
     asyncio.run(told())

@@ -46,12 +46,17 @@ class Seen(NamedTuple):
 
 
 class Watch:
-    """One client's view of a resource's changes. Iterate :meth:`batches`; call :meth:`close` in the end."""
+    """One client's view of a resource's changes. Iterate :meth:`batches`; call :meth:`close` in the end.
+
+    ``early``: for who lets nothing out of the process, and may see what is not durable yet.
+    """
 
     def __init__(
-        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection
-    ) -> None:
+        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection, *,
+        early: bool = False,
+    ) -> None:  # fmt: skip
         self._store = store
+        self._early = early
         self._namespace = namespace
         self._wanted = wanted
         self._options = options
@@ -63,7 +68,7 @@ class Watch:
         #: Up to here everything has been told.
         self._told = 0
         # Subscribed before anything is read, so that nothing falls between.
-        self._stop = store.subscribe(bucket, self._tell)
+        self._stop = store.subscribe(bucket, self._tell, early=early)
         try:
             self._begin(bucket)
         except BaseException:
@@ -77,7 +82,7 @@ class Watch:
             self._told = revision
             if revision < store.revision:
                 try:
-                    self._catching_up = iter(store.changes(bucket, revision))
+                    self._catching_up = iter(store.changes(bucket, revision, early=self._early))
                 except Compacted as error:
                     message = f"too old resource version: {error.asked} ({error.oldest})"
                     raise statuses.expired(message) from None
@@ -113,7 +118,7 @@ class Watch:
         end = loop.time() + seconds
         bookmarks = _BOOKMARKS if options.bookmarks else seconds + 1
         if self._told <= self._store.revision:
-            await self._store.durable(self._told)
+            await self._durable(self._told)
         if self._initial:
             yield self._initial
         self._initial = []
@@ -168,10 +173,14 @@ class Watch:
             self._waiter = None
         return bool(self._buffer) or self._lagging
 
+    async def _durable(self, revision: int) -> None:
+        if not self._early:
+            await self._store.durable(revision)
+
     async def _bookmark(self) -> list[Seen]:
-        """How far the reader has come: all that is durable by now has been told when this is."""
+        """How far the reader has come: all that is there by now has been told when this is."""
         revision = self._store.revision
-        await self._store.durable(revision)
+        await self._durable(revision)
         changes, self._buffer = self._buffer, []
         seen = self._seen(changes)
         self._told = max(self._told, revision)

@@ -52,6 +52,7 @@ class SqliteStore:
         self._clock = clock
         self._buckets: dict[str, Bucket] = {}
         self._subscribers: dict[str, dict[int, Tell]] = {}
+        self._early: dict[str, dict[int, Tell]] = {}
         self._subscriptions = 0
         self._snapshots: OrderedDict[tuple[str, int], tuple[Entry, ...]] = OrderedDict()
         self._pending: list[Change] = []
@@ -145,17 +146,21 @@ class SqliteStore:
         entries = self._snapshot(resource, at)
         return entries if namespace is None else within(entries, namespace)
 
-    def changes(self, resource: str, after: int) -> Iterable[Change]:
-        """The durable changes of a resource after a revision, oldest first. Raises Compacted."""
+    def changes(self, resource: str, after: int, *, early: bool = False) -> Iterable[Change]:
+        """The durable changes of a resource (early: all) after a revision, oldest first. Raises Compacted."""
         self._known(after)
+        changes = self._history.after(resource, after)
         durable = self._durable
-        return takewhile(lambda change: change.revision <= durable, self._history.after(resource, after))
+        return changes if early else takewhile(lambda change: change.revision <= durable, changes)
 
-    def subscribe(self, resource: str, tell: Tell) -> Callable[[], None]:
-        """Be told of each change of a resource once it is durable; returns how to stop."""
+    def subscribe(self, resource: str, tell: Tell, *, early: bool = False) -> Callable[[], None]:
+        """Be told of each change of a resource once it is durable (early: as it is made); returns how to stop.
+
+        Who is told early must only take note.
+        """
         self._subscriptions += 1
         number = self._subscriptions
-        subscribers = self._subscribers.setdefault(resource, {})
+        subscribers = (self._early if early else self._subscribers).setdefault(resource, {})
         subscribers[number] = tell
 
         def stop() -> None:
@@ -219,6 +224,10 @@ class SqliteStore:
         self._pending.append(change)
         if not self._scheduled:
             self._schedule()
+        early = self._early.get(change.resource)
+        if early:
+            for tell in tuple(early.values()):
+                _tell(tell, change)
 
     # --- durability --------------------------------------------------------------------------------------------------
 
@@ -301,10 +310,7 @@ class SqliteStore:
         for change in batch:
             for number, tell in listening[change.resource]:
                 if number in self._subscribers[change.resource]:
-                    try:
-                        tell(change)
-                    except Exception as error:  # noqa: BLE001 - one subscriber's defect must not cost another a change
-                        _report(error)
+                    _tell(tell, change)
 
     def compact(self, revision: int) -> None:
         """Forget the history up to a revision (what is not durable yet stays)."""
@@ -342,6 +348,13 @@ def _replay(entries: dict[Key, Entry], row: Row) -> Change:
 
 def _ignored(error: OSError) -> None:
     """Whoever writes next will get the error."""
+
+
+def _tell(tell: Tell, change: Change) -> None:
+    try:
+        tell(change)
+    except Exception as error:  # noqa: BLE001 - one subscriber's defect must not cost another a change
+        _report(error)
 
 
 def _report(error: Exception) -> None:

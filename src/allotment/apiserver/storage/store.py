@@ -2,7 +2,9 @@
 
 There is one sequence of revisions over all resources. Writes and reads are immediate and synchronous and see each
 other at once; durability comes after: whoever lets anything out of the process (an answer, a watch event) first awaits
-:meth:`Store.durable`. Subscribers are told of a change only when it is durable, in order of revisions.
+:meth:`Store.durable`. Subscribers are told of a change only when it is durable, in order of revisions; those who let
+nothing out may be told ``early``. All they can do about it are later writes, and what is on disk is always a first part
+of all writes: so nothing there ever follows from what was lost.
 
 A ``resource`` is the name of a bucket, ``plural`` or ``plural.group``: all versions of a kind share it.
 """
@@ -79,12 +81,15 @@ class Store(Protocol):
         """Remove; returns the last state (``tree``, where given, is it) under the new revision. KeyError if absent."""
         ...
 
-    def changes(self, resource: str, after: int) -> Iterable[Change]:
-        """The durable changes of a resource after a revision, oldest first. Raises Compacted."""
+    def changes(self, resource: str, after: int, *, early: bool = False) -> Iterable[Change]:
+        """The durable changes of a resource (early: all) after a revision, oldest first. Raises Compacted."""
         ...
 
-    def subscribe(self, resource: str, tell: Callable[[Change], None]) -> Callable[[], None]:
-        """Be told of each change of a resource once it is durable; returns how to stop."""
+    def subscribe(self, resource: str, tell: Callable[[Change], None], *, early: bool = False) -> Callable[[], None]:
+        """Be told of each change of a resource once it is durable (early: as it is made); returns how to stop.
+
+        Who is told early must only take note.
+        """
         ...
 
     async def durable(self, revision: int | None = None) -> None:

@@ -178,6 +178,37 @@ def test_a_watch_continues_without_gap_or_repetition(opened: Open) -> None:
     run(test())
 
 
+def test_who_lets_nothing_out_is_told_before_the_disk_has_it(path: Path) -> None:
+    async def test() -> None:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        store = SqliteStore.open(path)
+        early: list[Change] = []
+        late: list[Change] = []
+
+        def fail(change: Change) -> None:
+            raise RuntimeError(f"no to {change.entry.name}")
+
+        store.subscribe("configmaps", fail, early=True)
+        stop = store.subscribe("configmaps", early.append, early=True)
+        store.subscribe("configmaps", late.append)
+        start = store.revision
+        put(store, "a")
+        put(store, "a", colour="red")
+        assert told(early) == [("ADDED", "a", 2), ("MODIFIED", "a", 3)]
+        assert told(store.changes("configmaps", start, early=True)) == told(early)
+        assert late == list(store.changes("configmaps", start)) == []
+        assert len(failures) == 2
+        await store.durable()
+        assert told(late) == told(early)
+        stop()
+        put(store, "b")
+        assert len(early) == 2
+        await store.close()
+
+    run(test())
+
+
 def test_subscribers_may_come_go_and_fail_while_they_are_told(opened: Open) -> None:
     async def test() -> None:
         failures: list[dict[str, Any]] = []
