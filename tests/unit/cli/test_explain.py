@@ -272,3 +272,20 @@ def test_of_nodes_with_too_few_devices_the_largest_comes_first_and_what_is_free_
     ran = allot("explain", "-f", str(tmp_path / "many.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
     assert "does not fit: 16 devices asked, the node has 8\n" in ran.out
     assert "to make it fit on dgx-a100-40gb-1: ask for 7 devices instead of 16\n" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("written", "right", "unit"),
+    [("30GB", "30G", "GB"), ("30 GiB", "30Gi", "GiB"), ("30g", "30G", "g"), ("30720mi", "30720Mi", "mi")],
+)
+def test_a_unit_that_kubernetes_does_not_have_is_corrected(
+    allot: Allot, tmp_path: Path, written: str, right: str, unit: str
+) -> None:
+    condition = f"device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('{written}'))"
+    selectors = f'gpu.nvidia.com, selectors: [{{cel: {{expression: "{condition}"}}}}]}}'
+    wanted = SNAPSHOT_PODS.split("---\n")[4].replace("gpu.nvidia.com}", selectors)
+    (tmp_path / "large.yaml").write_text(wanted)
+    ran = allot("explain", "-f", str(tmp_path / "large.yaml"), "--fleet", "dgx-a100-40gb")
+    assert "(selector-fails)" in ran.out
+    assert f"write {right}, for Kubernetes has no unit {unit} " in " ".join(ran.out.split())
+    assert f"memory.isGreaterThan(quantity('{right}'))\n" in ran.out

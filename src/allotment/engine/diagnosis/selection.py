@@ -14,6 +14,9 @@ from allotment.engine.diagnosis.wording import plural
 from allotment.engine.diagnosis.world import Asked, Candidate, Edit, Place, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 
+_UNIT = re.compile(
+    r"""(?P<before>quantity\(\s*["'])(?P<number>[0-9.]+)\s*(?P<unit>(?P<prefix>[kKmMgGtTpP])(?P<binary>i?)[bB]?)(?=["'])"""
+)
 #: So many smaller counts are tried: a server has eight devices.
 _COUNTS = 8
 _ACCESSOR = re.compile(
@@ -35,7 +38,7 @@ def by_selector(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
             "selector-fails",
             f"{one_line(loss.conjunct.text)} stops with an error on device {device}: {text}",
             None,
-            (*_without_accessor(loss), *_guards(arriving, loss), *finding.repairs),
+            (*_without_accessor(loss), *_of_kubernetes(loss), *_guards(arriving, loss), *finding.repairs),
         )
     elif not loss.errors:
         finding = _excluding(traced, loss, finding)
@@ -115,6 +118,24 @@ def _without_accessor(loss: Loss) -> tuple[Repair, ...]:
     if found is None:
         return ()
     return (Repair(1, f"leave out .{found[2]}, for in CEL it is the value itself", _ACCESSOR.sub(r"\1", text)),)
+
+
+def _of_kubernetes(loss: Loss) -> tuple[Repair, ...]:
+    """A quantity with a unit as people write it: Kubernetes has no B for bytes, and cares for small and capital."""
+    assert loss.conjunct is not None
+    text = one_line(loss.conjunct.text)
+    found = _UNIT.search(text)
+    if found is None:
+        return ()
+    number, prefix, binary = found["number"], found["prefix"].upper(), found["binary"]
+    becomes = [f"{number}{prefix}i"] if binary else [f"{number}{prefix.replace('K', 'k')}", f"{number}{prefix}i"]
+    return tuple(
+        Repair(
+            size, f"write {right}, for Kubernetes has no unit {found['unit']}", _UNIT.sub(rf"\g<before>{right}", text)
+        )
+        for size, right in enumerate(becomes, 1)
+        if right != f"{number}{found['unit']}"
+    )
 
 
 def _repairs(scene: Scene, place: Place, asked: Asked, loss: Loss, repairs: tuple[Repair, ...]) -> list[Candidate]:
