@@ -20,7 +20,7 @@ from allotment.cli.demo_apply import Tool, tool, words_of
 from allotment.cli.demo_offline import FLEET
 from allotment.cli.examples import Example, examples
 from allotment.cli.naming import kinds_of, ranges
-from allotment.cli.screen import Screen, folded, open_screen, shorten
+from allotment.cli.screen import Screen, called, folded, open_screen, shorten
 from allotment.engine.diagnosis.names import kind_of
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
@@ -344,4 +344,4 @@ def _summary(outcomes: Sequence[Outcome], tool_name: str, seconds: float) -> Ite
     good = "all" if all(outcome.as_intended for outcome in outcomes) else "not all"
     yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
     yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended. The lab is gone again."
-    yield "One of them explained: allot demo 9. A lab to keep: allot up"
+    yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"

@@ -17,7 +17,7 @@ from allotment.cli.explain import show
 from allotment.cli.inputs import judge
 from allotment.cli.mistakes import finding
 from allotment.cli.naming import kinds_of, ranges
-from allotment.cli.screen import Screen, folded, open_screen
+from allotment.cli.screen import Screen, called, folded, open_screen
 from allotment.engine.refusal import Refused
 from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
 from allotment.model.features import Features
@@ -185,5 +185,5 @@ def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
     yield ""
     for shown in missed:
         yield f"not as intended: {shown.example.name} gives {shown.code}, its header says {shown.example.expect}"
-    yield "More on one: allot demo 9. Your own: allot explain -f app.yaml --fleet t4:2"
+    yield f"More on one: {called()} demo 9. Your own: {called()} explain -f app.yaml --fleet t4:2"
     yield f"{total}: {fit} fit, {no} do not, {errors} refused by the API server; {ending}."

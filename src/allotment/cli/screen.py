@@ -100,6 +100,12 @@ def from_home(path: str | Path) -> str:
     return f"~/{Path(path).relative_to(home)}" if Path(path).is_relative_to(home) else str(path)
 
 
+def called() -> str:
+    """How this command is called again: ``allot``, or from an environment that is not on the PATH, with its folder."""
+    program = Path(sys.argv[0])
+    return str(program) if program.name == "allot" and shutil.which("allot") is None else "allot"
+
+
 def folded(text: str, width: int | None, indent: str = "") -> list[str]:
     """The text in lines of ``width`` columns, all but the first indented deeper; longer words stay whole."""
     if width is None or len(indent + text) <= width:

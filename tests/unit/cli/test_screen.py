@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cli.screen import Screen, from_home, shorten, table
+from allotment.cli.screen import Screen, called, from_home, shorten, table
 
 CELLS = st.text(st.characters(categories=["Lu", "Ll", "Nd"]), max_size=30)
 
@@ -60,3 +61,16 @@ def test_what_is_in_the_home_directory_begins_with_a_tilde(monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     assert from_home(tmp_path / "labs" / "one") == "~/labs/one"
     assert from_home(f"{tmp_path}2/labs") == f"{tmp_path}2/labs"
+
+
+def test_a_command_that_is_not_on_the_path_is_called_by_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", [".venv/bin/allot", "demo"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert called() == ".venv/bin/allot"
+    (tmp_path / "allot").touch(mode=0o755)
+    assert called() == "allot"
+    monkeypatch.setattr(sys, "argv", ["main.py", "demo"])
+    monkeypatch.setenv("PATH", "")
+    assert called() == "allot"
