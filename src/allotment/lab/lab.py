@@ -76,6 +76,9 @@ class Lab:
         self._applied: list[tuple[Resource, str, str]] = []
         self._files: tempfile.TemporaryDirectory[str] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Lab {self._settings.name!r} {f'at {self.url}' if self._plane else 'not running'}>"
+
     # --- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> Lab:

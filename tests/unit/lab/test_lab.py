@@ -135,6 +135,13 @@ def test_labs_run_side_by_side_and_stop_once() -> None:
         one.url.upper()
 
 
+def test_a_lab_shows_where_it_is() -> None:
+    lab = allotment.Lab(name="two")
+    assert repr(lab) == "<Lab 'two' not running>"
+    with lab:
+        assert repr(lab) == f"<Lab 'two' at {lab.url}>"
+
+
 def test_importing_the_package_brings_no_lab() -> None:
     script = "import sys, allotment; print([m for m in sys.modules if m.startswith('allotment.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
