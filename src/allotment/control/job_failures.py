@@ -9,10 +9,11 @@ from allotment.cluster.client import Tree
 
 
 class Meaning(NamedTuple):
-    """Whether the failure counts, and why the whole Job fails (empty if it does not)."""
+    """Whether the failure counts, why the whole Job fails (empty if it does not), and whether the pod's index does."""
 
     counts: bool = True
     end: str = ""
+    fails_index: bool = False
 
 
 def meaning_of(pod: Item[Any], policy: Tree | None) -> Meaning:
@@ -26,6 +27,8 @@ def meaning_of(pod: Item[Any], policy: Tree | None) -> Meaning:
                 return Meaning(end=f"{found} matching FailJob rule at index {number}")
             case "Ignore":
                 return Meaning(counts=False)
+            case "FailIndex":
+                return Meaning(fails_index=True)
         return Meaning()
     return Meaning()
 

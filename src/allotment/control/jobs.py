@@ -7,7 +7,7 @@ off, and only then the uid becomes a number (KEP-2307).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -20,13 +20,13 @@ from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import JOBS, PODS
 from allotment.control.children import Children, Partly, all_of
 from allotment.control.conditions import condition_of, is_true, with_condition
-from allotment.control.job_failures import meaning_of
+from allotment.control.job_failures import Meaning, meaning_of
 from allotment.control.job_indexes import format_indexes, parse_indexes
+from allotment.control.job_retries import INDEX, has_failed, index_of, last_failures, limit_of, remembering, tries
 from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, restarts
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MANAGER: Final = "kubernetes.io/job-controller"
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
@@ -53,6 +53,7 @@ class _Count(NamedTuple):
     total_succeeded: int
     total_failed: int
     done_indexes: set[int]
+    failed_indexes: set[int]
     end: str
 
 
@@ -126,6 +127,8 @@ class _Jobs:
         active = [pod for pod in pods if not is_finished(pod) and not pod.deleting]
         succeeded = [pod for pod in tracked if phase_of(pod) == "Succeeded"]
         failed, end = [], ""
+        per_index = limit_of(job)
+        failed_indexes = parse_indexes(job.status.get("failedIndexes"))
         for pod in tracked:
             if not _has_failed(pod, job):
                 continue
@@ -133,15 +136,18 @@ class _Jobs:
             end = end or meaning.end
             if meaning.counts:
                 failed.append(pod)
+            if per_index is not None and has_failed(pod, meaning, per_index):
+                failed_indexes.add(index_of(pod))
         total = job.status.get("succeeded", 0) + len(uncounted.get("succeeded") or ()) + len(succeeded)
         indexes: set[int] = set()
         if job.spec.get("completionMode") == "Indexed":
             wanted = range(job.spec.get("completions") or 0)
+            failed_indexes &= set(wanted)
             indexes = parse_indexes(job.status.get("completedIndexes"))
             indexes |= {index for pod in succeeded if (index := index_of(pod)) in wanted}
             total = len(indexes)
         total_failed = job.status.get("failed", 0) + len(uncounted.get("failed") or ()) + len(failed)
-        return _Count(pods, active, succeeded, failed, total, total_failed, indexes, end)
+        return _Count(pods, active, succeeded, failed, total, total_failed, indexes, failed_indexes, end)
 
     def _end(self, job: Item[Any], count: _Count) -> _End | None:
         for type in _ENDS:
@@ -159,6 +165,13 @@ class _Jobs:
             return _End("FailureTarget", "BackoffLimitExceeded", text)
         if not job.spec.get("suspend") and (left := self._deadline(job)) is not None and left <= 0:
             return _End("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+        if count.failed_indexes:
+            most, completions = job.spec.get("maxFailedIndexes"), job.spec.get("completions") or 0
+            if most is not None and len(count.failed_indexes) > most:
+                text = "Job has exceeded the specified maximal number of failed indexes"
+                return _End("FailureTarget", "MaxFailedIndexesExceeded", text)
+            if len(count.failed_indexes) + len(count.done_indexes) >= completions:
+                return _End("FailureTarget", "FailedIndexes", "Job has failed indexes")
         policy = _met_policy(job, count)
         if policy:
             return _End("SuccessCriteriaMet", "SuccessPolicy", policy)
@@ -189,14 +202,15 @@ class _Jobs:
             wanted = len(count.active) if count.total_succeeded else parallelism
             wanted = min(wanted, parallelism)
         else:
-            wanted = min(parallelism, completions - count.total_succeeded)
+            wanted = min(parallelism, completions - count.total_succeeded - len(count.failed_indexes))
         spare = sorted(count.active, key=lambda pod: (is_ready(pod), bool(pod.spec.get("nodeName"))))
         if job.spec.get("completionMode") == "Indexed":
             seen: set[int] = set()
             doubles = []
             for pod in count.active:
                 index = index_of(pod)
-                if index in seen or index in count.done_indexes or index >= (completions or 0):
+                over = count.done_indexes | count.failed_indexes
+                if index in seen or index in over or index >= (completions or 0):
                     doubles.append(pod)
                 seen.add(index)
             await all_of([partial(self._own.delete, job, pod) for pod in doubles])
@@ -209,11 +223,31 @@ class _Jobs:
             missing -= sum(pod.deleting and not is_finished(pod) for pod in count.pods)
         if missing <= 0:
             return None
+        taken = {index_of(pod) for pod in spare} | count.done_indexes | count.failed_indexes
+        if limit_of(job) is not None:
+            return await self._retry(job, count, missing, taken)
         pause = self._pause(count)
         if pause > 0:
             return pause
-        await self._create(job, missing, {index_of(pod) for pod in spare} | count.done_indexes)
+        await self._create(job, missing, taken)
         return None
+
+    async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: set[int]) -> float | None:
+        """Pods for free indexes, each after its own pause."""
+        last = last_failures(pod for pod in count.pods if _has_failed(pod, job))
+        made, waits = self._made(job), list[float]()
+        calls: list[Callable[[], Awaitable[object]]] = []
+        for index in (one for one in range(job.spec["completions"]) if one not in taken):
+            before = last.get(index)
+            wait = self._left(_ended(before), tries(before)) if before is not None else 0.0
+            if wait > 0:
+                waits.append(wait)
+            elif len(calls) < missing:
+                meaning = meaning_of(before, job.spec.get("podFailurePolicy")) if before is not None else Meaning()
+                pod = remembering(_indexed(made, job.name, index), before, meaning)
+                calls.append(partial(self._own.create, job, pod))
+        await all_of(calls, careful=True)
+        return min(waits, default=None)
 
     def _pause(self, count: _Count) -> float:
         """After failures new pods wait: ten seconds, twenty, up to ten minutes after the last of them."""
@@ -222,13 +256,13 @@ class _Jobs:
         failures = next((number for number, (_, phase) in enumerate(ends) if phase == "Succeeded"), len(ends))
         if not failures:
             return 0.0
-        return self._clock.left(ends[0][0], min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
+        return self._left(ends[0][0], failures)
+
+    def _left(self, ended: str, failures: int) -> float:
+        return self._clock.left(ended, min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
 
     async def _create(self, job: Item[Any], missing: int, taken: set[int]) -> None:
-        template = job.spec["template"]
-        made = pod_from(template, job.tree)
-        metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
-        made = {**made, "metadata": metadata}
+        made = self._made(job)
         if job.spec.get("completionMode") != "Indexed":
             await all_of([partial(self._own.create, job, made)] * missing, careful=True)
             return
@@ -237,6 +271,11 @@ class _Jobs:
         await all_of(
             [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], careful=True
         )
+
+    def _made(self, job: Item[Any]) -> Tree:
+        made = pod_from(job.spec["template"], job.tree)
+        metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
+        return {**made, "metadata": metadata}
 
     async def _release(self, pods: Sequence[Item[Any]]) -> None:
         await all_of([partial(self._release_one, pod) for pod in pods])
@@ -296,6 +335,8 @@ class _Jobs:
         status["ready"] = sum(is_ready(pod) for pod in count.active)
         if job.spec.get("completionMode") == "Indexed":
             _set(status, "completedIndexes", format_indexes(count.done_indexes))
+            if limit_of(job) is not None:
+                status["failedIndexes"] = format_indexes(count.failed_indexes)
         job = await self._write(job, status)
         finished = {uid for uids in uncounted.values() for uid in uids}
         await self._release(
@@ -357,12 +398,6 @@ class _Jobs:
 def is_finished_job(job: Item[Any]) -> bool:
     """Complete or Failed."""
     return any(is_true(job.status.get("conditions"), type) for type in _ENDS.values())
-
-
-def index_of(pod: Item[Any]) -> int:
-    """The completion index of a pod; -1 where it has none."""
-    text = (pod.metadata.get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isdecimal() else -1
 
 
 def _indexed(pod: Tree, job: str, index: int) -> Tree:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import JOBS, PODS
 from allotment.control.job_indexes import format_indexes, parse_indexes
-from allotment.control.jobs import INDEX, TRACKING, jobs
+from allotment.control.job_retries import FAILURES, INDEX
+from allotment.control.jobs import TRACKING, jobs
 from tests.unit.control.world import World, world
 
 
@@ -118,6 +119,41 @@ def test_an_indexed_job_runs_each_index_once() -> None:
             await here.until(lambda: "Complete" in conditions(here))
             assert status(here)["completedIndexes"] == "0-3"
             assert sorted(tree["metadata"]["annotations"][INDEX] for tree in here.all(PODS)) == ["0", "1", "2", "3"]
+
+    asyncio.run(story())
+
+
+def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on() -> None:
+    async def story() -> None:
+        async with world(jobs) as here:
+            limits = {"backoffLimitPerIndex": 1, "backoffLimit": 1000}
+            here.put(JOBS, job(parallelism=3, completions=3, completionMode="Indexed", **limits))
+            await here.until(lambda: len(active(here)) == 3)
+            assert status(here)["failedIndexes"] == ""
+            for name in active(here):
+                index = here.get(PODS, name)["metadata"]["annotations"][INDEX]
+                end(here, name, "Failed" if index == "1" else "Succeeded", 1 if index == "1" else 0)
+            await here.until(lambda: len(active(here)) == 1)
+            again = here.get(PODS, active(here)[0])["metadata"]["annotations"]
+            assert (again[INDEX], again[FAILURES]) == ("1", "1")
+            end(here, active(here)[0], "Failed", 1)
+            await here.until(lambda: conditions(here).get("Failed") == "FailedIndexes")
+            assert (status(here)["completedIndexes"], status(here)["failedIndexes"]) == ("0,2", "1")
+            assert (status(here)["succeeded"], status(here)["failed"]) == (2, 2)
+
+    asyncio.run(story())
+
+
+def test_too_many_failed_indexes_end_a_job_at_once() -> None:
+    async def story() -> None:
+        async with world(jobs) as here:
+            rule = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}
+            limits = {"backoffLimitPerIndex": 5, "maxFailedIndexes": 0, "podFailurePolicy": {"rules": [rule]}}
+            here.put(JOBS, job(parallelism=2, completions=2, completionMode="Indexed", **limits))
+            await here.until(lambda: len(active(here)) == 2)
+            end(here, active(here)[0], "Failed", 42)
+            await here.until(lambda: conditions(here).get("FailureTarget") == "MaxFailedIndexesExceeded")
+            assert status(here)["failedIndexes"] in ("0", "1")
 
     asyncio.run(story())
 
