@@ -87,7 +87,9 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
         told = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
         return statuses.invalid("", "", "", (invalid("patch", told, why),))
 
-    return verbs.update(ask, _checked(patched, live, ask, options.validation, refused)), False
+    tree = _checked(patched, live, ask, options.validation, refused)
+    bodies.in_namespace(tree, ask.namespace)
+    return verbs.update(ask, tree), False
 
 
 def patched_scale(view: Tree, form: str, change: Any) -> Tree:
@@ -146,6 +148,7 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
     if found and found != ask.name:
         message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
         raise statuses.bad_request(message)
+    bodies.in_namespace(tree, ask.namespace)
     tree = _checked(tree, live, ask, "Ignore", lambda why: not_convertible(applied, _unstructured(why)))
     if entry is None:
         tree["metadata"] = {**tree["metadata"], "name": ask.name}

@@ -74,11 +74,12 @@ def _selector(tree: Tree, kind: Kind) -> str:
     if "matchLabels" not in found and "matchExpressions" not in found:
         return ",".join(f"{key}={found[key]}" for key in sorted(found))
     labels = found.get("matchLabels") or {}
-    terms = {key: f"{key}={labels[key]}" for key in labels}
+    terms = [(key, f"{key}={labels[key]}") for key in labels]
     for expression in found.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
         values = ",".join(sorted(expression.get("values") or ()))
-        terms[key] = {
+        text = {
             "In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}",
         }.get(operator, key)  # fmt: skip
-    return ",".join(terms[key] for key in sorted(terms))
+        terms.append((key, text))
+    return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))

@@ -227,7 +227,8 @@ class Verbs:
             raise statuses.conflict(kind.group, kind.plural, ask.name, why)
         if revision in (None, "", "0"):
             if not kind.unconditional_update:
-                _refuse(kind, ask.name, (invalid("metadata.resourceVersion", 0, "must be specified for an update"),))
+                error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise statuses.invalid(kind.group, kind.plural, ask.name, (error,))
         elif revision != before["resourceVersion"]:
             raise statuses.modified(kind, ask.name)
 
@@ -354,7 +355,10 @@ def _grown(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
 
 
 def _same_name(found: Any, wanted: str) -> None:
-    if found and found != wanted:
+    if not found:
+        message = f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        raise statuses.bad_request(message)
+    if found != wanted:
         message = f"the name of the object ({found}) does not match the name on the URL ({wanted})"
         raise statuses.bad_request(message)
 
@@ -362,7 +366,8 @@ def _same_name(found: Any, wanted: str) -> None:
 def _refuse(kind: Kind, name: str, problems: Iterable[FieldError]) -> None:
     errors = list(problems)
     if errors:
-        raise statuses.invalid(kind.group, kind.kind, name, errors)
+        group = "" if kind.stored_as else kind.group
+        raise statuses.invalid(group, kind.kind, name, errors)
 
 
 def _stored_shape(kind: Kind) -> Shape | None:

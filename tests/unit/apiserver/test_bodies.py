@@ -83,7 +83,7 @@ def test_stray_fields_are_warned_about_or_passed_over() -> None:
             '299 - "duplicate field \\"metadata.name\\""',
             '299 - "unknown field \\"more\\""',
         ]
-        said = await served.put(f"{MAPS}/b?fieldValidation=Ignore", {"data": {}, "more": 1})
+        said = await served.put(f"{MAPS}/b?fieldValidation=Ignore", {"metadata": {"name": "b"}, "more": 1})
         assert (said.code, said.warnings) == (200, [])
 
     asyncio.run(told())

@@ -68,6 +68,10 @@ def test_revisions_and_names_in_a_patch() -> None:
         await served.post(MAPS, config_map("a"))
         assert (await served.patch(f"{MAPS}/a", {"metadata": {"resourceVersion": "1"}})).code == 409
         assert (await served.patch(f"{MAPS}/a", {"metadata": {"name": "b"}})).code == 400
+        for path, word in (("name", "name must be provided"), ("namespace", "does not match the namespace")):
+            change = [{"op": "add", "path": f"/metadata/{path}", "value": "" if path == "name" else "other"}]
+            said = await served.patch(f"{MAPS}/a", change, "application/json-patch+json")
+            assert (said.code, word in said.message) == (400, True)
         assert (await served.patch(f"{MAPS}/nowhere", {"data": {}})).code == 404
         assert (await served.patch(f"{MAPS}/zz?fieldManager=me", config_map("a"), APPLY)).code == 400
 
