@@ -74,6 +74,7 @@ def _node(tree: Tree, write: Write) -> Errors:
 def _node_update(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource:
         return
+    yield from _node(new, write)
     yield from _node_resources(new)
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if before.get("providerID") and after.get("providerID") != before["providerID"]:
@@ -215,6 +216,7 @@ def _runtime_class(tree: Tree, write: Write) -> Errors:
 def _runtime_class_updated(new: Tree, old: Tree, write: Write) -> Errors:
     if new.get("handler") != old.get("handler"):
         yield immutable("handler", new.get("handler") or "")
+        yield from names.label(new.get("handler") or "", "handler")
 
 
 RULES: Final[Mapping[str, Rules]] = {

@@ -149,7 +149,7 @@ def _ingress_class(tree: Tree, write: Write) -> Errors:
 
 
 def _ingress_class_updated(new: Tree, old: Tree, write: Write) -> Errors:
-    after, before = ((tree.get("spec") or {}).get("controller") for tree in (new, old))
+    after, before = ((tree.get("spec") or {}).get("controller") or "" for tree in (new, old))
     if after != before:
         yield immutable("spec.controller", after)
     yield from _ingress_class(new, write)

@@ -197,7 +197,7 @@ def _cluster() -> tuple[Kind, ...]:
     admission, storage = "admissionregistration.k8s.io", "storage.k8s.io"
     rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
     alone: Any = {"namespaced": False}
-    extension: Any = {"namespaced": False, "categories": _EXTENSIONS}
+    extension: Any = {"namespaced": False, "categories": _EXTENSIONS, "rules": Rules(has_generation=True)}
     status: Any = {"subresources": ("status",)}
     return (
         _grouped(
@@ -214,7 +214,7 @@ def _cluster() -> tuple[Kind, ...]:
         _grouped(rbac, "ClusterRole", "clusterroles", **alone),
         _grouped(rbac, "RoleBinding", "rolebindings"),
         _grouped(rbac, "Role", "roles"),
-        _grouped(storage, "CSIDriver", "csidrivers", **alone),
+        _grouped(storage, "CSIDriver", "csidrivers", rules=Rules(has_generation=True), **alone),
         _grouped(storage, "CSINode", "csinodes", **alone),
         _grouped(storage, "CSIStorageCapacity", "csistoragecapacities"),
         _grouped(storage, "StorageClass", "storageclasses", "sc", **alone),

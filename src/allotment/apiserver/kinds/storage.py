@@ -170,6 +170,7 @@ def _topology(wanted: Sequence[Tree], path: str) -> Errors:
 
 
 def _class_updated(new: Tree, old: Tree, write: Write) -> Errors:
+    yield from _class(new, write)
     for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
         if new.get(field) != old.get(field):
             yield immutable(field, new.get(field))
