@@ -9,11 +9,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
-from allotment.cli.screen import Screen, folded, from_home, open_screen, shorten
+from allotment.cli.screen import Screen, folded, from_home, open_screen, shorten, width_of
 from allotment.lab import kubeconfig, needs
 from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
@@ -49,13 +49,18 @@ def run(arguments: Namespace) -> int:
             screen.out.flush()
 
         def show(overview: object) -> None:
-            screen.out.write("\r\x1b[K" + shorten(str(overview), screen.width or 80))
+            screen.out.write("\r\x1b[K" + fitted(str(overview), screen.out))
             screen.out.flush()
 
         log = Path(arguments.log) if arguments.log else None
         run_lab(settings, Place(register, path.absolute(), log), ready, show if live else None)
         screen.line(f"{chr(10) if live else ''}Lab {settings.name!r} has stopped.")
     return 0
+
+
+def fitted(text: str, out: TextIO) -> str:
+    """A line that is written over itself: as much as the terminal is wide now, for windows are resized."""
+    return shorten(text, width_of(out) or 80)
 
 
 def announce(screen: Screen, status: Status, as_before: bool, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from allotment.cli.up import fitted
 from allotment.lab.state import Register
 from allotment.model.loading import load_text
 
@@ -158,6 +160,13 @@ def test_what_a_start_tells_fits_the_terminal(allot: Allot, environment: dict[st
     (log,) = (line for line in done.stdout.splitlines() if len(line) > 60)
     assert log.endswith("a-long-name-for-a-folder/allotment/default.log")  # a path stays whole
     assert "  kubectl  context 'allotment' in ~/kube/config, now the\n           current one\n" in done.stdout
+
+
+def test_the_live_line_follows_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    for columns in (80, 50):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert len(fitted("x" * 100, out)) == columns
 
 
 def test_a_kubeconfig_that_is_not_understood_stops_the_start(allot: Allot, environment: dict[str, str]) -> None:
