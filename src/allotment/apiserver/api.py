@@ -22,6 +22,7 @@ from allotment.apiserver.options import (
     ListOptions,
     Query,
     WriteOptions,
+    boolean,
     delete_options,
     first,
     list_options,
@@ -32,7 +33,7 @@ from allotment.apiserver.options import (
 from allotment.apiserver.paths import Target
 from allotment.apiserver.reading import paging, representation, watching
 from allotment.apiserver.reading.representation import Form, negotiate
-from allotment.apiserver.reading.selectors import selection
+from allotment.apiserver.reading.selectors import exact_name, selection
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.streams import Kubelets
 from allotment.apiserver.verbs import Ask, Ids, Verbs
@@ -128,7 +129,7 @@ class Api:
             return await self._elsewhere(request, user)
         kind = self.catalog.find(target.group, target.version, target.plural)
         verb = _verb(request, target)
-        self._allow(user, verb, target)
+        self._allow(user, verb, target, _sought(request, target, verb))
         if kind is None:
             return self._nothing(target)
         if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _IN_NAMESPACES):
@@ -153,17 +154,18 @@ class Api:
             raise statuses.method_not_allowed()
         return await answer(self, request, user, kind, target)
 
-    def _allow(self, user: User, verb: str, target: Target) -> None:
+    def _allow(self, user: User, verb: str, target: Target, sought: str = "") -> None:
         namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
-        why = self.access.authorizer(
-            user, verb, target.group, target.plural, target.subresource, namespace, target.name
-        )
+        name = target.name or sought
+        why = self.access.authorizer(user, verb, target.group, target.plural, target.subresource, namespace, name)
         if why is not None:
-            raise statuses.may_not(target.group, target.plural, target.name, why)
+            raise statuses.may_not(target.group, target.plural, name, why)
 
-    def allow(self, user: User, verb: str, kind: Kind, namespace: str, name: str, subresource: str = "") -> None:
-        """Refuse what the user may not do."""
-        self._allow(user, verb, Target(kind.group, "", kind.plural, namespace, name, subresource))
+    def allow(
+        self, user: User, verb: str, kind: Kind, namespace: str, name: str, subresource: str = "", sought: str = ""
+    ) -> None:
+        """Refuse what the user may not do. ``sought``: the name that a list or a watch is limited to."""
+        self._allow(user, verb, Target(kind.group, "", kind.plural, namespace, name, subresource), sought)
 
     def allow_new(self, user: User, kind: Kind, namespace: str, name: str) -> None:
         """Refuse who may write to objects but not create them, where there is none: a write would create it."""
@@ -451,14 +453,15 @@ def _verb(request: Request, target: Target) -> str:
     if target.name:
         return "watch" if target.watch and verb == "get" else verb
     if verb == "get":
-        watch = target.watch or ("watch=" in request.query and list_watch(request.query))
-        return "watch" if watch else "list"
+        return "watch" if target.watch or boolean(parse_query(request.query), "watch") else "list"
     return "deletecollection" if verb == "delete" else verb
 
 
-def list_watch(query: str) -> bool:
-    """Whether a query asks for a watch."""
-    return first(parse_query(query), "watch").lower() not in ("", "0", "false")
+def _sought(request: Request, target: Target, verb: str) -> str:
+    """The name that a list or a watch is limited to: who may see that one object need not see all."""
+    if verb not in ("list", "watch") or target.watch or not request.query:
+        return ""
+    return exact_name(first(parse_query(request.query), "fieldSelector"))
 
 
 def _agent(header: str) -> str:

@@ -17,7 +17,7 @@ from allotment.apiserver.api import Api
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.options import DeleteOptions, ListOptions, WriteOptions
 from allotment.apiserver.reading import paging, watching
-from allotment.apiserver.reading.selectors import selection
+from allotment.apiserver.reading.selectors import exact_name, selection
 from allotment.apiserver.sharing import copied
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask
@@ -61,9 +61,12 @@ class LocalClient:
             raise statuses.unknown_path()
         return kind
 
-    def _ask(self, resource: Resource, namespace: str, name: str, subresource: str, dry_run: bool, verb: str) -> Ask:
+    def _ask(
+        self, resource: Resource, namespace: str, name: str, subresource: str, dry_run: bool, verb: str,
+        sought: str = "",
+    ) -> Ask:  # fmt: skip
         kind = self._kind(resource)
-        self._api.allow(self._user, verb, kind, namespace, name, subresource)
+        self._api.allow(self._user, verb, kind, namespace, name, subresource, sought)
         if subresource and subresource not in kind.subresources:
             raise statuses.unknown_path()
         return Ask(kind, resource.version, namespace, name, self._user, self._manager, subresource, dry_run)
@@ -94,7 +97,7 @@ class LocalClient:
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
         """All objects. Pages are for clients on the other end of a wire; here one is enough."""
-        ask = self._ask(resource, namespace, "", "", False, "list")
+        ask = self._ask(resource, namespace, "", "", False, "list", exact_name(fields))
         kind, version = ask.kind, ask.version
         wanted = selection(kind, version, labels, fields)
         page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), wanted)
@@ -107,7 +110,7 @@ class LocalClient:
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
         """Changes after ``revision``."""
-        ask = self._ask(resource, namespace, "", "", False, "watch")
+        ask = self._ask(resource, namespace, "", "", False, "watch", exact_name(fields))
         kind, version = ask.kind, ask.version
         wanted = selection(kind, version, labels, fields)
         options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)

@@ -12,6 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.exchange import Peer, Response, Streaming
+from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.local import LocalClient
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import CONFIG_MAPS
 from tests.unit.apiserver.served import ADMIN, APPLY, CLAIMS, MAPS, PODS, Served, closed, config_map, pod
 
 NOBODY: Any = None
@@ -140,10 +144,11 @@ def test_scale() -> None:
         served = await Served().started()
         sets = "/apis/apps/v1/namespaces/shop/deployments"
         template = {"metadata": {"labels": {"app": "w"}}, "spec": pod("x")["spec"]}
-        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "w"}}, "template": template}
+        selector = {"matchLabels": {"app": "w"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]}
+        spec = {"replicas": 2, "selector": selector, "template": template}
         assert (await served.post(sets, {"metadata": {"name": "w"}, "spec": spec})).code == 201
         found = (await served.get(f"{sets}/w/scale")).body
-        assert (found["kind"], found["spec"], found["status"]["selector"]) == ("Scale", {"replicas": 2}, "app=w")
+        assert (found["kind"], found["spec"], found["status"]["selector"]) == ("Scale", {"replicas": 2}, "app=w,app")
         said = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": 5}})
         assert said.body["spec"] == {"replicas": 5}
         assert (await served.get(f"{sets}/w")).body["spec"]["replicas"] == 5
@@ -268,6 +273,59 @@ def test_who_may_change_does_not_therefore_create(method: str) -> None:
         answer = await served.ask(method, where, answer.body if method == "PUT" else body, headers, peer=ann)
         assert isinstance(answer, Response)
         assert answer.code == 200
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize(
+    ("query", "verb", "allowed"),
+    [
+        ("", "list", False),
+        ("fieldSelector=metadata.name%3Dmine", "list", True),
+        ("fieldSelector=metadata.namespace%3Dshop,metadata.name%3D%3Dmine", "list", True),
+        ("fieldSelector=metadata.name!%3Dmine", "list", False),
+        ("fieldSelector=metadata.name%3Dother", "list", False),
+        ("fieldSelector=metadata.name%3Da/b", "list", False),
+        ("fieldSelector=metadata.name%3D%5C", "list", False),
+        ("fieldSelector=metadata.name%3Dmine&watch=true", "watch", False),
+        ("fieldSelector=metadata.name%3Dmine&w%61tch=true", "watch", False),
+        ("fieldSelector=metadata.name%3Dmine&watch", "watch", False),
+        ("fieldSelector=metadata.name%3Dmine&watch=0", "list", True),
+    ],
+)
+def test_who_may_list_one_object_asks_for_it_by_name(query: str, verb: str, allowed: bool) -> None:
+    async def told() -> None:
+        served = await Served().started()
+        ann = await _may(served, "ann", {**_rule("list", resource="configmaps"), "resourceNames": ["mine"]})
+        await served.post(MAPS, config_map("mine"))
+        await served.post(MAPS, config_map("other"))
+        answer = await served.ask("GET", f"{MAPS}?{query}", peer=ann)
+        assert isinstance(answer, Response), answer
+        found = json.loads(answer.body)
+        if allowed:
+            assert [item["metadata"]["name"] for item in found["items"]] == ["mine"]
+        else:
+            assert answer.code == 403
+            assert f'User "ann" cannot {verb} resource "configmaps"' in found["message"]
+        client = LocalClient(served.api, User("ann"), "test")
+        listed = await client.list(CONFIG_MAPS, "shop", fields="metadata.name=mine")
+        assert [tree["metadata"]["name"] for tree in listed.items] == ["mine"]
+        with pytest.raises(StatusError, match='cannot list resource "configmaps"'):
+            await client.list(CONFIG_MAPS, "shop")
+
+    asyncio.run(told())
+
+
+def test_a_selector_names_nothing_that_is_deleted() -> None:
+    """Whoever may delete one object deletes it by its path: upstream reads names from selectors of reads only."""
+
+    async def told() -> None:
+        served = await Served().started()
+        rule = {**_rule("deletecollection", resource="configmaps"), "resourceNames": ["mine"]}
+        ann = await _may(served, "ann", rule)
+        answer = await served.ask("DELETE", f"{MAPS}?fieldSelector=metadata.name%3Dmine", peer=ann)
+        assert isinstance(answer, Response)
+        assert answer.code == 403
 
     asyncio.run(told())
 

@@ -14,6 +14,7 @@ from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import MASTERS, Authorizer
 from allotment.apiserver.kinds.kind import User
+from allotment.model.quoting import quote
 from allotment.model.validation.errors import FieldError, forbidden, invalid, required
 
 Tree = dict[str, Any]
@@ -181,7 +182,7 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
     meta = account["metadata"]
     if errors:
         raise statuses.invalid("authentication.k8s.io", "TokenRequest", meta["name"], errors)
-    pod = _bound_pod(reference, meta["namespace"], access) if reference else None
+    pod = _bound_pod(reference, meta, access) if reference else None
     audiences = tuple(spec.get("audiences") or ()) or (tokens.AUDIENCE,)
     token = tokens.issue(
         access.authenticator.key, account, now=now, seconds=seconds, token_id=token_id, audiences=audiences,
@@ -199,12 +200,20 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
     }  # fmt: skip
 
 
-def _bound_pod(reference: Tree, namespace: str, access: Access) -> Tree:
-    if reference.get("kind") != "Pod":
-        raise statuses.bad_request(f"cannot bind token to object of kind {reference.get('kind') or ''!r}")
-    entry = access.authenticator.reader.get("pods", namespace, reference["name"])
+def _bound_pod(reference: Tree, account: Tree, access: Access) -> Tree:
+    """The pod that a token is bound to: there, the one that is meant, and run by the account."""
+    group, _, version = (reference.get("apiVersion") or "").rpartition("/")
+    if (group, reference.get("kind")) != ("", "Pod"):
+        sort = f"{group}/{version}, Kind={reference.get('kind') or ''}"
+        raise statuses.bad_request(f"cannot bind token to object of type {sort}")
+    entry = access.authenticator.reader.get("pods", account["namespace"], reference["name"])
     if entry is None:
         raise statuses.not_found("", "pods", reference["name"])
+    if (entry.tree.get("spec") or {}).get("serviceAccountName") != account["name"]:
+        raise statuses.bad_request(
+            f"cannot bind token for serviceaccount {quote(account['name'])} to pod running with different "
+            "serviceaccount name."
+        )
     uid, found = reference.get("uid"), entry.tree["metadata"].get("uid")
     if uid and uid != found:
         why = (

@@ -22,6 +22,8 @@ Tree = dict[str, Any]
 
 AUDIENCE: Final = "https://kubernetes.default.svc"
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+#: Clocks may differ by so many seconds.
+_LEEWAY: Final = 60
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 
@@ -70,23 +72,27 @@ def read(
     except (ValueError, binascii.Error, msgspec.DecodeError, AttributeError):
         return None
     about, instant = claims["kubernetes.io"], now.timestamp()
-    if not claims["nbf"] - 60 <= instant < claims["exp"] or not set(audiences) & set(claims["aud"]):
+    if not claims["nbf"] - _LEEWAY <= instant < claims["exp"] or not set(audiences) & set(claims["aud"]):
         return None
     namespace, account = about["namespace"], about["serviceaccount"]
-    if not _lives(reader, "serviceaccounts", namespace, account):
+    if not _lives(reader, "serviceaccounts", namespace, account, instant):
         return None
     extra = {_CREDENTIAL: (f"JTI={claims['jti']}",)}
     if pod := about.get("pod"):
-        if not _lives(reader, "pods", namespace, pod):
+        if not _lives(reader, "pods", namespace, pod, instant):
             return None
         extra["authentication.kubernetes.io/pod-name"] = (pod["name"],)
         extra["authentication.kubernetes.io/pod-uid"] = (pod["uid"],)
     return account_user(namespace, account["name"], account["uid"])._replace(extra=extra)
 
 
-def _lives(reader: Reader, bucket: str, namespace: str, reference: Tree) -> bool:
+def _lives(reader: Reader, bucket: str, namespace: str, reference: Tree, instant: float) -> bool:
+    """Whether the very object is there, and not long past its end though something still holds it."""
     entry = reader.get(bucket, namespace, reference["name"])
-    return entry is not None and bool(entry.tree["metadata"].get("uid") == reference["uid"])
+    if entry is None or entry.tree["metadata"].get("uid") != reference["uid"]:
+        return False
+    end = entry.tree["metadata"].get("deletionTimestamp")
+    return end is None or datetime.fromisoformat(end).timestamp() >= instant - _LEEWAY
 
 
 def account_user(namespace: str, name: str, uid: str = "") -> User:

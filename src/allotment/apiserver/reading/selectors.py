@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
 from allotment.apiserver import statuses
+from allotment.apiserver.kinds.checks import path_segment_problems
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.remembering import remembered
+from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import FieldError, invalid, summary
 from allotment.model.validation.names import label_key_problems, label_value_problems
@@ -92,6 +94,22 @@ def selection(kind: Kind, version: str, labels: str, fields: str) -> Selection:
         fixed.get("metadata.name"),
         fixed.get("metadata.namespace"),
     )
+
+
+def exact_name(fields: str) -> str:
+    """The one name that a field selector leaves; empty if there are more, or it cannot be read.
+
+    >>> exact_name("spec.nodeName=n,metadata.name=web")
+    'web'
+    """
+    if "metadata.name" not in fields:
+        return ""
+    try:
+        terms = _split(fields)
+    except StatusError:
+        return ""
+    name = next((value for path, equal, value in terms if equal and path == "metadata.name"), "")
+    return "" if path_segment_problems(name) else name
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -35,7 +36,8 @@ def access(clock: Clock | None = None) -> Access:
         for tree in trees:
             store.put(f"{bucket}.{GROUP}", "", tree["metadata"]["name"], tree)
     for bucket, name, uid in (("serviceaccounts", "bot", "a-1"), ("pods", "p", "p-1")):
-        store.put(bucket, "ns", name, {"metadata": {"name": name, "namespace": "ns", "uid": uid}})
+        meta = {"name": name, "namespace": "ns", "uid": uid}
+        store.put(bucket, "ns", name, {"metadata": meta, "spec": {"serviceAccountName": "bot"}})
     judge = Authorizer(store)
     static = {"secret": ROOT, "anns": User("ann")}
     return Access(Authenticator(store, clock=clock or Clock(), key=KEY, authorize=judge, static=static), judge)
@@ -104,6 +106,49 @@ def test_a_token_ends_with_its_account_and_its_pod() -> None:
     token = issued(made)
     store.put("serviceaccounts", "ns", "bot", {"metadata": {"name": "bot", "namespace": "ns", "uid": "a-2"}})
     assert asked(made, authorization=f"Bearer {token}") is None
+
+
+def test_a_token_outlives_what_somebody_holds_back_by_a_minute() -> None:
+    clock = Clock()
+    made = access(clock)
+    store = made.authenticator.reader
+    assert isinstance(store, SqliteStore)
+    token = issued(made, boundObjectRef={"kind": "Pod", "name": "p", "uid": "p-1"})
+    meta = {"name": "p", "namespace": "ns", "uid": "p-1", "deletionTimestamp": "2026-01-02T03:05:00Z"}
+    store.put("pods", "ns", "p", {"metadata": {**meta, "finalizers": ["x.io/y"]}})
+    clock.now = datetime(2026, 1, 2, 3, 6, 0, tzinfo=UTC)
+    assert asked(made, authorization=f"Bearer {token}") is not None
+    clock.now += timedelta(seconds=1)
+    assert asked(made, authorization=f"Bearer {token}") is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (
+            {"kind": "Pod", "name": "other"},
+            'cannot bind token for serviceaccount "bot" to pod running with different serviceaccount name.',
+        ),
+        ({"kind": "Pod", "name": "gone"}, 'pods "gone" not found'),
+        ({"kind": "Pod", "name": "p", "uid": "p-0"}, "the UID in the bound object reference"),
+        (
+            {"kind": "Job", "apiVersion": "batch/v1", "name": "j"},
+            "cannot bind token to object of type batch/v1, Kind=Job",
+        ),
+        (
+            {"kind": "Pod", "apiVersion": "x.io/v1", "name": "p"},
+            "cannot bind token to object of type x.io/v1, Kind=Pod",
+        ),
+    ],
+)
+def test_a_token_is_bound_to_a_pod_of_its_account(reference: Tree, message: str) -> None:
+    made = access()
+    store = made.authenticator.reader
+    assert isinstance(store, SqliteStore)
+    other = {"metadata": {"name": "other", "namespace": "ns", "uid": "o-1"}, "spec": {"serviceAccountName": "default"}}
+    store.put("pods", "ns", "other", other)
+    with pytest.raises(StatusError, match=re.escape(message)):
+        issued(made, boundObjectRef=reference)
 
 
 def test_a_token_for_somebody_else_is_not_for_us() -> None:
