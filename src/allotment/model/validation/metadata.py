@@ -43,7 +43,9 @@ def object_meta(
     """
     if prefix:
         if meta.generate_name:
-            problems = named(names.as_prefix(meta.generate_name)) if named else names.prefix_problems(meta.generate_name)
+            problems = (
+                named(names.as_prefix(meta.generate_name)) if named else names.prefix_problems(meta.generate_name)
+            )
             for problem in problems:
                 yield invalid(f"{path}.generateName", meta.generate_name, problem)
     elif meta.generate_name and not meta.name:
