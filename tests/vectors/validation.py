@@ -25,7 +25,7 @@ from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Peer, Request, Response
 from allotment.apiserver.kinds.kind import Kind
-from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features

@@ -26,8 +26,8 @@ from allotment.apiserver.access.reviews import Access as ApiAccess
 from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Request, Response
 from allotment.apiserver.kinds.kind import Kind, User
-from allotment.apiserver.kinds.registry import built_in_kinds
 from allotment.apiserver.local import LocalClient, Pace
+from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster import program
 from allotment.cluster.cache import Caches

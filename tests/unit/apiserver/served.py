@@ -15,8 +15,8 @@ from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Peer, Request, Response, Streaming
 from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.kinds.registry import built_in_kinds
 from allotment.apiserver.local import LocalClient, Pace
+from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.features import GATES, Features
 

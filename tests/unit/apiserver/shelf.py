@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from allotment.apiserver.kinds.kind import Kind, User, Write
-from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
 from allotment.model.validation.errors import FieldError

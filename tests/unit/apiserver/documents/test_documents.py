@@ -14,7 +14,7 @@ import pytest
 from allotment.apiserver.documents import Documents
 from allotment.apiserver.exchange import Request, Response
 from allotment.apiserver.kinds.kind import Kind
-from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.registry import built_in_kinds
 from allotment.model.features import Features
 from allotment.model.fields import Shape
 

@@ -11,7 +11,7 @@ import pytest
 from allotment.apiserver.documents import Documents
 from allotment.apiserver.documents.openapi_v2_protobuf import openapi_v2_protobuf
 from allotment.apiserver.exchange import Request
-from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.registry import built_in_kinds
 from allotment.model.features import Features
 
 #: What kubectl sends.

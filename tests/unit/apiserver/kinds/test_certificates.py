@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from typing import Any
 
+import pytest
+
+from allotment.apiserver.exchange import Peer, Response
 from tests.unit.apiserver.served import MERGE, Served
 
 Tree = dict[str, Any]
 
-PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+GROUP = "certificates.k8s.io"
+PATH = f"/apis/{GROUP}/v1/certificatesigningrequests"
 PEM = b"-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----\n"
 APPROVED: Tree = {"type": "Approved", "status": "True", "reason": "r"}
 
@@ -57,6 +62,51 @@ def test_each_side_changes_its_own_part() -> None:
         assert 'updates may not remove a condition of type "Approved"' in taken.message
         denied = {"status": {"conditions": [APPROVED, {**APPROVED, "type": "Denied"}]}}
         assert "mutually exclusive" in (await served.patch(f"{here}/approval", denied)).message
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize(
+    ("side", "verb", "signer", "allowed"),
+    [
+        ("approval", "approve", "example.com/signer", True),
+        ("approval", "approve", "example.com/*", True),
+        ("approval", "approve", "example.com/other", False),
+        ("approval", "sign", "example.com/signer", False),
+        ("status", "sign", "example.com/signer", True),
+        ("status", "approve", "example.com/signer", False),
+    ],
+)
+def test_who_judges_a_request_has_its_signer(side: str, verb: str, signer: str, allowed: bool) -> None:
+    group = "rbac.authorization.k8s.io"
+    rules = [
+        {"verbs": ["patch"], "apiGroups": [GROUP], "resources": [f"certificatesigningrequests/{side}"]},
+        {"verbs": [verb], "apiGroups": [GROUP], "resources": ["signers"], "resourceNames": [signer]},
+    ]
+    binding = {
+        "metadata": {"name": "ann"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "ann"},
+        "subjects": [{"kind": "User", "apiGroup": group, "name": "ann"}],
+    }
+    done = {"conditions": [APPROVED]} if side == "approval" else {"certificate": "AA=="}
+
+    async def told() -> None:
+        served = await Served().started()
+        where = f"/apis/{group}/v1"
+        assert (await served.post(f"{where}/clusterroles", {"metadata": {"name": "ann"}, "rules": rules})).code == 201
+        assert (await served.post(f"{where}/clusterrolebindings", binding)).code == 201
+        await served.post(PATH, request())
+        here = f"{PATH}/Any%20Name/{side}"
+        media, body = {"content-type": MERGE}, json.dumps({"status": done}).encode()
+        answer = await served.ask("PATCH", here, body, media, peer=Peer("ann", ()))
+        assert isinstance(answer, Response)
+        assert answer.code == (200 if allowed else 403)
+        if not allowed:
+            needed = "approve" if side == "approval" else "sign"
+            assert json.loads(answer.body)["message"] == (
+                'certificatesigningrequests.certificates.k8s.io "Any Name" is forbidden: user not permitted '
+                f'to {needed} requests with signerName "example.com/signer"'
+            )
 
     asyncio.run(told())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from allotment.apiserver.access.authorization import MASTERS
 from allotment.apiserver.access.rbac import CLUSTER_ROLES, GROUP, ROLES, Rule, granted, role_rules, shown, uncovered
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, User, Write
@@ -18,7 +19,6 @@ from allotment.model.validation.errors import invalid, not_supported, required
 
 Tree = dict[str, Any]
 
-_MASTERS: Final = "system:masters"
 _ANYTHING: Final = frozenset("*")
 _EVERYTHING: Final = (
     Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()),
@@ -136,7 +136,7 @@ def _listed(user: User) -> str:
 def _admit_role(tree: Tree, write: Write) -> Tree:
     bucket = CLUSTER_ROLES if _is_cluster(tree) else ROLES
     name = tree["metadata"].get("name") or ""
-    if _MASTERS not in write.user.groups and not _may(write, "escalate", bucket, name):
+    if MASTERS not in write.user.groups and not _may(write, "escalate", bucket, name):
         _grants(tree, tuple(map(Rule.of, tree.get("rules") or ())), write, bucket)
         # What it gathers nobody knows beforehand: it can be anything.
         if tree.get("aggregationRule") and uncovered(granted(write.reader, write.user, "").rules, _EVERYTHING):
@@ -145,7 +145,7 @@ def _admit_role(tree: Tree, write: Write) -> Tree:
 
 
 def _admit_binding(tree: Tree, write: Write) -> Tree:
-    if _MASTERS in write.user.groups:
+    if MASTERS in write.user.groups:
         return tree
     reference = tree.get("roleRef") or {}
     cluster = reference.get("kind") == "ClusterRole"

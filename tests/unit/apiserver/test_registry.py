@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from allotment.apiserver.kinds.registry import built_in_kinds
+from allotment.apiserver.registry import built_in_kinds
 from allotment.model.features import GATES, Features
 
 ALL = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})

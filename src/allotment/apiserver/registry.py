@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from allotment.apiserver.access import granting, signing
 from allotment.apiserver.custom import definitions
 from allotment.apiserver.kinds import (
     autoscalers,
     bounds,
-    certificates,
     cluster,
     config,
     cron_jobs,
@@ -23,7 +23,6 @@ from allotment.apiserver.kinds import (
     jobs,
     network_policies,
     pods,
-    rbac,
     services,
     storage,
     volume_claims,
@@ -247,9 +246,9 @@ def _gang_scheduling() -> tuple[Kind, ...]:
 
 
 _RULES: Final[Mapping[str, Rules]] = {
-    "pods": pods.RULES, **autoscalers.RULES, **bounds.RULES, **certificates.RULES, **cluster.RULES, **config.RULES,
+    "pods": pods.RULES, **autoscalers.RULES, **bounds.RULES, **cluster.RULES, **config.RULES,
     **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
-    **rbac.RULES, **services.RULES, **storage.RULES, **volume_claims.RULES, **workloads.RULES,
+    **granting.RULES, **signing.RULES, **services.RULES, **storage.RULES, **volume_claims.RULES, **workloads.RULES,
 }  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.
 _CREATED_BY_UPDATE: Final = frozenset(
