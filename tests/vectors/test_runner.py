@@ -87,4 +87,4 @@ def test_usage_is_exit_2(arguments: list[str], capsys: pytest.CaptureFixture[str
 def test_unknown_set_names_the_known_ones(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.undo()
     assert runner.main(["cell", "a.jsonl.gz"]) == 2
-    assert "allocator, cel, validation" in capsys.readouterr().err
+    assert "allocator, apiserver, cel, validation" in capsys.readouterr().err

@@ -35,7 +35,7 @@ _json = msgspec.json.Encoder().encode
 def encode(tree: Tree) -> bytes:
     """An object that says what it is, as a body. Raises LookupError for kinds that have no message.
 
-    >>> encode({"kind": "LimitRange", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"limits": None}})[:24]
+    >>> encode({"kind": "LimitRange", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"limits": None}})[:22]
     b'k8s\\x00\\n\\x10\\n\\x02v1\\x12\\nLimitRange'
     """
     api_version, kind = tree["apiVersion"], tree["kind"]
