@@ -193,8 +193,11 @@ class _Jobs:
 
     async def _manage(self, job: Item[Any], count: _Count, end: _End | None) -> float | None:
         """Make or delete pods; when to look again because pods may be made only later."""
-        if end is not None or job.spec.get("suspend"):
+        if end is not None:
             await all_of([partial(self._own.delete, job, pod) for pod in count.active])
+            return None
+        if job.spec.get("suspend"):
+            await self._withdraw(job, count.active)
             return None
         parallelism = job.spec.get("parallelism", 1)
         completions = job.spec.get("completions")
@@ -213,10 +216,10 @@ class _Jobs:
                 if index in seen or index in over or index >= (completions or 0):
                     doubles.append(pod)
                 seen.add(index)
-            await all_of([partial(self._own.delete, job, pod) for pod in doubles])
+            await self._withdraw(job, doubles)
             spare = [pod for pod in spare if pod not in doubles]
         if len(spare) > wanted:
-            await all_of([partial(self._own.delete, job, pod) for pod in spare[: len(spare) - wanted]])
+            await self._withdraw(job, spare[: len(spare) - wanted])
             return None
         missing = wanted - len(spare)
         if job.spec.get("podReplacementPolicy") == "Failed":
@@ -231,6 +234,11 @@ class _Jobs:
             return pause
         await self._create(job, missing, taken)
         return None
+
+    async def _withdraw(self, job: Item[Any], pods: Sequence[Item[Any]]) -> None:
+        """End pods that are not wanted any more; without the finalizer they count as nothing."""
+        await self._release(pods)
+        await all_of([partial(self._own.delete, job, pod) for pod in pods])
 
     async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: set[int]) -> float | None:
         """Pods for free indexes, each after its own pause."""

@@ -170,6 +170,20 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
             await here.until(lambda: "Suspended" not in conditions(here) and "startTime" in status(here))
             here.change(JOBS, "j", spec=job(suspend=True)["spec"])
             await here.until(lambda: not active(here))
+            await here.until(lambda: "Suspended" in conditions(here))
+            assert "failed" not in status(here), "what is withdrawn has not failed"
+
+    asyncio.run(story())
+
+
+def test_pods_that_are_not_wanted_any_more_have_not_failed() -> None:
+    async def story() -> None:
+        async with world(jobs) as here:
+            here.put(JOBS, job(parallelism=3, completions=3))
+            await here.until(lambda: len(active(here)) == 3)
+            here.change(JOBS, "j", spec=job(parallelism=1, completions=3)["spec"])
+            await here.until(lambda: len(active(here)) == 1 and status(here).get("active") == 1)
+            assert "failed" not in status(here)
 
     asyncio.run(story())
 
