@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_yaml
@@ -21,6 +22,7 @@ from allotment.model.loading import load_text
 Tree = dict[str, Any]
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 #: kubectl holds its lock for one rewrite; one that stays longer was left behind.
 _LOCK_SECONDS = 3.0
 
@@ -45,13 +47,28 @@ def usual_path() -> Path:
 
 
 def add(path: Path, context: str, access: Access) -> str:
-    """Put a context in, and make it the current one; returns the current context before."""
+    """Put a context in, and make it the current one; returns the current context before.
+
+    Raises UnusableKubeconfig for a file that cannot be changed, or whose context of that name is another's cluster.
+    """
     with _changing(path) as tree:
+        _check_ours(path, tree, context, access)
         previous = str(tree.get("current-context") or "")
         for (section, inner), value in zip(_SECTIONS.items(), _entries(context, access), strict=True):
             tree[section] = [*_others(tree, section, context), {"name": context, inner: value}]
         tree["current-context"] = context
     return previous
+
+
+def _check_ours(path: Path, tree: Tree, context: str, access: Access) -> None:
+    """What stands under the name was a lab of ours: on this machine, or where this one listens."""
+    for entry in tree.get("clusters") or ():
+        if entry.get("name") == context:
+            server = str((entry.get("cluster") or {}).get("server", ""))
+            host = urlsplit(server).hostname or ""
+            if host not in (*_LOOPBACK, urlsplit(access.server).hostname):
+                told = f"{path}: context {context!r} is of another cluster ({server}), which is left alone"
+                raise UnusableKubeconfig(f"{told}: choose another --name or --kubeconfig")
 
 
 def remove(path: Path, context: str, previous: str = "") -> None:

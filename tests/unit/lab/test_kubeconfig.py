@@ -79,6 +79,17 @@ def test_starting_again_replaces_the_context(tmp_path: Path) -> None:
     assert [entry["cluster"]["server"] for entry in read(path)["clusters"]] == ["https://127.0.0.1:7000"]
 
 
+def test_somebody_else_s_cluster_of_that_name_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        to_yaml([{**WORK, "clusters": [{"name": "allotment", "cluster": {"server": "https://prod:6443"}}]}])
+    )
+    before = path.read_bytes()
+    with pytest.raises(UnusableKubeconfig, match=r"another cluster \(https://prod:6443\).*--name"):
+        kubeconfig.add(path, "allotment", ACCESS)
+    assert path.read_bytes() == before
+
+
 def test_a_context_chosen_meanwhile_stays_chosen(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(to_yaml([WORK]))

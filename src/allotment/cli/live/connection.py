@@ -68,7 +68,8 @@ def namespace_of(arguments: Namespace, way: Target) -> str:
 
 def announce(arguments: Namespace, way: Target) -> None:
     """Before something is written: say where, if nobody chose it and it is no lab."""
-    if not arguments.context and not way.context.startswith(_LAB):
+    ours = way.context == _LAB or way.context in (lab.context for lab in Register().running())
+    if not arguments.context and not ours:
         where = f"context {way.context!r}, the current one" if way.context else way.server
         sys.stderr.write(f"no lab: using {where}\n")
 
