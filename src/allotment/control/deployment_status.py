@@ -14,7 +14,6 @@ from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.control.conditions import Answer, Condition, condition_of, without_condition
 
-_COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 _DONE: Final = "NewReplicaSetAvailable"
 _LATE: Final = "ProgressDeadlineExceeded"
 _NO_DEADLINE: Final = 2**31 - 1
@@ -22,9 +21,12 @@ _NO_DEADLINE: Final = 2**31 - 1
 
 def status_of(
     deployment: Item[Any], sets: Sequence[Item[Any]], new: Item[Any] | None, *, wanted: int, unavailable: int,
-    generation: int, clock: Clock, created: bool = False, collisions: int | None = None,
+    generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
 ) -> Tree:  # fmt: skip
-    """The status that a Deployment should have now; ``generation`` is what was acted on."""
+    """The status that a Deployment should have now; ``generation`` is what was acted on.
+
+    How an update gets on is only judged when something was done for it: ``rolling``.
+    """
     old = deployment.status
     total = sum(_count(one, "replicas") for one in sets)
     available = sum(_count(one, "availableReplicas") for one in sets)
@@ -51,13 +53,18 @@ def status_of(
             conditions, "Available", "False", "MinimumReplicasUnavailable",
             "Deployment does not have minimum availability.", now,
         )  # fmt: skip
-    conditions = _progress(deployment, status, conditions, new, wanted, clock, created)
-    failures = [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in ([new] if new else sets)]
-    failure = next((found for found in failures if found), None)
-    if failure is None:
-        conditions = without_condition(conditions, "ReplicaFailure")
-    else:
-        conditions = _with(conditions, "ReplicaFailure", failure["status"], failure["reason"], failure["message"], now)
+    if not deployment.deleting:
+        conditions = _paused_or_resumed(deployment, conditions, now)
+    if rolling:
+        conditions = _progress(deployment, status, conditions, new, wanted, clock, created)
+        found = [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in ([new] if new else [])]
+        found += [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in sets]
+        failure = next((one for one in found if one), None)
+        if failure is None:
+            conditions = without_condition(conditions, "ReplicaFailure")
+        else:
+            text = failure["message"]
+            conditions = _with(conditions, "ReplicaFailure", failure["status"], failure["reason"], text, now)
     status["conditions"] = conditions
     return status
 
@@ -84,27 +91,36 @@ def _progress(
     if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
         return without_condition(conditions, "Progressing")
     now = clock.now()
-    before = condition_of(conditions, "Progressing")
-    if _paused(deployment):
-        return _with(conditions, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now)
-    if before is not None and before["reason"] == "DeploymentPaused":
-        return _with(conditions, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
     name = f'ReplicaSet "{new.name}"' if new else f'Deployment "{deployment.name}"'
-    if new is not None and (created or before is None):
+    if new is not None and (created or condition_of(conditions, "Progressing") is None):
         reason, what = ("NewReplicaSetCreated", "Created new") if created else ("FoundNewReplicaSet", "Found new")
         return _with(conditions, "Progressing", "True", reason, f'{what} replica set "{new.name}"', now, moved=True)
-    old = deployment.status
-    unchanged = all(old.get(field, 0) == status.get(field, 0) for field in _COUNTS)
-    if before is not None and before["reason"] == _DONE and unchanged:
-        return conditions  # what was once complete does not become late because a pod failed later
+    before = condition_of(conditions, "Progressing")
+    done = before is not None and before["reason"] == _DONE
+    if done and status.get("replicas", 0) == status.get("updatedReplicas", 0):
+        return conditions  # what was once complete does not become late because it is scaled or a pod fails
     if is_complete(status, wanted, deployment.metadata.get("generation", 0)):
         return _with(conditions, "Progressing", "True", _DONE, f"{name} has successfully progressed.", now)
-    if not unchanged and _moved(old, status):
+    if _moved(deployment.status, status):
         text = f"{name} is progressing."
         return _with(conditions, "Progressing", "True", "ReplicaSetUpdated", text, now, moved=True)
     if before is not None and before["reason"] not in (_DONE, _LATE):
         if clock.left(before["lastUpdateTime"], deployment.spec["progressDeadlineSeconds"]) <= 0:
             return _with(conditions, "Progressing", "False", _LATE, f"{name} has timed out progressing.", now)
+    return conditions
+
+
+def _paused_or_resumed(deployment: Item[Any], conditions: list[Condition], now: str) -> list[Condition]:
+    """An update that is paused is not late; one that was late already stays so."""
+    before = condition_of(conditions, "Progressing")
+    if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
+        return conditions
+    if before is not None and before["reason"] == _LATE:
+        return conditions
+    if _paused(deployment):
+        return _with(conditions, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now)
+    if before is not None and before["reason"] == "DeploymentPaused":
+        return _with(conditions, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
     return conditions
 
 

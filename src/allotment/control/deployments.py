@@ -112,19 +112,25 @@ class _Deployments:
             )  # fmt: skip
             return None
         view = self._view(deployment, await self._children.of(deployment))
-        created = False
+        created = rolling = False
         collisions = deployment.status.get("collisionCount")
         if not deployment.deleting:
             if deployment.spec.get("paused") or self._was_scaled(view):
                 await self._scale_in_proportion(view)
+                settled = bool(deployment.spec.get("paused"))
             else:
-                before = view.new
+                rolling = True
+                before = view
                 if await self._roll(view):
                     collisions = (collisions or 0) + 1
                 view = self._view(self._again(deployment), self._children.known(deployment.uid))
-                created = before is None and view.new is not None
-            await self._forget(view)
-        return await self._tell(view, deployment.metadata.get("generation", 0), created, collisions)
+                created = before.new is None and view.new is not None
+                settled = _sizes(before) == _sizes(view) and is_complete(
+                    deployment.status, view.wanted, deployment.metadata.get("generation", 0)
+                )
+            if settled:
+                await self._forget(view)
+        return await self._tell(view, deployment.metadata.get("generation", 0), collisions, rolling, created)
 
     def _again(self, deployment: Item[Any]) -> Item[Any]:
         return self._deployments.item(*deployment.key) or deployment
@@ -316,11 +322,13 @@ class _Deployments:
                     raise
             self._sets.noted_gone(one.tree)
 
-    async def _tell(self, view: _View, generation: int, created: bool, collisions: int | None) -> float | None:
+    async def _tell(
+        self, view: _View, generation: int, collisions: int | None, rolling: bool, created: bool
+    ) -> float | None:
         deployment = self._again(view.deployment)
         status = status_of(
             deployment, view.sets, view.new, wanted=view.wanted, unavailable=view.bounds.unavailable,
-            generation=generation, clock=self._clock, created=created, collisions=collisions,
+            generation=generation, clock=self._clock, rolling=rolling, created=created, collisions=collisions,
         )  # fmt: skip
         if status != deployment.status:
             tree = {**deployment.tree, "status": status}
@@ -333,6 +341,10 @@ class _Deployments:
 def _replicas(one: Item[Any]) -> int:
     replicas = one.spec.get("replicas")
     return 1 if replicas is None else int(replicas)
+
+
+def _sizes(view: _View) -> dict[str, int]:
+    return {one.name: _replicas(one) for one in view.sets}
 
 
 def _revision(one: Item[Any]) -> int:

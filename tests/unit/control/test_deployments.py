@@ -157,3 +157,54 @@ def test_old_replica_sets_are_forgotten_beyond_the_limit() -> None:
             assert {tree["metadata"]["annotations"][REVISION] for tree in here.all(REPLICA_SETS)} == {"3", "4"}
 
     asyncio.run(story())
+
+
+def test_history_is_kept_while_an_update_is_under_way() -> None:
+    async def story() -> None:
+        async with world(deployments, replica_sets, kubelet) as here:
+            here.put(DEPLOYMENTS, deployment(image="0", revisionHistoryLimit=0))
+            await here.until(lambda: done(here))
+            stuck = spec(image="1", labels={"stuck": "yes"}, revisionHistoryLimit=0)
+            here.change(DEPLOYMENTS, "web", spec=stuck)
+            await here.until(lambda: len(here.all(REPLICA_SETS)) == 2 and len(here.all(PODS)) == 4)
+            here.change(DEPLOYMENTS, "web", spec=spec(image="2", labels={"stuck": "yes"}, revisionHistoryLimit=0))
+            await here.until(lambda: len(here.all(REPLICA_SETS)) == 3)
+            await here.until(lambda: sorted(images(here)) == ["0"] * 3 + ["2"])
+            assert len(here.all(REPLICA_SETS)) == 3
+            here.change(DEPLOYMENTS, "web", spec=spec(image="3", revisionHistoryLimit=0))
+            await here.until(lambda: done(here) and len(here.all(REPLICA_SETS)) == 1)
+
+    asyncio.run(story())
+
+
+def test_a_late_update_stays_late_when_it_is_paused() -> None:
+    async def story() -> None:
+        async with world(deployments, replica_sets, kubelet, speed=50) as here:
+            labels = {"stuck": "yes"}
+            here.put(DEPLOYMENTS, deployment(labels=labels, progressDeadlineSeconds=10))
+            await here.until(lambda: conditions(here).get("Progressing") == ("False", "ProgressDeadlineExceeded"))
+            here.change(DEPLOYMENTS, "web", spec=spec(labels=labels, progressDeadlineSeconds=10, paused=True))
+            await here.until(lambda: here.get(DEPLOYMENTS, "web")["status"]["observedGeneration"] == 2)
+            assert conditions(here)["Progressing"] == ("False", "ProgressDeadlineExceeded")
+
+    asyncio.run(story())
+
+
+def test_scaling_does_not_begin_an_update() -> None:
+    async def story() -> None:
+        async with world(deployments, replica_sets, kubelet) as here:
+            here.put(DEPLOYMENTS, deployment(replicas=1))
+            await here.until(lambda: conditions(here).get("Progressing") == ("True", "NewReplicaSetAvailable"))
+            here.change(DEPLOYMENTS, "web", spec=spec(replicas=4))
+            await here.until(lambda: done(here))
+            reasons = [
+                one["reason"]
+                for _, resource, event in here.client.history
+                if resource == DEPLOYMENTS
+                for one in (event.object.get("status") or {}).get("conditions", ())
+                if one["type"] == "Progressing"
+            ]
+            first = reasons.index("NewReplicaSetAvailable")
+            assert set(reasons[first:]) == {"NewReplicaSetAvailable"}
+
+    asyncio.run(story())
