@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +33,19 @@ POD = {
         "containers": [{"name": "main", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}],
     },
 }
+
+
+#: The clients leave sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What a test leaves is found in the test, not in one that minds."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
@@ -70,8 +85,6 @@ def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> Non
     _until(lambda: not core.list_namespaced_pod(namespace).items)
 
 
-# The client leaves its sockets to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -> None:
     core: Any = client.CoreV1Api(api)
     dra: Any = client.ResourceV1Api(api)
@@ -95,8 +108,6 @@ def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -
     assert core.read_namespaced_pod_log("train", namespace)
 
 
-# The socket that the test before left to the garbage collector may be found here.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 # kr8s knows Kubernetes to 1.35 and says so; what it does works.
 @pytest.mark.filterwarnings("ignore:Kubernetes version")
 def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cluster.errors import StatusError, Unreachable
@@ -68,7 +69,7 @@ def namespace_of(arguments: Namespace, way: Target) -> str:
 
 def announce(arguments: Namespace, way: Target) -> None:
     """Before something is written: say where, if nobody chose it and it is no lab."""
-    ours = way.context == _LAB or way.context in (lab.context for lab in Register().running())
+    ours = way.context.startswith(_LAB) and urlsplit(way.server).hostname in ("127.0.0.1", "::1", "localhost")
     if not arguments.context and not ours:
         where = f"context {way.context!r}, the current one" if way.context else way.server
         sys.stderr.write(f"no lab: using {where}\n")
