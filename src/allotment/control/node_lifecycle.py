@@ -8,6 +8,7 @@ at once or after their ``tolerationSeconds``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item, by_node
@@ -57,7 +58,7 @@ class _NodeLifecycle:
         self._pods = context.caches.trees(PODS)
         self._on_node = self._pods.index("node", by_node)
         self._renewed: dict[str, float] = {}
-        self._marked: set[_Pod] = set()
+        self._marked: dict[_Pod, float] = {}
         options: dict[str, Any] = {"clock": context.clock, "random": context.random}
         self._queue: WorkQueue[str] = WorkQueue("nodes", self._sync_node, **options)
         self._evictions: WorkQueue[_Pod] = WorkQueue("taint-eviction", self._sync_pod, **options)
@@ -173,33 +174,26 @@ class _NodeLifecycle:
     async def _sync_pod(self, key: _Pod) -> float | None:
         pod = self._pods.item(key.namespace, key.name)
         if pod is None or pod.uid != key.uid or pod.deleting or is_finished(pod):
-            self._marked.discard(key)
+            self._marked.pop(key, None)
             return None
         taints = _no_execute(self._nodes.item("", pod.spec.get("nodeName", "")))
-        left: float | None = None
-        for taint in taints:
-            matching = [one for one in pod.spec.get("tolerations") or () if tolerates(one, taint)]
-            if matching and all(one.get("tolerationSeconds") is None for one in matching):
-                continue
-            limits = (one["tolerationSeconds"] for one in matching if one.get("tolerationSeconds") is not None)
-            due = self._clock.left(taint.get("timeAdded") or self._clock.now(), max(min(limits, default=0), 0))
-            left = due if left is None else min(left, due)
+        seconds = _tolerated(pod.spec.get("tolerations") or (), taints)
         about = {"kind": "Pod", "apiVersion": "v1", "metadata": key._asdict()}
-        if left is None:
-            if key in self._marked:
-                self._marked.discard(key)
+        if seconds is None:
+            if self._marked.pop(key, None) is not None:
                 self._evictions.cancel(key)
                 text = f"Cancelling deletion of Pod {key.namespace}/{key.name}"
                 self._evictor.event(about, "Normal", "TaintManagerEviction", text)
             return None
-        self._marked.add(key)
+        # It counts from when the taint was first seen: one that a user sets does not say since when it is there.
+        left = self._marked.setdefault(key, self._clock.seconds()) + seconds - self._clock.seconds()
         if left > 0:
             return left
         self._evictor.event(
             about, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key.namespace}/{key.name}"
         )
         await self._evict(pod)
-        self._marked.discard(key)
+        self._marked.pop(key, None)
         return None
 
     async def _evict(self, pod: Item[Any]) -> None:
@@ -220,6 +214,18 @@ def _no_execute(node: Item[Any] | None) -> list[Tree]:
     if node is None:
         return []
     return [taint for taint in node.spec.get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | None:
+    """For how many seconds a pod stays on a node with these taints; ``None``: for ever."""
+    limits = []
+    for taint in taints:
+        matching = next((one for one in tolerations if tolerates(one, taint)), None)
+        if matching is None:
+            return 0.0
+        if matching.get("tolerationSeconds") is not None:
+            limits.append(max(float(matching["tolerationSeconds"]), 0.0))
+    return min(limits, default=None)
 
 
 def _taints(node: Item[Any]) -> set[tuple[str, str]]:

@@ -108,6 +108,24 @@ def test_pods_leave_a_tainted_node_as_far_as_they_do_not_tolerate_it() -> None:
     asyncio.run(story())
 
 
+def test_a_pod_leaves_when_it_has_tolerated_a_taint_for_long_enough() -> None:
+    async def story() -> None:
+        async with world(node_lifecycle, speed=50) as here:
+            here.put(NODES, node("True"))
+            toleration = {"key": "k", "operator": "Exists", "effect": "NoExecute"}
+            here.put(PODS, pod("p", node="n1", spec={"tolerations": [{**toleration, "tolerationSeconds": 10}]}))
+            # Of several tolerations the first that fits counts.
+            longer = [{**toleration, "tolerationSeconds": 3000}, {**toleration, "tolerationSeconds": 0}]
+            here.put(PODS, pod("q", node="n1", spec={"tolerations": longer}))
+            await here.settled()
+            here.put(NODES, node("True", {"key": "k", "effect": "NoExecute"}))
+            await here.settled()
+            assert here.names(PODS) == ["p", "q"]
+            await here.until(lambda: here.names(PODS) == ["q"])
+
+    asyncio.run(story())
+
+
 def test_pods_of_a_node_that_is_gone_are_failed_and_deleted() -> None:
     async def story() -> None:
         async with world(pod_garbage, speed=400) as here:
