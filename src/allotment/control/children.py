@@ -42,8 +42,8 @@ class Children(Generic[T]):
         """What nobody controls."""
         return tuple(self._orphans[namespace])
 
-    async def of(self, owner: Item[Any]) -> list[Item[T]]:
-        """What belongs to an owner with a label selector, adopting and letting go where that must be."""
+    async def of(self, owner: Item[Any], fits: Callable[[Item[T]], bool] = lambda child: True) -> list[Item[T]]:
+        """What belongs to an owner with a label selector, adopting what ``fits``, letting go where that must be."""
         selector = owner.spec.get("selector")
         if selector is None:
             return list(self.known(owner.uid))
@@ -58,7 +58,7 @@ class Children(Generic[T]):
         if owner.deleting:
             return mine
         for child in self.orphans(owner.namespace):
-            if not child.deleting and selects(selector, child.labels):
+            if not child.deleting and selects(selector, child.labels) and fits(child):
                 references = child.metadata.get("ownerReferences") or []
                 adopted = await self._write(child, [*references, owner_reference(owner.tree)])
                 if adopted is not None:

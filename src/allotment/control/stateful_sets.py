@@ -10,14 +10,17 @@ from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
-from allotment.cluster.resources import PODS, STATEFUL_SETS, VOLUME_CLAIMS
+from allotment.cluster.resources import PODS, STATEFUL_SETS
 from allotment.control.children import Children
-from allotment.control.pods import is_finished, is_ready, pod_from, ready_for
+from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.control.revisions import HASH, Revisions, template_of
-from allotment.control.rollout import scaled
+from allotment.control.set_claims import SetClaims, claim_templates
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+
+#: Seconds until to look again whether the claims of a pod that was there before are gone.
+_CLAIMS_GO: Final = 1.0
 
 Key = tuple[str, str]
 
@@ -40,7 +43,7 @@ class _View(NamedTuple):
     def partition(self) -> int:
         """Pods with lower numbers keep the revision that they have."""
         strategy = self.owner.spec.get("updateStrategy") or {}
-        return int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+        return self.first + int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
 
 async def stateful_sets(context: Context) -> None:
@@ -55,14 +58,14 @@ class _StatefulSets:
         self._recorder = context.recorder("statefulset-controller")
         self._sets = context.caches.trees(STATEFUL_SETS)
         self._pods = context.caches.trees(PODS)
-        self._volumes = context.caches.trees(VOLUME_CLAIMS)
         self._children = Children(self._pods, self._client)
+        self._claims = SetClaims(context, self._client, self._recorder)
         self._revisions = Revisions(context, self._client, "controller.kubernetes.io/hash")
         self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
         self._queue: WorkQueue[Key] = WorkQueue("statefulsets", self._sync, clock=context.clock, random=context.random)
 
     async def run(self) -> None:
-        await self._volumes.synced.wait()
+        await self._claims.cache.synced.wait()
         await self._revisions.cache.synced.wait()
         await follow([self._queue], [(self._pods, self._pod_changed), (self._sets, self._changed)])
 
@@ -79,9 +82,9 @@ class _StatefulSets:
 
     async def _sync(self, key: Key) -> float | None:
         owner = self._sets.item(*key)
-        if owner is None or owner.deleting:
+        if owner is None:
             return None
-        pods = await self._children.of(owner)
+        pods = await self._children.of(owner, lambda pod: ordinal_of(pod.name, owner.name) is not None)
         update = await self._revisions.newest(owner)
         known = {one.name: one for one in self._revisions.of(owner)}
         current = known.get(owner.status.get("currentRevision", ""), update)
@@ -91,7 +94,7 @@ class _StatefulSets:
         numbered = {number: pod for pod in pods if (number := ordinal_of(pod.name, owner.name)) is not None}
         view = _View(owner, numbered, first, end, current, update)
         try:
-            wait = await self._step(view)
+            wait = None if owner.deleting else await self._step(view)
         finally:
             await self._tell(view)
         used = {pod.labels.get(HASH, "") for pod in self._children.known(owner.uid)}
@@ -100,24 +103,43 @@ class _StatefulSets:
 
     async def _step(self, view: _View) -> float | None:
         """Bring the pods one step nearer to what is wanted; when to look again."""
+        owner = view.owner
+        waits: list[float | None] = []
         for number in range(view.first, view.end):
             pod = view.pods.get(number)
             if pod is None:
-                await self._create(view, number)
-            elif is_finished(pod) and not pod.deleting:
-                await self._delete(view.owner, pod)
-            elif not view.in_order or (wait := self._available_in(view, pod)) == 0:
-                continue
+                if self._claims.are_stale(owner, f"{owner.name}-{number}"):
+                    waits.append(_CLAIMS_GO)
+                else:
+                    await self._create(view, number)
+            elif is_finished(pod):
+                if not pod.deleting:
+                    await self._delete(owner, pod)
             else:
+                if phase_of(pod) == "Pending":
+                    await self._claims.make(owner, pod.name)
+                wait = self._available_in(view, pod)
+                if not view.in_order or wait == 0:
+                    await self._identify(owner, pod)
+                    await self._claims.keep(owner, pod, wanted=True)
+                    continue
+                waits.append(wait)
+            if view.in_order:
+                return _first(waits)
+        surplus = [view.pods[n] for n in sorted(view.pods, reverse=True) if not view.first <= n < view.end]
+        for pod in surplus:
+            await self._claims.keep(owner, pod, wanted=False)
+        lowest = next((pod for pod in reversed(surplus) if self._available_in(view, pod) != 0), None)
+        for pod in surplus:
+            # In order, only what works is ended; of what does not, the lowest number may go first.
+            if view.in_order and pod is not lowest and (wait := self._available_in(view, pod)) != 0:
                 return wait
+            if not pod.deleting:
+                await self._delete(owner, pod)
             if view.in_order:
                 return None
-        for number in sorted((n for n in view.pods if not view.first <= n < view.end), reverse=True):
-            if not view.pods[number].deleting:
-                await self._delete(view.owner, view.pods[number])
-            if view.in_order:
-                return None
-        return await self._update(view)
+        waits.append(await self._update(view))
+        return _first(waits)
 
     def _available_in(self, view: _View, pod: Item[Any]) -> float | None:
         """0: it is there; ``None``: nobody knows when it will be."""
@@ -127,24 +149,29 @@ class _StatefulSets:
 
     async def _update(self, view: _View) -> float | None:
         """Delete pods of other revisions from the highest number down; they come back as they should be."""
-        strategy = view.owner.spec.get("updateStrategy") or {}
-        if strategy.get("type") == "OnDelete":
+        if (view.owner.spec.get("updateStrategy") or {}).get("type") == "OnDelete":
             return None
-        allowed = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
-        budget = max(scaled(1 if allowed is None else allowed, view.end - view.first, up=True), 1)
-        waits: list[float] = []
-        for number in range(view.end - 1, max(view.partition, view.first) - 1, -1):
+        for number in range(view.end - 1, view.partition - 1, -1):
             pod = view.pods.get(number)
-            if budget <= 0:
-                break
-            if pod is not None and not pod.deleting and pod.labels.get(HASH) != view.update.name:
+            if pod is None:
+                return None
+            if pod.labels.get(HASH) != view.update.name and not pod.deleting:
                 await self._delete(view.owner, pod)
-                budget -= 1
-            elif pod is None or (wait := self._available_in(view, pod)) != 0:
-                budget -= 1
-                if pod is not None and wait:
-                    waits.append(wait)
-        return min(waits, default=None)
+                return None
+            wait = self._available_in(view, pod)
+            if wait != 0:
+                return wait
+        return None
+
+    async def _identify(self, owner: Item[Any], pod: Item[Any]) -> None:
+        """A pod that was adopted says whose number it is, too."""
+        number = str(ordinal_of(pod.name, owner.name))
+        labels = {**pod.labels, POD_NAME: pod.name, POD_INDEX: number}
+        if pod.labels.get(POD_NAME) != pod.name:
+            tree = {**pod.tree, "metadata": {**pod.metadata, "labels": labels}}
+            self._pods.noted(await self._client.update(PODS, tree))
+            text = f"Update Pod {pod.name} in StatefulSet {owner.name} successful"
+            self._recorder.event(owner.tree, "Normal", "SuccessfulUpdate", text)
 
     async def _create(self, view: _View, number: int) -> None:
         owner = view.owner
@@ -155,7 +182,7 @@ class _StatefulSets:
         labels = {HASH: revision.name, POD_NAME: name, POD_INDEX: str(number)}
         pod = pod_from(template_of(revision), owner.tree, name=name, labels=labels)
         pod["metadata"]["generateName"] = f"{owner.name}-"
-        volumes = {one["metadata"]["name"]: f"{one['metadata']['name']}-{name}" for one in _claim_templates(owner)}
+        volumes = {one["metadata"]["name"]: f"{one['metadata']['name']}-{name}" for one in claim_templates(owner)}
         spec = {**pod["spec"], "hostname": name}
         if owner.spec.get("serviceName"):
             spec["subdomain"] = owner.spec["serviceName"]
@@ -164,7 +191,7 @@ class _StatefulSets:
             own = [{"name": one, "persistentVolumeClaim": {"claimName": claim}} for one, claim in volumes.items()]
             spec["volumes"] = [*own, *others]
         try:
-            await self._make_volumes(owner, name)
+            await self._claims.make(owner, name)
             made = await self._client.create(PODS, {**pod, "spec": spec}, owner.namespace)
         except StatusError as error:
             if error.reason == "AlreadyExists":
@@ -173,27 +200,9 @@ class _StatefulSets:
             self._recorder.event(owner.tree, "Warning", "FailedCreate", text)
             raise
         self._pods.noted(made)
+        await self._claims.keep(owner, Item(made), wanted=True)
         text = f"Create Pod {name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
-
-    async def _make_volumes(self, owner: Item[Any], pod: str) -> None:
-        for template in _claim_templates(owner):
-            name = f"{template['metadata']['name']}-{pod}"
-            if self._volumes.item(owner.namespace, name) is not None:
-                continue
-            labels = (owner.spec["selector"].get("matchLabels")) or {}
-            metadata = {
-                **template["metadata"],
-                "name": name,
-                "namespace": owner.namespace,
-                "labels": {**(template["metadata"].get("labels") or {}), **labels},
-            }
-            tree = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": metadata, "spec": template["spec"]}
-            try:
-                self._volumes.noted(await self._client.create(VOLUME_CLAIMS, tree, owner.namespace))
-            except StatusError as error:
-                if error.reason != "AlreadyExists":
-                    raise
 
     async def _delete(self, owner: Item[Any], pod: Item[Any]) -> None:
         try:
@@ -211,9 +220,9 @@ class _StatefulSets:
         owner = self._sets.item(*view.owner.key)
         if owner is None:
             return
-        pods: Sequence[Item[Any]] = [pod for pod in self._children.known(owner.uid) if not is_finished(pod)]
+        pods: Sequence[Item[Any]] = self._children.known(owner.uid)
         patience = owner.spec.get("minReadySeconds", 0)
-        ready = [pod for pod in pods if is_ready(pod)]
+        ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
         updated = [pod for pod in pods if pod.labels.get(HASH) == view.update.name and not pod.deleting]
         current = [pod for pod in pods if pod.labels.get(HASH) == view.current.name and not pod.deleting]
         status: Tree = {
@@ -252,5 +261,5 @@ def ordinal_of(pod: str, owner: str) -> int | None:
     return int(number) if prefix == owner and number.isdecimal() else None
 
 
-def _claim_templates(owner: Item[Any]) -> Sequence[Tree]:
-    return owner.spec.get("volumeClaimTemplates") or ()
+def _first(waits: Sequence[float | None]) -> float | None:
+    return min((wait for wait in waits if wait), default=None)

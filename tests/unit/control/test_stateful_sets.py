@@ -9,7 +9,7 @@ from typing import Any
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
 from allotment.control.stateful_sets import stateful_sets
-from tests.unit.control.world import World, kubelet, world
+from tests.unit.control.world import World, kubelet, pod, world
 
 
 def spec(image: str = "one", replicas: int = 3, **more: Any) -> Tree:
@@ -61,8 +61,9 @@ def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
             assert status(here)["currentRevision"] == status(here)["updateRevision"]
             [revision] = here.names(CONTROLLER_REVISIONS)
             assert first["metadata"]["labels"]["controller-revision-hash"] == revision
-            await here.until(lambda: len(here.events("SuccessfulCreate")) == 3)
+            await here.until(lambda: len(here.events("SuccessfulCreate")) == 6)
             assert "Create Pod db-0 in StatefulSet db successful" in here.events("SuccessfulCreate")
+            assert "Create Claim data-db-0 Pod db-0 in StatefulSet db success" in here.events("SuccessfulCreate")
 
     asyncio.run(story())
 
@@ -170,5 +171,96 @@ def test_a_failed_pod_is_made_again_under_its_name() -> None:
             before = here.get(PODS, "db-0")["metadata"]["uid"]
             here.change(PODS, "db-0", status={"phase": "Failed"})
             await here.until(lambda: here.get(PODS, "db-0")["metadata"]["uid"] != before)
+
+    asyncio.run(story())
+
+
+def owners(here: World, claim: str) -> list[str]:
+    return [one["name"] for one in here.get(VOLUME_CLAIMS, claim)["metadata"].get("ownerReferences") or ()]
+
+
+def test_claims_go_with_the_set_or_with_pods_that_are_too_many_where_that_is_wanted() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet, speed=20) as here:
+            volumes = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+            policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
+            fields: Tree = {"volumeClaimTemplates": volumes, "persistentVolumeClaimRetentionPolicy": policy}
+            here.put(STATEFUL_SETS, stateful_set(replicas=2, **fields))
+            await here.until(lambda: status(here).get("availableReplicas") == 2)
+            await here.until(lambda: owners(here, "data-db-1") == ["db"])
+            here.change(STATEFUL_SETS, "db", spec=spec(replicas=1, **fields))
+            await here.until(lambda: here.names(PODS) == ["db-0"])
+            assert (owners(here, "data-db-0"), owners(here, "data-db-1")) == (["db"], ["db-1"])
+            # A pod of that number waits until the claim of the old one is gone.
+            here.change(STATEFUL_SETS, "db", spec=spec(replicas=2, **fields))
+            await here.settled()
+            assert here.names(PODS) == ["db-0"]
+            here.remove(VOLUME_CLAIMS, "data-db-1")
+            await here.until(lambda: here.names(PODS) == ["db-0", "db-1"])
+            fields["persistentVolumeClaimRetentionPolicy"] = {"whenScaled": "Retain", "whenDeleted": "Retain"}
+            here.change(STATEFUL_SETS, "db", spec=spec(replicas=2, **fields))
+            await here.until(lambda: not owners(here, "data-db-0") and not owners(here, "data-db-1"))
+
+    asyncio.run(story())
+
+
+def test_the_retention_policy_leaves_what_another_controls() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u", "controller": True}
+            here.put(VOLUME_CLAIMS, {"metadata": {"name": "data-db-0", "ownerReferences": [other]}, "spec": {}})
+            here.put(VOLUME_CLAIMS, {"metadata": {"name": "data-db-1"}, "spec": {}})
+            volumes = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+            policy = {"whenDeleted": "Delete"}
+            tree = stateful_set(volumeClaimTemplates=volumes, persistentVolumeClaimRetentionPolicy=policy)
+            here.put(STATEFUL_SETS, tree)
+            await here.until(lambda: status(here).get("availableReplicas") == 3)
+            assert (owners(here, "data-db-0"), owners(here, "data-db-1")) == (["x"], ["db"])
+            await here.until(lambda: here.events("ConflictingController"))
+
+    asyncio.run(story())
+
+
+def test_a_partition_counts_from_the_first_number() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+            fields: Tree = {"replicas": 2, "ordinals": {"start": 5}, "updateStrategy": strategy}
+            here.put(STATEFUL_SETS, stateful_set(**fields))
+            await here.until(lambda: status(here).get("availableReplicas") == 2)
+            here.change(STATEFUL_SETS, "db", spec=spec(image="two", **fields))
+            await here.until(lambda: images(here) == ["one", "two"])
+            here.remove(PODS, "db-5")
+            await here.until(lambda: images(here) == ["one", "two"])
+
+    asyncio.run(story())
+
+
+def test_of_surplus_pods_that_do_not_work_the_lowest_number_goes() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            here.put(STATEFUL_SETS, stateful_set(replicas=3))
+            await here.until(lambda: status(here).get("availableReplicas") == 3)
+            for name in ("db-1", "db-2"):
+                here.change(PODS, name, status={"phase": "Running", "conditions": []})
+            here.change(STATEFUL_SETS, "db", spec=spec(replicas=1))
+            await here.settled()
+            assert here.names(PODS) == ["db-0", "db-1", "db-2"]
+            ready = here.get(PODS, "db-0")["status"]
+            here.change(PODS, "db-2", status=ready)
+            await here.until(lambda: here.names(PODS) == ["db-0"])
+
+    asyncio.run(story())
+
+
+def test_only_pods_with_the_names_of_a_set_are_adopted() -> None:
+    async def story() -> None:
+        async with world(stateful_sets, kubelet) as here:
+            for name in ("db-0", "stranger"):
+                here.put(PODS, pod(name, ready=True, labels={"app": "db"}))
+            here.put(STATEFUL_SETS, stateful_set(replicas=1))
+            await here.until(lambda: here.events("SuccessfulUpdate"))
+            assert here.get(PODS, "db-0")["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "db-0"
+            assert "ownerReferences" not in here.get(PODS, "stranger")["metadata"]
 
     asyncio.run(story())

@@ -204,7 +204,7 @@ def _stateful_strategy(strategy: Tree, path: str) -> Errors:
     kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
     at = f"{path}.rollingUpdate"
     if rolling is not None:
-        shown = Fields(Partition=rolling.get("partition") or 0, MaxUnavailable=rolling.get("maxUnavailable"))
+        shown = Fields(Partition=rolling.get("partition") or 0, MaxUnavailable=None)
     else:
         shown = None
     if not kind:
@@ -217,12 +217,16 @@ def _stateful_strategy(strategy: Tree, path: str) -> Errors:
         yield invalid(path, Fields(Type=kind, RollingUpdate=shown), detail)
     elif rolling is not None:
         yield from checks.non_negative(rolling.get("partition"), f"{at}.partition")
-        most = rolling.get("maxUnavailable")
-        if most is not None:
-            yield from checks.count_or_percent(most, f"{at}.maxUnavailable")
-            if checks.counts_nothing(most):
-                yield invalid(f"{at}.maxUnavailable", most, "cannot be 0")
-            yield from checks.at_most_all(most, f"{at}.maxUnavailable")
+
+
+def _one_at_a_time(tree: Tree, write: Write) -> Tree:
+    """Without how many of a StatefulSet's pods may be away in an update: a beta that is off by default."""
+    strategy = (tree.get("spec") or {}).get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate") or {}
+    if "maxUnavailable" not in rolling:
+        return tree
+    rest = {name: value for name, value in rolling.items() if name != "maxUnavailable"}
+    return {**tree, "spec": {**tree["spec"], "updateStrategy": {**strategy, "rollingUpdate": rest}}}
 
 
 def _with_claims(pod: Tree, claims: Sequence[Tree]) -> Tree:
@@ -285,7 +289,11 @@ RULES: Final[Mapping[str, Rules]] = {
     "deployments.apps": _rules(_deployment)._replace(generation_counts=("annotations",)),
     "replicasets.apps": _rules(_replica_set),
     "daemonsets.apps": _rules(_daemon_set)._replace(prepare_create=_new_daemon_set, prepare_update=_kept_daemon_set),
-    "statefulsets.apps": _rules(_stateful_set, fixed=(), more=_stateful_kept)._replace(name=names.label_problems),
+    "statefulsets.apps": _rules(_stateful_set, fixed=(), more=_stateful_kept)._replace(
+        name=names.label_problems,
+        prepare_create=_one_at_a_time,
+        prepare_update=lambda new, old, write: _one_at_a_time(new, write),
+    ),
     "replicationcontrollers": _rules(_replication_controller, fixed=()),
     "podtemplates": Rules(validate_create=_pod_template, has_generation=True),
 }  # fmt: skip

@@ -170,6 +170,14 @@ def test_a_stateful_set_mounts_what_it_claims() -> None:
     assert created("statefulsets.apps", named(spec=spec), write())[1] == []
 
 
+def test_how_many_pods_of_a_stateful_set_may_be_away_is_not_a_field_yet() -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 2}}
+    spec = {**deployment()["spec"], "podManagementPolicy": "Parallel", "updateStrategy": strategy}
+    made, errors = created("statefulsets.apps", named(spec=spec), write())
+    assert errors == []
+    assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"partition": 0}
+
+
 def test_a_selector_never_changes() -> None:
     old, _ = created("deployments.apps", deployment(), write())
     new = deepcopy(old)
