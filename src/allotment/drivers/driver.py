@@ -1,0 +1,140 @@
+"""What a vendor writes: a driver is one class with six methods; the framework does everything else.
+
+The framework publishes what :meth:`Driver.discover` finds, reads and checks claims, decodes their parameters, keeps
+the checkpoint, writes CDI files and answers the kubelet. Calls for one claim never overlap.
+
+A driver never has to remember anything between calls. What :meth:`Driver.plan` returns is on disk before
+:meth:`Driver.prepare` touches hardware, and is all that :meth:`Driver.unprepare` gets: it must name things by what
+survives a crash and a restart (PCI address, profile and place), not by handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.model.quantity import Quantity
+from allotment.model.resource import CounterSet, Device, DeviceTaint
+from allotment.model.selection import NodeSelector
+from allotment.plugin.messages import Health
+
+Tree = dict[str, Any]
+
+
+class Offer(NamedTuple):
+    """One pool as it should be published.
+
+    ``groups``: devices that belong into one slice where the limits allow it (all of one GPU), in the order in which a
+    scheduler should try them. ``pool``: the node's name if empty. ``nodes``: for a pool that others than the driver's own
+    node reach.
+    """
+
+    groups: Sequence[Sequence[Device]]
+    counters: Sequence[CounterSet] = ()
+    pool: str = ""
+    nodes: NodeSelector | None = None
+
+
+class Granted(NamedTuple):
+    """A device that a claim was given, and the parameters that win for it (None: nobody gave any).
+
+    ``config`` is a value of the type that :attr:`Driver.configs` has for its kind. ``consumed``: of a shared device.
+    """
+
+    request: str
+    pool: str
+    device: str
+    config: Any = None
+    admin: bool = False
+    share_id: str = ""
+    consumed: Mapping[str, Quantity] = {}
+
+
+class Claim(NamedTuple):
+    """A claim's part in this driver. ``granted`` is in the order of the allocation."""
+
+    uid: str
+    namespace: str
+    name: str
+    granted: tuple[Granted, ...]
+
+
+class Ready(NamedTuple):
+    """A device that can be used now: what a container of it needs, and what the claim's status should say of it."""
+
+    edits: ContainerEdits
+    data: Tree | None = None
+
+
+class Prepared(NamedTuple):
+    """A prepared claim: its devices by (pool, device, share id), and what containers of any of them need."""
+
+    devices: Mapping[tuple[str, str, str], Ready]
+    edits: ContainerEdits = ContainerEdits()
+
+
+class Rediscover(NamedTuple):
+    """Devices came or went: :meth:`Driver.discover` should be asked again."""
+
+
+class Condition(NamedTuple):
+    """News of a device's health. ``taints``: all that the driver wants on the device now, none if empty."""
+
+    device: str
+    health: Health
+    message: str = ""
+    taints: tuple[DeviceTaint, ...] = ()
+    pool: str = ""
+
+
+News = Rediscover | Condition
+
+
+class Refused(Exception):
+    """A claim that this driver cannot prepare; the text tells its user which device and what to do.
+
+    ``permanent``: trying again cannot help, because the claim itself is wrong.
+    """
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+class Driver(Protocol):
+    """A vendor's driver on one node."""
+
+    @property
+    def name(self) -> str:
+        """The driver's name: ``gpu.example.com``."""
+        ...
+
+    @property
+    def configs(self) -> Mapping[tuple[str, str], type]:
+        """The parameters that claims may carry: (apiVersion, kind) to a msgspec Struct. Decoded strictly."""
+        ...
+
+    async def discover(self) -> Sequence[Offer]:
+        """What there is now, in the same order every time. Without hardware: one offer without devices."""
+        ...
+
+    def validate(self, config: Any) -> None:
+        """Check parameters beyond their types. Raises Refused."""
+        ...
+
+    def plan(self, claim: Claim) -> Tree:
+        """What preparing will do, as JSON: everything that undoing needs. Touches nothing. Raises Refused."""
+        ...
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        """Do it. After an error or a crash, :meth:`unprepare` follows with the same plan. Raises Refused."""
+        ...
+
+    async def unprepare(self, plan: Tree) -> None:
+        """Undo what was done of a plan: nothing, a part or all. Works without the hardware, and twice."""
+        ...
+
+    def watch(self) -> AsyncIterator[News]:
+        """News of the hardware, for ever."""
+        ...
