@@ -1,4 +1,4 @@
-"""What a vendor writes: a driver is one class with six methods; the framework does everything else.
+"""What a vendor writes: a driver is one class with seven methods; the framework does everything else.
 
 The framework publishes what :meth:`Driver.discover` finds, reads and checks claims, decodes their parameters, keeps
 the checkpoint, writes CDI files and answers the kubelet. Calls for one claim never overlap.
@@ -52,12 +52,16 @@ class Granted(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim's part in this driver. ``granted`` is in the order of the allocation."""
+    """A claim's part in this driver. ``granted`` is in the order of the allocation.
+
+    ``others``: plans of all other claims that are prepared here or begun, for what several claims share.
+    """
 
     uid: str
     namespace: str
     name: str
     granted: tuple[Granted, ...]
+    others: tuple[Tree, ...] = ()
 
 
 class Ready(NamedTuple):
@@ -119,6 +123,10 @@ class Driver(Protocol):
         """What there is now, in the same order every time. Without hardware: one offer without devices."""
         ...
 
+    def suits(self, device: str, config: Any) -> bool:
+        """Whether parameters of this type are for that kind of device: a claim can mix kinds, each with its own."""
+        ...
+
     def validate(self, config: Any) -> None:
         """Check parameters beyond their types. Raises Refused."""
         ...
@@ -131,8 +139,11 @@ class Driver(Protocol):
         """Do it. After an error or a crash, :meth:`unprepare` follows with the same plan. Raises Refused."""
         ...
 
-    async def unprepare(self, plan: Tree) -> None:
-        """Undo what was done of a plan: nothing, a part or all. Works without the hardware, and twice."""
+    async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
+        """Undo what was done of a plan: nothing, a part or all. Works without the hardware, and twice.
+
+        ``others``: plans of the claims that stay. A driver without devices that several claims share ignores them.
+        """
         ...
 
     def watch(self) -> AsyncIterator[News]:

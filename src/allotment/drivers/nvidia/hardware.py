@@ -6,7 +6,7 @@ restart and a reboot. Facts about a GPU are :class:`allotment.fleet.nvidia.Gpu`,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from allotment.cdi.spec import ContainerEdits
@@ -51,7 +51,9 @@ class Xid(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """GPUs came or went."""
+    """GPUs came or went. ``fresh``: those that were reset or came back: whatever was wrong with them is over."""
+
+    fresh: tuple[str, ...] = ()
 
 
 class Hardware(Protocol):
@@ -117,8 +119,11 @@ class Hardware(Protocol):
         """What a virtual machine needs of a GPU handed to vfio-pci."""
         ...
 
-    def grant_edits(self, claim: str, pci: str, uuids: Sequence[str]) -> ContainerEdits:
-        """What only a simulation needs: how a container's programs reach the simulated GPU. Empty on real hardware."""
+    def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
+        """What only a simulation needs: how a container's programs reach their device. Empty on real hardware.
+
+        ``device``: a whole GPU's PCI address or a MIG device. ``daemon``: key of the control daemon it is a client of.
+        """
         ...
 
     def events(self) -> AsyncIterator[Xid | Changed]:
