@@ -14,7 +14,8 @@ from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import parse_mode
 from allotment.fleet.profiles import servers
-from allotment.fleet.slices import MOST_COUNTING_DEVICES, MOST_DEVICES, slices_of
+from allotment.fleet.slices import slices_of
+from allotment.fleet.splitting import MOST_ADVANCED_DEVICES, MOST_DEVICES
 from allotment.model.resource import ResourceSlice
 
 RECORDED = [
@@ -75,7 +76,7 @@ def test_every_server_in_every_mode_keeps_the_limits_of_the_api(server: str, kub
             assert len(s.spec.shared_counters or ()) <= 8
             assert all(len(counters.counters) <= 32 for counters in s.spec.shared_counters or ())
             counting = [device for device in s.spec.devices or () if device.consumes_counters]
-            assert len(s.spec.devices or ()) <= (MOST_COUNTING_DEVICES if counting else MOST_DEVICES)
+            assert len(s.spec.devices or ()) <= (MOST_ADVANCED_DEVICES if counting else MOST_DEVICES)
             if kube != "1.34":
                 assert not (s.spec.devices and s.spec.shared_counters)
             for device in s.spec.devices or ():
