@@ -1,4 +1,4 @@
-"""How a machine publishes its GPUs: whole, cut in fixed pieces, or cut on demand.
+"""How a machine publishes its GPUs: whole, cut in fixed pieces, cut on demand, shared, or for virtual machines.
 
 A mode is data; ``parse_mode`` reads the form that users write (``static-mig=1g.5gb:7``, ``cpx@v0``) and checks it
 against the accelerator, so that a bad mode is reported before anything is generated.
@@ -36,6 +36,26 @@ class DynamicMig:
 
 
 @dataclass(frozen=True, slots=True)
+class Vfio:
+    """NVIDIA: whole GPUs for virtual machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumableShares:
+    """NVIDIA: several claims per GPU, counted but not enforced.
+
+    By memory, where a claim that asks nothing gets all (``memory``) or none (``unlimited``); or as so many shares.
+    """
+
+    shares: Literal["memory", "unlimited"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """NVIDIA, ours: several claims per GPU, each held by MPS to the memory it asked for; asking nothing gets all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Partitioned:
     """AMD: every GPU in one partition mode; ``None`` where the GPU has no partition modes."""
 
@@ -43,13 +63,23 @@ class Partitioned:
     vocabulary: Vocabulary
 
 
-Mode: TypeAlias = Full | StaticMig | DynamicMig | Partitioned
+NvidiaMode: TypeAlias = Full | StaticMig | DynamicMig | Vfio | ConsumableShares | Shared
+Mode: TypeAlias = NvidiaMode | Partitioned
+
+#: More shares than this are a typing error.
+MOST_SHARES = 10_000
 
 
 def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
     """The modes that an accelerator has, without layouts and vocabularies."""
     if accelerator.vendor == "nvidia":
-        return ("full", "static-mig", "dynamic-mig") if accelerator.mig else ("full",)
+        return (
+            "full",
+            *(("static-mig", "dynamic-mig") if accelerator.mig else ()),
+            "shared",
+            "consumable-shares",
+            "vfio",
+        )
     return tuple(dict.fromkeys(p.compute for p in accelerator.partitions)) or ("spx",)
 
 
@@ -60,11 +90,17 @@ def parse_mode(text: str, machine: Hardware) -> Mode:
     return _amd(text, machine.accelerator)
 
 
-def _nvidia(text: str, machine: Hardware) -> Mode:
+def _nvidia(text: str, machine: Hardware) -> NvidiaMode:
     accelerator = machine.accelerator
     kind, _, argument = text.partition("=")
     if kind in ("", "full") and not argument:
         return Full()
+    if kind == "shared" and not argument:
+        return Shared()
+    if kind == "vfio" and not argument:
+        return Vfio()
+    if kind == "consumable-shares":
+        return ConsumableShares(_shares(argument))
     if kind == "dynamic-mig" and not argument:
         mig_of(accelerator)
         return DynamicMig()
@@ -72,6 +108,18 @@ def _nvidia(text: str, machine: Hardware) -> Mode:
         mig_of(accelerator)
         return StaticMig(_layouts(argument, machine))
     raise _unknown(text, kind, accelerator)
+
+
+def _shares(argument: str) -> Literal["memory", "unlimited"] | int:
+    match argument:
+        case "memory" | "unlimited":
+            return argument
+        case _ if argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MOST_SHARES:
+            return int(argument[:9])
+    raise FleetError(
+        f"mode consumable-shares: wanted memory, unlimited or a number from 1 to {MOST_SHARES}, found {argument!r}",
+        "for example consumable-shares=4",
+    )
 
 
 def _layouts(argument: str, machine: Hardware) -> tuple[tuple[Piece, ...], ...]:
@@ -131,5 +179,11 @@ def label(mode: Mode) -> str:
             return "static-mig"
         case DynamicMig():
             return "dynamic-mig"
+        case Vfio():
+            return "vfio"
+        case ConsumableShares():
+            return "consumable-shares"
+        case Shared():
+            return "shared"
         case Partitioned(partition, _):
             return partition.compute if partition and partition.per_gpu > 1 else ""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from allotment.fleet import amd, nvidia
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.modes import DynamicMig, Mode, Partitioned
+from allotment.fleet.modes import Mode, Partitioned
 from allotment.fleet.splitting import split
 from allotment.model.features import RELEASES
 from allotment.model.meta import ObjectMeta
@@ -48,5 +48,4 @@ def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> t
 def _offered(machine: Hardware, mode: Mode, node: str) -> tuple[str, _Groups, tuple[CounterSet, ...]]:
     if isinstance(mode, Partitioned):
         return amd.DRIVER, amd.devices_of(machine, node, mode), ()
-    counters = nvidia.counter_sets(machine) if isinstance(mode, DynamicMig) else ()
-    return nvidia.DRIVER, nvidia.devices_of(machine, node, mode), counters
+    return nvidia.DRIVER, *nvidia.offering_of(machine, node, mode)

@@ -63,7 +63,7 @@ def _together(groups: Iterable[Sequence[Device]], counters: Sequence[CounterSet]
         if used and (len(pieces) > 1 or len(used) > MOST_COUNTER_SETS or lost is not None):
             name = lost or next(iter(used))
             raise FleetError(
-                f"Kubernetes 1.34 wants devices and their counters in one slice: counter set {name!r} is needed in several",
+                f"Kubernetes 1.34 wants devices and their counters in one slice: {name!r} is needed in several",
                 "publish fewer devices per counter set, or use Kubernetes 1.35 or newer",
             )
         yield from (Part(piece, tuple(left.pop(name) for name in used)) for piece in pieces)

@@ -1,6 +1,27 @@
-"""Devices as the NVIDIA driver (``gpu.nvidia.com``) publishes them."""
+"""Devices as the NVIDIA drivers publish them (``gpu.nvidia.com`` and ``compute-domain.nvidia.com``)."""
 
-from allotment.fleet.nvidia._old import counter_sets, devices_of, semver
+from allotment.fleet.nvidia.attributes import semver
+from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER, domain_devices
 from allotment.fleet.nvidia.gpu import DRIVER, Fabric, Gpu, gpu_uuid, gpus_of
+from allotment.fleet.nvidia.offering import Made, Offering, made_of, offering, offering_of
+from allotment.fleet.nvidia.pieces import Existing, piece_name
+from allotment.fleet.nvidia.whole import name_of
 
-__all__ = ["DRIVER", "Fabric", "Gpu", "counter_sets", "devices_of", "gpu_uuid", "gpus_of", "semver"]
+__all__ = [
+    "COMPUTE_DOMAIN_DRIVER",
+    "DRIVER",
+    "Existing",
+    "Fabric",
+    "Gpu",
+    "Made",
+    "Offering",
+    "domain_devices",
+    "gpu_uuid",
+    "gpus_of",
+    "made_of",
+    "name_of",
+    "offering",
+    "offering_of",
+    "piece_name",
+    "semver",
+]

@@ -1,0 +1,125 @@
+"""MIG devices: those that exist, and those that could be made.
+
+Names carry the parent's minor number, profile, profile id and place.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from allotment.fleet.mig import DIMENSIONS, Piece, pieces, totals
+from allotment.fleet.nvidia.attributes import known, model, string
+from allotment.fleet.nvidia.gpu import Gpu
+from allotment.fleet.nvidia.whole import attributes_of, name_of
+from allotment.fleet.profiles import MIB, Mig, MigProfile
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+)
+
+_ONE = Quantity.of_int(1)
+
+
+class Existing(Protocol):
+    """A MIG device that exists on a GPU: what it is, where, and what the driver calls it."""
+
+    @property
+    def profile_id(self) -> int:
+        """The GPU instance profile's id."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """The first memory slice."""
+        ...
+
+    @property
+    def uuid(self) -> str:
+        """``MIG-…``."""
+        ...
+
+
+def piece_name(gpu: Gpu, profile: MigProfile, start: int) -> str:
+    """The name of the MIG device of a profile at a place."""
+    # The id tells 1g.24gb+me from 1g.24gb-me, which read the same once the name is a DNS label.
+    label = profile.name.replace(".", "").replace("+", "-")
+    return f"gpu-{gpu.minor}-mig-{label}-{profile.gi_id}-{start}"
+
+
+def counter_set(gpu: Gpu, mig: Mig) -> CounterSet:
+    """What a GPU shares among its possible MIG devices (KEP-4815)."""
+    return CounterSet(name=_counter_set(gpu), counters=_everything(mig))
+
+
+def divisible(gpu: Gpu, mig: Mig) -> Device:
+    """A whole GPU that consumes everything its pieces could; its memory is then the largest profile's."""
+    counters = _everything(mig)
+    return Device(
+        name=name_of(gpu),
+        attributes=attributes_of(gpu),
+        capacity={capacity: DeviceCapacity(value=counters[counter].value) for _, capacity, counter in DIMENSIONS},
+        consumes_counters=(DeviceCounterConsumption(counter_set=_counter_set(gpu), counters=counters),),
+    )
+
+
+def possible(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
+    """Every MIG device that could be made, by name."""
+    return tuple(sorted((_possible(gpu, piece) for piece in pieces(mig)), key=lambda device: device.name))
+
+
+def existing(gpu: Gpu, mig: Mig, made: Existing) -> Device | None:
+    """A MIG device that exists; none if its profile is unknown."""
+    profile = next((profile for profile in mig.profiles if profile.gi_id == made.profile_id), None)
+    if profile is None:
+        return None
+    slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in Piece(profile, made.start).slices}
+    return Device(
+        name=piece_name(gpu, profile, made.start),
+        attributes=_attributes(gpu, profile, uuid=string(made.uuid)),
+        capacity=_capacity(profile) | slices,
+    )
+
+
+def _possible(gpu: Gpu, piece: Piece) -> Device:
+    """No UUID before it exists, and no memory-slice capacities: a selector must not be able to ask for a place."""
+    profile = piece.profile
+    counters = {counter: Counter(value=_amount(field, profile)) for field, _, counter in DIMENSIONS}
+    counters |= {f"memory-slice-{n}": Counter(value=_ONE) for n in piece.slices}
+    return Device(
+        name=piece_name(gpu, profile, piece.start),
+        attributes=_attributes(gpu, profile),
+        capacity=_capacity(profile),
+        consumes_counters=(DeviceCounterConsumption(counter_set=_counter_set(gpu), counters=counters),),
+    )
+
+
+def _attributes(gpu: Gpu, profile: MigProfile, **more: DeviceAttribute | None) -> dict[str, DeviceAttribute]:
+    own = {"type": string("mig"), "parentUUID": string(gpu.uuid), "profile": string(profile.name)}
+    return known({**model(gpu), **own, **more})
+
+
+def _capacity(profile: MigProfile) -> dict[str, DeviceCapacity]:
+    return {capacity: DeviceCapacity(value=_amount(field, profile)) for field, capacity, _ in DIMENSIONS}
+
+
+def _everything(mig: Mig) -> dict[str, Counter]:
+    total = totals(mig)
+    counters = {counter: Counter(value=_quantity(field, total[field])) for field, _, counter in DIMENSIONS}
+    return counters | {f"memory-slice-{n}": Counter(value=_ONE) for n in range(mig.memory_slices)}
+
+
+def _amount(field: str, profile: MigProfile) -> Quantity:
+    return _quantity(field, getattr(profile, field))
+
+
+def _quantity(field: str, number: int) -> Quantity:
+    return Quantity.binary(number * MIB) if field == "memory_mib" else Quantity.of_int(number)
+
+
+def _counter_set(gpu: Gpu) -> str:
+    return f"gpu-{gpu.minor}-counter-set"

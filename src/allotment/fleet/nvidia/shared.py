@@ -1,0 +1,62 @@
+"""GPUs that several claims may hold at once, by an amount of memory (KEP-5075, consumable capacity).
+
+Two ways. ``consumable-shares`` is the vendor's: amounts are counted, and nobody holds a program to its amount.
+``shared`` is ours: when a claim is prepared, MPS limits its programs to exactly the memory that the claim consumed, so
+"10 GB of a GPU" needs no MIG. Both keep type ``gpu``: the usual DeviceClass finds them, and a claim that names no
+amount gets the whole GPU (but for ``unlimited`` and counted shares, where it gets one share). An attribute
+``sharing: MPS`` tells the enforced ones.
+"""
+
+from __future__ import annotations
+
+from allotment.fleet.modes import ConsumableShares
+from allotment.fleet.nvidia.attributes import string
+from allotment.fleet.nvidia.gpu import Gpu
+from allotment.fleet.nvidia.whole import attributes_of, name_of, whole
+from allotment.fleet.profiles import MIB
+from allotment.model.quantity import Quantity
+from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
+
+_MIB = Quantity.binary(MIB)
+_ONE = Quantity.of_int(1)
+
+
+def enforced(gpu: Gpu) -> Device:
+    """A GPU whose memory is handed out in MiB and held to by MPS; whole where its memory is unknown."""
+    if gpu.memory_bytes is None:
+        return whole(gpu)
+    sharing = string("MPS")
+    assert sharing is not None
+    return Device(
+        name=name_of(gpu),
+        attributes=attributes_of(gpu, sharing=sharing),
+        capacity={"memory": _all_unless_asked(gpu.memory_bytes)},
+        allow_multiple_allocations=True,
+    )
+
+
+def counted(gpu: Gpu, mode: ConsumableShares) -> Device:
+    """A GPU whose amounts are counted only."""
+    capacity: dict[str, DeviceCapacity] = {}
+    if gpu.memory_bytes is not None:
+        capacity["memory"] = (
+            _all_unless_asked(gpu.memory_bytes) if mode.shares == "memory" else _none_unless_asked(gpu.memory_bytes)
+        )
+    if isinstance(mode.shares, int):
+        least = CapacityRequestPolicyRange(min=_ONE, step=_ONE)
+        policy = CapacityRequestPolicy(default=_ONE, valid_range=least)
+        capacity["shares"] = DeviceCapacity(value=Quantity.of_int(mode.shares), request_policy=policy)
+    return Device(name=name_of(gpu), attributes=attributes_of(gpu), capacity=capacity, allow_multiple_allocations=True)
+
+
+def _all_unless_asked(memory: int) -> DeviceCapacity:
+    # Cut to whole MiB: the default must be a step of the range.
+    most = Quantity.binary(memory // MIB * MIB)
+    valid = CapacityRequestPolicyRange(min=_MIB, max=most, step=_MIB)
+    return DeviceCapacity(value=most, request_policy=CapacityRequestPolicy(default=most, valid_range=valid))
+
+
+def _none_unless_asked(memory: int) -> DeviceCapacity:
+    return DeviceCapacity(
+        value=Quantity.binary(memory // MIB * MIB), request_policy=CapacityRequestPolicy(default=Quantity.ZERO)
+    )
