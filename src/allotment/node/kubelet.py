@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,8 @@ from allotment.model.trees import to_value
 from allotment.node import reach
 from allotment.node.containers import Container, environment_of
 from allotment.node.devices import claim_names, devices_of
+from allotment.node.machine import Machine
+from allotment.node.plugins import Plugins
 from allotment.node.pod import PodRun, needs_claims
 from allotment.node.programs import Inside
 
@@ -40,7 +42,11 @@ class _Kept(NamedTuple):
 class Kubelets:
     """What runs on the simulated nodes, for whoever asks for logs or a shell. :meth:`run` is the program."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugins: Plugins | None = None, machines: Mapping[str, Machine] | None = None) -> None:
+        #: The drivers of the nodes; may be added to at any time.
+        self.plugins = Plugins() if plugins is None else plugins
+        #: How nodes run pods, by name; nodes that are not in it are simulated. May be added to at any time.
+        self.machines: Mapping[str, Machine] = {} if machines is None else machines
         self._pods: dict[str, _Kept] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         self._last_ip: dict[str, int] = {}

@@ -1,0 +1,125 @@
+"""Which drivers serve the claims of which node.
+
+A driver is a :class:`~allotment.plugin.messages.Plugin`: a call away in this process (the lab's own fleet), or a
+process of its own that registered through a node's plugins folder, as with a real kubelet. Slices that a user wrote by
+hand for a simulated node belong to no driver at all; their devices are handed out all the same
+(:class:`Permissive`), or nobody could try a manifest before there is a driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from allotment.plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
+
+#: A driver of a node came (its newest plugin) or went (None).
+Changed = Callable[[str, str, Plugin | None], None]
+
+
+class Permissive:
+    """A driver for devices that nobody drives: every claim is prepared, and nothing is done for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+        """Nothing to do for any of them."""
+        return {claim.uid: Prepared() for claim in claims}
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        """Nothing to undo."""
+        return {claim.uid: "" for claim in claims}
+
+    def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
+        """Nobody knows."""
+        return None
+
+
+class Registrations(Protocol):
+    """Drivers that registered in a folder (:class:`allotment.plugin.registry.Registry`)."""
+
+    def find(self, driver: str) -> Plugin | None:
+        """The one to call now."""
+        ...
+
+
+class Plugins:
+    """Drivers by node and name. ``permissive``: whether drivers that never were there are stood in for."""
+
+    def __init__(self, *, permissive: bool = True) -> None:
+        self._permissive = permissive
+        self._inside: dict[tuple[str, str], Plugin] = {}
+        self._folders: dict[str, Path] = {}
+        self._registrations: dict[str, Registrations] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._stand_ins: dict[str, Permissive] = {}
+        self._callbacks: list[Changed] = []
+
+    def add(self, node: str, plugin: Plugin) -> None:
+        """A driver in this process serves a node, in place of the one of its name before it."""
+        self._inside[node, plugin.name] = plugin
+        self.changed(node, plugin.name, plugin)
+
+    def remove(self, node: str, driver: str) -> None:
+        """It serves the node no more; none of that name is no error."""
+        if self._inside.pop((node, driver), None) is not None:
+            self.changed(node, driver, self.find(node, driver))
+
+    def expect(self, node: str, driver: str) -> None:
+        """A driver will serve the node: until it is there, nobody stands in for it."""
+        self._seen.add((node, driver))
+
+    def find(self, node: str, driver: str) -> Plugin | None:
+        """Whom to call for a driver's claims on a node; None while it is not there."""
+        plugin = self._inside.get((node, driver))
+        if plugin is None and node in self._registrations:
+            plugin = self._registrations[node].find(driver)
+        if plugin is None and self._permissive and (node, driver) not in self._seen:
+            plugin = self._stand_ins.get(driver)
+            if plugin is None:
+                plugin = self._stand_ins[driver] = Permissive(driver)
+        return plugin
+
+    def inside(self) -> Mapping[tuple[str, str], Plugin]:
+        """The drivers of this process, by node and name."""
+        return self._inside
+
+    def is_inside(self, node: str, driver: str) -> bool:
+        """Whether a driver of this process serves the node under that name."""
+        return (node, driver) in self._inside
+
+    # --- drivers outside ------------------------------------------------------------------------------------------
+
+    def watch_folder(self, node: str, folder: Path) -> None:
+        """Drivers outside register for a node in this folder (a kubelet's ``plugins_registry``), once :meth:`run` is on.
+
+        The lab's ``allot`` says where it is; nothing is watched for nodes without one.
+        """
+        self._folders[node] = folder
+
+    @property
+    def folders(self) -> Mapping[str, Path]:
+        """The folders by node."""
+        return self._folders
+
+    def registered(self, node: str, registrations: Registrations) -> None:
+        """Ask these registrations for the drivers of a node that are not in this process."""
+        self._registrations[node] = registrations
+
+    # --- who wants to know ----------------------------------------------------------------------------------------
+
+    def changed(self, node: str, driver: str, plugin: Plugin | None) -> None:
+        """A driver came or went: tell who wants to know."""
+        if plugin is not None:
+            self._seen.add((node, driver))
+        for callback in tuple(self._callbacks):
+            callback(node, driver, plugin)
+
+    def on_change(self, callback: Changed) -> Callable[[], None]:
+        """Be told of drivers that come and go, first of those of this process that are there; returns the end."""
+        self._callbacks.append(callback)
+        for (node, driver), plugin in tuple(self._inside.items()):
+            callback(node, driver, plugin)
+        return lambda: self._callbacks.remove(callback)
