@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -228,12 +229,11 @@ def decode(data: bytes, source: str = "") -> Spec:
 
 
 def _tree(text: str) -> Any:
+    read: list[tuple[Any, Sequence[Duplicate]]] = []
     start = jsons.start(text)
-    read: list[tuple[Any, Sequence[Duplicate]]]
-    if start is None:
-        read = [(each.tree, each.duplicates) for each in yamls.read(text)]
-    else:
-        read = [(tree, duplicates) for tree, _, duplicates in jsons.read(text, start)]
+    with suppress(Fault):  # what opens like JSON may be YAML; if it is neither, YAML's words are as good
+        read = [(tree, duplicates) for tree, _, duplicates in jsons.read(text, start)] if start is not None else []
+    read = read or [(each.tree, each.duplicates) for each in yamls.read(text)]
     if len(read) != 1:
         raise InvalidSpec(f"wanted one document, found {len(read)}")
     tree, duplicates = read[0]

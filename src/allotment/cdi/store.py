@@ -50,15 +50,14 @@ class Folder:
 
     def write(self, name: str, spec: Spec) -> None:
         """Write beside, sync, rename. A crash leaves at most the file beside; the next call for the name takes it."""
-        data = encode(spec)
+        data, path, beside = encode(spec), self._file(name), self._beside(name)
         self.path.mkdir(parents=True, exist_ok=True)
-        beside = self._beside(name)
         with beside.open("wb") as file:
             os.fchmod(file.fileno(), _MODE)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(self._file(name))
+        beside.replace(path)
 
     def remove(self, name: str) -> None:
         """Remove the file, and what a crash in the middle of writing it may have left."""

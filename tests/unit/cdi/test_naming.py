@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from allotment.cdi.naming import Qualified, parse, qualified, transient_name
+
+
+@pytest.mark.parametrize(
+    "name", ["nvidia.com/gpu=all", "a/b=0", "k8s.gpu.nvidia.com/claim=7f0c-gpu-0", "example.com/net_x.y-z9=mig:1.2_3"]
+)
+def test_a_qualified_name_has_a_vendor_a_class_and_a_device(name: str) -> None:
+    parsed = parse(name)
+    assert parsed is not None
+    assert qualified(f"{parsed.vendor}/{parsed.class_}", parsed.device) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "gpu", "/dev/nvidia0", "nvidia.com=0", "nvidia.com/=0", "/gpu=0", "nvidia.com/gpu=", "9a/gpu=0", "a/9b=0",
+        "a./b=0", "a/b-=0", "a/b=-0", "a/b=0-", "a/b=x y", "a/b/c=0", f"a/{'b' * 64}=0", "a/b=0\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_qualified_name(name: str) -> None:
+    assert parse(name) is None
+
+
+def test_a_device_may_contain_what_separates_the_rest_only_after_it() -> None:
+    assert parse("a/b=c=d") is None
+    assert parse("a/b=c:d") == Qualified("a", "b", "c:d")
+
+
+def test_a_transient_name_holds_no_slash() -> None:
+    assert transient_name("vendor.com/gpu", "pod/container") == "vendor.com-gpu_pod_container"

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cdi.oci import NodeFacts, NotInjectable, apply, node_facts
+from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice, merge
+from tests.unit.cdi import given as drawn
+
+_CONFIG: dict[str, Any] = {
+    "ociVersion": "1.0.2",
+    "process": {"env": ["PATH=/bin", "A=0"], "user": {"uid": 0, "gid": 0}},
+    "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+}
+
+
+def _facts(path: str) -> NodeFacts:
+    return NodeFacts("c", 195, int(path[-1]))
+
+
+@given(st.lists(drawn.edits, max_size=3))
+def test_merged_edits_change_a_container_as_one_after_the_other_would(several: list[ContainerEdits]) -> None:
+    stepwise = _CONFIG
+    for each in several:
+        stepwise = apply(stepwise, each, _facts)
+    stepwise = apply(stepwise, ContainerEdits(), _facts)
+    at_once = apply(_CONFIG, merge(several), _facts)
+    # Of a node that is replaced, the rule of the cgroup stays when runtimes go step by step; merged, it never was.
+    for config in (stepwise, at_once):
+        config.get("linux", {}).pop("resources", None)
+    assert at_once == stepwise
+
+
+@given(drawn.edits)
+def test_the_given_configuration_stays_as_it_is(edits: ContainerEdits) -> None:
+    before = copy.deepcopy(_CONFIG)
+    apply(_CONFIG, edits, _facts)
+    assert before == _CONFIG
+
+
+def test_a_variable_is_replaced_where_it_stands() -> None:
+    edited = apply(_CONFIG, ContainerEdits(env=("B=1", "A=2")))
+    assert edited["process"]["env"] == ["PATH=/bin", "A=2", "B=1"]
+
+
+def test_a_node_takes_from_the_host_what_it_does_not_say_and_may_be_opened() -> None:
+    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia3", permissions="rw"),))
+    linux = apply(_CONFIG, edits, _facts)["linux"]
+    assert linux["devices"] == [{"path": "/dev/nvidia3", "type": "c", "major": 195, "minor": 3}]
+    assert linux["resources"]["devices"] == [{"allow": True, "type": "c", "major": 195, "minor": 3, "access": "rw"}]
+
+
+def test_a_node_may_have_another_name_on_the_host_and_all_its_facts() -> None:
+    node = DeviceNode("/dev/gpu", host_path="/dev/dri/card7", uid=5, gid=6, file_mode=0o660)
+    entry = apply(_CONFIG, ContainerEdits(device_nodes=(node,)), _facts)["linux"]["devices"][0]
+    assert entry == {"path": "/dev/gpu", "type": "c", "major": 195, "minor": 7, "fileMode": 0o660, "uid": 5, "gid": 6}
+
+
+def test_a_node_belongs_to_whom_the_container_runs_as() -> None:
+    config = {"process": {"user": {"uid": 1000, "gid": 0}}}
+    node = DeviceNode("/dev/a", type="b", major=1, minor=2)
+    assert apply(config, ContainerEdits(device_nodes=(node,)))["linux"]["devices"] == [
+        {"path": "/dev/a", "type": "b", "major": 1, "minor": 2, "uid": 1000}
+    ]
+
+
+def test_a_pipe_and_a_node_without_rights_get_no_rule() -> None:
+    nodes = (DeviceNode("/dev/p", type="p"), DeviceNode("/dev/c", type="c", major=1, minor=3, permissions="none"))
+    linux = apply(_CONFIG, ContainerEdits(device_nodes=nodes))["linux"]
+    assert [entry["path"] for entry in linux["devices"]] == ["/dev/p", "/dev/c"]
+    assert "resources" not in linux
+
+
+def test_a_node_of_another_type_than_the_hosts_is_refused() -> None:
+    with pytest.raises(NotInjectable, match=r"/dev/nvidia0: wanted type 'b', found 'c' on the host"):
+        apply(_CONFIG, ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0", type="b"),)), _facts)
+
+
+def test_the_host_is_looked_at(tmp_path: Path) -> None:
+    assert node_facts("/dev/null") == NodeFacts("c", 1, 3)
+    (tmp_path / "file").touch()
+    with pytest.raises(NotInjectable, match="wanted a device file"):
+        node_facts(str(tmp_path / "file"))
+    with pytest.raises(NotInjectable, match="No such file"):
+        node_facts(str(tmp_path / "none"))
+
+
+def test_a_mount_replaces_and_goes_by_depth() -> None:
+    edits = ContainerEdits(mounts=(Mount("/y", "/a/b/c", ("ro", "bind")), Mount("/p", "/proc"), Mount("/x", "/a/b")))
+    assert apply(_CONFIG, edits)["mounts"] == [
+        {"destination": "/proc", "source": "/p"},
+        {"destination": "/a/b", "source": "/x"},
+        {"destination": "/a/b/c", "source": "/y", "options": ["ro", "bind"]},
+    ]
+
+
+def test_hooks_interfaces_groups_and_caches() -> None:
+    edits = ContainerEdits(
+        hooks=(Hook("createContainer", "/h", ("h", "x"), ("A=1",), 5), Hook("createContainer", "/i")),
+        net_devices=(NetDevice("eth1", "net0"),),
+        additional_gids=(0, 44, 44),
+        intel_rdt=IntelRdt("gold"),
+    )
+    edited = apply(_CONFIG, edits)
+    assert edited["hooks"] == {
+        "createContainer": [{"path": "/h", "args": ["h", "x"], "env": ["A=1"], "timeout": 5}, {"path": "/i"}]
+    }
+    assert edited["linux"] == {"netDevices": {"eth1": {"name": "net0"}}, "intelRdt": {"closID": "gold"}}
+    assert edited["process"]["user"]["additionalGids"] == [44]
