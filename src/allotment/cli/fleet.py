@@ -61,6 +61,8 @@ def run_list(arguments: Namespace) -> int:
     screen.line("  dgx-a100-40gb:2             two of these servers")
     screen.line("  4xl4:3                      three plain machines with four L4 each")
     screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; per GPU: A/B/full")
+    screen.line("  2xl40s/shared               claims share a GPU by memory, each held to its amount")
+    screen.line("  t4/consumable-shares=4      claims share a GPU, counted only; or =memory, =unlimited")
     screen.line("  mi300x-8x-oam/cpx@v0        partitions, in the words of AMD's driver of 2025")
     screen.line("  big=dgx-a100-40gb           a node called big")
     return 0

@@ -5,7 +5,7 @@
 
 - HARDWARE is a server, or an accelerator for a plain machine with GPUS of it (default 1);
 - NODES is how many such machines (default 1);
-- MODE is how they publish their GPUs; without it whole GPUs;
+- MODE is how they publish their GPUs; without it whole GPUs (``allot fleet list`` has each one's modes);
 - NAME is what to call them; by default the hardware, with the mode where it is not the usual one.
 
 One machine with a NAME is called just that; otherwise the names are numbered from 1, over all entries of one name.

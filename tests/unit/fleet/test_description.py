@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.fleet.description import parse_fleet
 from allotment.fleet.errors import FleetError
-from allotment.fleet.modes import DynamicMig, Full, Partitioned, StaticMig
+from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, Partitioned, Shared, StaticMig, Vfio
 
 
 def nodes(*texts: str) -> list[str]:
@@ -43,6 +43,14 @@ def test_modes_are_values() -> None:
     assert (amd.mode.partition.profile if amd.mode.partition else None, amd.mode.vocabulary) == ("cpx_nps1", "v0")
 
 
+def test_modes_in_which_claims_share_gpus() -> None:
+    texts = ["t4/shared,t4/vfio,t4/consumable-shares=memory,t4/consumable-shares=unlimited,t4/consumable-shares=4"]
+    assert [machine.mode for machine in parse_fleet(texts)] == [
+        Shared(), Vfio(), ConsumableShares("memory"), ConsumableShares("unlimited"), ConsumableShares(4),
+    ]  # fmt: skip
+    assert nodes("t4/shared,t4/vfio,t4/consumable-shares=4") == ["t4-shared-1", "t4-vfio-1", "t4-consumable-shares-1"]
+
+
 @pytest.mark.parametrize(
     ("text", "problem", "hint"),
     [
@@ -57,6 +65,10 @@ def test_modes_are_values() -> None:
         ("99xt4", "wanted 1 to 16 GPUs", ""),
         ("t4/dynamic-mig", "Tesla T4 has no MIG", "use mode full"),
         ("h100/dynamic-mg", "unknown mode 'dynamic-mg'", "did you mean dynamic-mig?"),
+        ("t4/consumable-shares", "from 1 to 10000, found ''", "consumable-shares=4"),
+        ("t4/consumable-shares=0", "found '0'", ""),
+        ("t4/consumable-shares=²", "found '²'", ""),
+        ("t4/shared=2", "unknown mode 'shared=2'", "did you mean shared"),
         ("h100/static-mig", "wanted a layout", "static-mig=1g.10gb:7"),
         ("h100/static-mig=full/full", "2 layouts for the 1 GPUs", ""),
         ("mi300x/cpx@v7", "wanted v0 or v1", "2025"),

@@ -19,6 +19,10 @@ class HardwareError(Exception):
     """The hardware or its driver refused; the text says what was asked of which device, and its answer."""
 
 
+class GpuLost(HardwareError):
+    """The GPU is not there (any more), or no longer answers: what was set or made on it is gone with it."""
+
+
 class MigDevice(NamedTuple):
     """A MIG device that exists: a GPU instance with a compute instance over all of it."""
 
@@ -57,10 +61,10 @@ class Changed(NamedTuple):
 
 
 class Hardware(Protocol):
-    """The GPUs of a node. Every method may raise HardwareError; what is asked twice is no error."""
+    """The GPUs of a node. Every method may raise HardwareError, and GpuLost; what is asked twice is no error."""
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """All GPUs by PCI address; none where there is no driver."""
+        """All GPUs, in the order in which claims should get them; none where there is no driver."""
         ...
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
@@ -68,7 +72,7 @@ class Hardware(Protocol):
         ...
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
-        """Make a MIG device, switching MIG on where that needs no reset. All or nothing; the one there if it is there."""
+        """Make a MIG device, switching MIG on where that needs no reset; the one there if it is there. All or nothing."""
         ...
 
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
