@@ -36,11 +36,15 @@ _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,40}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One node to be: its name, its hardware and how that publishes its GPUs."""
+    """One node to be: its name, its hardware and how that publishes its GPUs.
+
+    ``form``: hardware and mode as they were written, ``[GPUSx]HARDWARE[/MODE]``.
+    """
 
     node: str
     hardware: Hardware
     mode: Mode
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class _Entry:
     hardware: Hardware
     mode: Mode
     nodes: int
+    form: str
 
 
 def parse_fleet(descriptions: Iterable[str]) -> tuple[Machine, ...]:
@@ -57,6 +62,8 @@ def parse_fleet(descriptions: Iterable[str]) -> tuple[Machine, ...]:
 
     >>> [machine.node for machine in parse_fleet(["t4-4x-pcie:2,big=dgx-a100-40gb"])]
     ['t4-4x-pcie-1', 't4-4x-pcie-2', 'big']
+    >>> parse_fleet(["dgx-a100-40gb:3/dynamic-mig"])[2].form
+    'dgx-a100-40gb/dynamic-mig'
     """
     entries = [_parse(text.strip()) for description in descriptions for text in description.split(",")]
     total = sum(entry.nodes for entry in entries)
@@ -68,7 +75,7 @@ def parse_fleet(descriptions: Iterable[str]) -> tuple[Machine, ...]:
         for _ in range(entry.nodes):
             numbers[entry.name] += 1
             node = entry.name if entry.exact else f"{entry.name}-{numbers[entry.name]}"
-            machines.append(Machine(node, entry.hardware, entry.mode))
+            machines.append(Machine(node, entry.hardware, entry.mode, entry.form))
     for node, count in Counter(machine.node for machine in machines).items():
         if count > 1:
             raise FleetError(f"two machines called {node!r}", "give one of them another NAME=")
@@ -89,7 +96,9 @@ def _parse(text: str) -> _Entry:
     if name is not None and _NODE_NAME.fullmatch(name) is None:
         raise FleetError(f"fleet entry {text!r}: {name!r} cannot name a node", "use lower-case letters, digits and -")
     default = f"{machine.id}-{label(mode)}" if label(mode) else machine.id
-    return _Entry(name or default, name is not None and found["nodes"] is None, machine, mode, nodes)
+    count = f"{found['gpus']}x" if found["gpus"] else ""
+    form = f"{count}{found['hardware']}{'/' if found['mode'] else ''}{found['mode'] or ''}"
+    return _Entry(name or default, name is not None and found["nodes"] is None, machine, mode, nodes, form)
 
 
 def _hardware(name: str, gpus: str | None) -> Hardware:
