@@ -1,0 +1,299 @@
+"""What drivers offer, as ResourceSlices in the cluster: written when it changes, mended when others change it.
+
+One publisher serves all drivers and nodes of a process. Work is done for a pool that changed and for no other, and for
+many pools at once. What a driver published stays when the driver goes, so that one that starts again finds all as it
+should be and writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+from typing import Final, Literal, NamedTuple
+
+from allotment.cluster.cache import Cache, Item, all_synced
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.program import follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import SLICES
+from allotment.drivers.comparing import dropped, same, with_times
+from allotment.drivers.driver import Offer
+from allotment.drivers.reconciling import matched, name_prefix, writing
+from allotment.drivers.splitting import InvalidOffer, Slices, slices
+from allotment.model.core import Node
+from allotment.model.features import Features
+from allotment.model.resource import ResourceSlice, ResourceSliceSpec
+from allotment.model.trees import read_value, to_tree
+
+log = logging.getLogger(__name__)
+
+#: Others may have a reason for what they do, and two that mend each other's work at once would never end.
+MEND_SECONDS: Final = 30.0
+#: So many pools are written at once.
+AT_ONCE: Final = 64
+
+
+class Note(NamedTuple):
+    """Something that an administrator should know of a pool; publishing goes on.
+
+    ``InvalidAttribute``: left out, for the server would refuse the slice. ``DroppedFields``: the server does not keep
+    them, because a feature gate is off. ``Failed``: the server refused or did not answer; it is tried again.
+    """
+
+    driver: str
+    node: str
+    pool: str
+    reason: Literal["InvalidAttribute", "DroppedFields", "Failed"]
+    message: str
+
+
+class Pool(NamedTuple):
+    """Whose pool, of which node, and its name."""
+
+    driver: str
+    node: str
+    name: str
+
+
+class _Answer(NamedTuple):
+    """What a server made of what was asked of it, and the revision that says so."""
+
+    revision: int
+    asked: ResourceSliceSpec
+    kept: ResourceSliceSpec
+
+
+def _owner(item: Item[ResourceSlice]) -> tuple[tuple[str, str], ...]:
+    """The driver of a slice, and the node that it names or belongs to."""
+    node = item.spec.get("nodeName") or ""
+    if not node and (owner := item.controller) is not None and owner.get("kind") == "Node":
+        node = owner["name"]
+    return ((item.spec.get("driver", ""), node),) if node else ()
+
+
+class Publisher:
+    """See the module. ``slices`` and ``nodes`` must at least show what belongs to the nodes that are published for."""
+
+    def __init__(
+        self, client: Client, slices: Cache[ResourceSlice], nodes: Cache[Node], *, clock: Clock, features: Features,
+        random: Random | None = None, report: Callable[[Note], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._client = client
+        self._slices = slices
+        self._nodes = nodes
+        self._clock = clock
+        self._features = features
+        self._report = report or _log
+        self._mine = slices.index("driver and node", _owner)
+        self._wanted: dict[tuple[str, str], Mapping[str, Slices]] = {}
+        self._drivers: dict[str, set[str]] = {}  # by node
+        self._answers: dict[str, _Answer] = {}  # by uid of a slice
+        self._pending: dict[tuple[str, str], set[Pool]] = {}
+        self._waiting: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+        self._told: set[Note] = set()
+        self._queue: WorkQueue[Pool] = WorkQueue(
+            "publishing", self._publish, clock=clock, random=random or Random(), workers=AT_ONCE
+        )
+
+    # --- what is wanted -----------------------------------------------------------------------------------------
+
+    def want(self, driver: str, node: str, offers: Sequence[Offer]) -> None:
+        """Publish these pools for a driver on a node, and no others. Returns at once.
+
+        Raises InvalidOffer, and then nothing changes. Say it again when a kubelet has registered the driver: kubelets
+        remove what was published before they started.
+        """
+        key = driver, node
+        known = self._wanted.get(key, {})
+        pools: dict[str, Slices] = {}
+        for offer in offers:
+            name = offer.pool or node
+            if name in pools:
+                raise InvalidOffer([f"two pools called {name!r}"])
+            pool = slices(offer, driver, node, self._features)
+            # What did not change stays the very object, which makes comparing cheap.
+            pools[name] = known[name] if known.get(name) == pool else pool
+        for name, pool in pools.items():
+            for text in pool.notes:
+                self._tell(Note(driver, node, name, "InvalidAttribute", text))
+        self._wanted[key] = pools
+        self._drivers.setdefault(node, set()).add(driver)
+        self._begin(key)
+
+    def forget(self, driver: str, node: str) -> None:
+        """Look after them no longer; what is published stays."""
+        key = driver, node
+        self._wanted.pop(key, None)
+        self._drivers.get(node, set()).discard(driver)
+        self._pending.pop(key, None)
+        self._settle(key)
+
+    async def published(self, driver: str, node: str) -> None:
+        """Wait until the cluster has what was wanted last."""
+        if self._pending.get((driver, node)):
+            done = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault((driver, node), []).append(done)
+            await done
+
+    async def run(self) -> None:
+        """Publish, for ever."""
+        await all_synced(self._slices, self._nodes)
+        for key in self._wanted:  # only now it is known which pools are there that should not be
+            self._begin(key)
+        await follow([self._queue], [(self._slices, self._slice_changed), (self._nodes, self._node_changed)])
+
+    def _begin(self, key: tuple[str, str]) -> None:
+        pools = set(self._pools(*key))
+        self._pending[key] = pools
+        for pool in pools:
+            self._queue.add(pool)
+        self._settle(key)
+
+    def _settle(self, key: tuple[str, str]) -> None:
+        if not self._pending.get(key):
+            for one in self._waiting.pop(key, ()):
+                if not one.done():
+                    one.set_result(None)
+
+    def _pools(self, driver: str, node: str) -> Iterable[Pool]:
+        """Pools that should be there, and others that are."""
+        names = dict.fromkeys(self._wanted.get((driver, node), ()))
+        names.update(dict.fromkeys(item.spec["pool"]["name"] for item in self._mine[driver, node]))
+        return (Pool(driver, node, name) for name in names)
+
+    def _tell(self, note: Note) -> None:
+        """Once."""
+        if note not in self._told:
+            self._told.add(note)
+            self._report(note)
+
+    # --- what happens in the cluster ------------------------------------------------------------------------------
+
+    def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._answers.pop(item.uid, None)
+        elif (known := self._answers.get(item.uid)) is not None and known.revision == item.revision:
+            return  # our own write
+        for driver, node in _owner(item):
+            if (driver, node) in self._wanted:
+                self._queue.add(Pool(driver, node, item.spec["pool"]["name"]), after=MEND_SECONDS)
+
+    def _node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+        if old is None and new is not None:
+            for driver in self._drivers.get(new.name, ()):
+                for pool in self._pools(driver, new.name):
+                    self._queue.add(pool)
+
+    # --- one pool -------------------------------------------------------------------------------------------------
+
+    async def _publish(self, pool: Pool) -> None:
+        key = pool.driver, pool.node
+        wanted, node = self._wanted.get(key), self._nodes.item("", pool.node)
+        if wanted is None or node is None:  # not ours any more, or the kubelet has not registered the node yet
+            return
+        specs = wanted[pool.name].specs if pool.name in wanted else ()
+        try:
+            await self._reconcile(pool, specs, node)
+        except (StatusError, Unreachable) as error:
+            # That somebody was faster is no news.
+            if not isinstance(error, StatusError) or error.code not in (404, 409):
+                self._tell(Note(*pool, "Failed", str(error)))
+            raise
+        if self._told:  # a failure that comes back is told again
+            self._told = {note for note in self._told if note[:4] != (*pool, "Failed")}
+        if self._wanted.get(key) is wanted:
+            self._pending.get(key, set()).discard(pool)
+            self._settle(key)
+
+    async def _reconcile(self, pool: Pool, specs: Sequence[ResourceSliceSpec], node: Item[Node]) -> None:
+        present = [one for one in self._mine[pool.driver, pool.node] if one.spec["pool"]["name"] == pool.name]
+        there = [one.value.spec for one in present]
+        found = matched(present, specs)
+        wrong = [index for index, item in found.places.items() if not await self._right(pool, item, specs[index], node)]
+        todo = writing(found, frozenset(wrong), specs)
+        # What is gone goes first: even if nothing can be published any more, nobody is given what is not there.
+        for item in found.obsolete:
+            await self._delete(item)
+        place = {"name": pool.name, "generation": todo.generation, "resourceSliceCount": len(specs)}
+        now = self._clock.now()
+        # Updates before creations; places are in order, so lower indexes come first.
+        for index in sorted(todo.indexes, key=lambda index: (index not in found.places, index)):
+            asked = with_times(specs[index], there, now)
+            spec = {**to_tree(asked), "pool": place}
+            if index in found.places:
+                answer = await self._update(found.places[index], spec, node)
+            else:
+                answer = await self._create(name_prefix(index, pool.driver, pool.node), spec, node)
+            self._answered(pool, specs[index], asked, answer)
+            self._slices.noted(answer)
+
+    async def _right(
+        self, pool: Pool, item: Item[ResourceSlice], wanted: ResourceSliceSpec, node: Item[Node]
+    ) -> bool:  # fmt: skip
+        """Whether a slice holds what it should, as far as the server keeps it."""
+        known = self._answers.get(item.uid)
+        if not _owned(item, node):
+            return False
+        if known is not None and known.asked is wanted and known.revision == item.revision:
+            return True
+        found = item.value.spec
+        asked = with_times(wanted, (found,), self._clock.now())
+        if same(found, asked) or (known is not None and known.asked == wanted and same(found, known.kept)):
+            return True
+        if known is not None:
+            return False
+        # From before this process. The server may hold less than is wanted because it never keeps more, or hold
+        # defaults: it is asked what it would make of it, for a write that changes nothing would wake everybody.
+        spec = {**to_tree(asked), "pool": item.spec["pool"]}
+        answer = await self._client.update(SLICES, {**item.tree, "spec": spec}, dry_run=True)
+        if not same(found, read_value(answer["spec"], ResourceSliceSpec)):
+            return False
+        self._answered(pool, wanted, asked, item.tree)
+        return True
+
+    def _answered(self, pool: Pool, wanted: ResourceSliceSpec, asked: ResourceSliceSpec, answer: Tree) -> None:
+        """Remember what the server keeps of what was wanted: that is what the slice should be from now on."""
+        metadata = answer["metadata"]
+        kept = read_value(answer["spec"], ResourceSliceSpec)
+        self._answers[metadata["uid"]] = _Answer(int(metadata["resourceVersion"]), wanted, kept)
+        if not same(kept, asked) and (fields := dropped(asked, kept)):
+            self._tell(Note(*pool, "DroppedFields", f"the cluster does not keep {fields}"))
+
+    async def _create(self, prefix: str, spec: Tree, node: Item[Node]) -> Tree:
+        metadata = {"generateName": prefix, "ownerReferences": [_owner_reference(node)]}
+        tree = {"apiVersion": SLICES.api_version, "kind": SLICES.kind, "metadata": metadata, "spec": spec}
+        return await self._client.create(SLICES, tree)
+
+    async def _update(self, item: Item[ResourceSlice], spec: Tree, node: Item[Node]) -> Tree:
+        """Of the slice as it was seen: if it is another by now, the server refuses."""
+        tree = {**item.tree, "spec": spec}
+        if not _owned(item, node):
+            tree["metadata"] = {**item.metadata, "ownerReferences": [_owner_reference(node)]}
+        return await self._client.update(SLICES, tree)
+
+    async def _delete(self, item: Item[ResourceSlice]) -> None:
+        try:
+            await self._client.delete(SLICES, item.name, uid=item.uid, revision=item.metadata["resourceVersion"])
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        self._slices.noted_gone(item.tree)
+
+
+def _owned(item: Item[ResourceSlice], node: Item[Node]) -> bool:
+    return item.controller is not None and item.controller["uid"] == node.uid
+
+
+def _owner_reference(node: Item[Node]) -> Tree:
+    """A node's slices go with it."""
+    return {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid, "controller": True}
+
+
+def _log(note: Note) -> None:
+    log.warning("%s on %s: pool %s: %s: %s", note.driver, note.node, note.pool, note.reason, note.message)

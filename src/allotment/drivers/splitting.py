@@ -1,0 +1,132 @@
+"""A pool as a driver offers it, made into ResourceSlices that an API server takes.
+
+One bad attribute would have the server refuse the whole slice, and with it every device of the node: a kernel module's
+four-part version did that in a released driver, while its pod stayed ready. So an attribute that cannot be published is
+left out and told; anything else that is wrong makes the whole offer invalid before a byte of it is sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.drivers.driver import Offer
+from allotment.fleet.errors import FleetError
+from allotment.fleet.splitting import split
+from allotment.model.features import Features
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import Device, DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
+from allotment.model.validation.attributes import attribute, has_list
+from allotment.model.validation.context import Context
+from allotment.model.validation.lists import check_map
+from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
+from allotment.model.validation.slices import resource_slice
+
+
+class InvalidOffer(ValueError):
+    """Raised for an offer that no API server or no scheduler would take; ``problems`` says all that is wrong."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class Slices(NamedTuple):
+    """The slices of one pool, in the order of the scheduler; their generation and number are the publisher's to set.
+
+    ``notes``: attributes that were left out, and why.
+    """
+
+    specs: tuple[ResourceSliceSpec, ...]
+    notes: tuple[str, ...] = ()
+
+
+def slices(offer: Offer, driver: str, node: str, features: Features) -> Slices:
+    """The slices of an offer in the form that the cluster's release accepts. Raises InvalidOffer."""
+    groups, notes = _publishable(offer.groups, lists=features.enabled("DRAListTypeAttributes"))
+    problems = list(_inconsistent(groups, offer))
+    try:
+        parts = split(groups, offer.counters, together=features.kube == "1.34")
+    except FleetError as error:
+        raise InvalidOffer((*problems, str(error))) from None
+    pool = ResourcePool(name=offer.pool or node, resource_slice_count=len(parts))
+    specs = tuple(
+        ResourceSliceSpec(
+            driver=driver, pool=pool, node_name=None if offer.nodes else node, node_selector=offer.nodes,
+            devices=part.devices or None, shared_counters=part.counters or None,
+        )
+        for part in parts
+    )  # fmt: skip
+    problems.extend(text for spec in specs for text in _refused(spec, features))
+    if problems:
+        raise InvalidOffer(dict.fromkeys(problems))
+    return Slices(specs, notes)
+
+
+# --- attributes ---------------------------------------------------------------------------------------------------
+
+
+def _publishable(
+    groups: Sequence[Sequence[Device]], *, lists: bool
+) -> tuple[tuple[tuple[Device, ...], ...], tuple[str, ...]]:
+    """The devices without attributes that would be refused. ``lists``: whether the server knows list attributes."""
+    notes: dict[str, list[str]] = {}
+
+    def cleaned(device: Device) -> Device:
+        wrong = {name: text for name, value in device.attributes.items() if (text := _wrong(name, value))}
+        if not lists and has_list(device):
+            # Without the gate the server takes the value out and then refuses the attribute for having none.
+            for name, value in device.attributes.items():
+                if has_list(Device(attributes={name: value})):
+                    wrong[name] = f"attribute {name}: the cluster does not know lists (gate DRAListTypeAttributes)"
+        if not wrong:
+            return device
+        for text in wrong.values():
+            notes.setdefault(text, []).append(device.name)
+        return replace(device, attributes={k: v for k, v in device.attributes.items() if k not in wrong})
+
+    clean = tuple(tuple(cleaned(device) for device in group) for group in groups)
+    told = (f"{text}; not published for {', '.join(devices)}" for text, devices in notes.items())
+    return clean, tuple(told)
+
+
+@lru_cache(maxsize=8192)  # the same on every device of a model, but for the few that identify it
+def _wrong(name: str, value: DeviceAttribute) -> str:
+    """Why an attribute cannot be published; empty if it can."""
+    errors = check_map({name: value}, None, NAME_MAX, qualified_name, attribute, "")
+    found = next(iter(errors), None)
+    return f"attribute {name}: {str(found).partition(': ')[2]}" if found is not None else ""
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------
+
+
+def _inconsistent(groups: Sequence[Sequence[Device]], offer: Offer) -> Iterator[str]:
+    """What the API server does not see, because it judges one slice at a time; a scheduler ignores such a pool."""
+    devices = [device for group in groups for device in group]
+    yield from (f"two devices called {name!r}" for name in _repeated(device.name for device in devices))
+    yield from (f"two counter sets called {name!r}" for name in _repeated(one.name for one in offer.counters))
+    sets = {one.name: one.counters for one in offer.counters}
+    for device in devices:
+        for taken in device.consumes_counters:
+            if taken.counter_set not in sets:
+                yield f"device {device.name!r} consumes of counter set {taken.counter_set!r}, which the pool has not"
+                continue
+            for name in taken.counters.keys() - sets[taken.counter_set].keys():
+                yield f"device {device.name!r} consumes {name!r}, which counter set {taken.counter_set!r} has not"
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _refused(spec: ResourceSliceSpec, features: Features) -> Iterator[str]:
+    context = Context(features, lambda expression, *, stored: ())  # slices have no expressions
+    # Counters and devices apart, for only releases since 1.35 forbid them in one slice.
+    for half in (replace(spec, shared_counters=None), replace(spec, devices=None)):
+        for error in resource_slice(ResourceSlice(metadata=ObjectMeta(name="offer"), spec=half), context):
+            yield str(error)
