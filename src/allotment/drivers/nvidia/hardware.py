@@ -72,7 +72,7 @@ class Hardware(Protocol):
         ...
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
-        """Make a MIG device, switching MIG on where that needs no reset; the one there if it is there. All or nothing."""
+        """Make a MIG device, all or nothing; the one there if it is there. MIG goes on where that needs no reset."""
         ...
 
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:

@@ -17,8 +17,8 @@ class Share(NamedTuple):
 
     ``engine``: UUID of what it runs on, a GPU or a MIG device. ``multiprocessors`` and ``memory`` (bytes) are the
     whole engine's; ``threads`` (percent of the multiprocessors, None: all) and ``memory_limit`` (bytes, None: none)
-    are what each program of an MPS daemon may have. ``daemon``: the MPS daemon's key, empty without. ``interval``: time slice
-    0 (default) to 3 (long). ``profile``: the MIG profile, empty for a whole GPU. ``alone``: a second program is
+    are what each program of an MPS daemon may have. ``daemon``: the MPS daemon's key, empty without. ``interval``: time
+    slice, 0 (default) to 3 (long). ``profile``: the MIG profile, empty for a whole GPU. ``alone``: a second program is
     refused, as the GPU is in mode EXCLUSIVE_PROCESS and the program does not go through the daemon that owns it.
     """
 

@@ -1,0 +1,327 @@
+"""NVIDIA GPUs that are not there: the same interface as NVML, the same refusals, no device.
+
+Everything above :class:`.hardware.Hardware` is thus one code with and without GPUs. What the GPUs are set to lives
+apart from the driver, as it does in real life: give a folder, and a driver that is killed finds its hardware as it left
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Final
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.drivers.nvidia import simulated_edits as edits
+from allotment.drivers.nvidia import simulated_state as physics
+from allotment.drivers.nvidia.hardware import Changed, ComputeMode, GpuLost, HardwareError, MigDevice, MpsDaemon, Xid
+from allotment.drivers.nvidia.share import Share
+from allotment.drivers.nvidia.simulated_faults import Faults, Moment, Step
+from allotment.drivers.nvidia.simulated_files import Kept
+from allotment.drivers.nvidia.simulated_shares import Grant, share_of
+from allotment.drivers.nvidia.simulated_state import Card, State
+from allotment.fleet.nvidia import Gpu
+from allotment.fleet.nvidia.pieces import Existing
+
+#: Above the group numbers that a real host hands out.
+_FIRST_GROUP: Final = 1000
+
+
+class SimulatedHardware:
+    """The GPUs of one simulated node; ``name`` (the node's) is part of the tokens that containers get.
+
+    ``made``: MIG devices that an administrator has made, by PCI address. ``state``: a folder to keep it all in.
+    ``compute``: socket of the simulated compute engine, empty without. ``latency``: seconds that every step takes.
+    """
+
+    def __init__(
+        self,
+        gpus: Iterable[Gpu],
+        state: Path | None = None,
+        *,
+        made: Mapping[str, Sequence[Existing]] | None = None,
+        name: str = "",
+        compute: str = "",
+        faults: Faults | None = None,
+        latency: float = 0.0,
+    ) -> None:
+        self.name = name
+        self._gpus = {gpu.pci: gpu for gpu in gpus}
+        self._made = made or {}
+        self._compute = compute
+        self._faults = faults
+        self._latency = latency
+        self._listeners: set[asyncio.Queue[Xid | Changed]] = set()
+        self._clients: Counter[str] = Counter()
+        self._kept = Kept(state, self._first)
+
+    def _first(self) -> State:
+        state = State(cards={pci: physics.fresh(gpu) for pci, gpu in self._gpus.items()})
+        for pci, wanted in self._made.items():
+            card = state.cards[pci]
+            card.mig = True
+            for one in wanted:
+                physics.make_gpu_instance(card, self._gpus[pci], one.profile_id, one.start).uuid = one.uuid
+        return state
+
+    # --- what is there ----------------------------------------------------------------------------------------------
+
+    async def gpus(self) -> tuple[Gpu, ...]:
+        """All GPUs by PCI address."""
+        await self._step("gpus", "before", self.name)
+        state = self._kept.read()
+        there = (self._gpus[pci] for pci in sorted(self._gpus) if pci not in state.absent)
+        return tuple(
+            gpu if gpu.mig_enabled == state.cards[gpu.pci].mig else gpu._replace(mig_enabled=state.cards[gpu.pci].mig)
+            for gpu in there
+        )
+
+    async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
+        """The MIG devices that exist on a GPU, by place."""
+        await self._step("mig_devices", "before", pci)
+        gpu, card = self._card(self._kept.read(), pci)
+        there = sorted(card.instances, key=lambda instance: (instance.start, instance.profile_id))
+        return tuple(physics.device_of(gpu, instance) for instance in there if instance.uuid)
+
+    async def mps_daemons(self) -> frozenset[str]:
+        """Keys of the daemons that run."""
+        await self._step("mps_daemons", "before", self.name)
+        return frozenset(self._kept.read().daemons)
+
+    def picture(self) -> State:
+        """Everything as it is, for tests to compare."""
+        return deepcopy(self._kept.read())
+
+    # --- MIG --------------------------------------------------------------------------------------------------------
+
+    async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
+        """Make a MIG device, MIG switched on first if need be. Rolled back if its compute instance fails."""
+        await self._step("create_mig", "before", pci)
+        with self._kept.change() as state:
+            gpu, card = self._card(state, pci)
+            if not card.mig:
+                self._unheld(gpu.uuid, f"{pci}: switch MIG on")
+            physics.switch_mig_on(state, card, gpu)
+            try:
+                physics.make_gpu_instance(card, gpu, profile_id, start)
+            except HardwareError:
+                physics.switch_mig_off(card, gpu)
+                raise
+        try:
+            await self._step("create_mig", "between", pci)
+        except (HardwareError, asyncio.CancelledError):
+            with self._kept.change() as state:
+                self._destroy(state, pci, profile_id, start)
+            raise
+        with self._kept.change() as state:
+            gpu, card = self._card(state, pci)
+            instance = card.find(profile_id, start)
+            if instance is None:
+                raise HardwareError(f"{pci}: GPU instance at {start} was destroyed by somebody else")
+            physics.make_compute_instance(state, instance, gpu)
+            device = physics.device_of(gpu, instance)
+        await self._step("create_mig", "after", pci)
+        return device
+
+    async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
+        """Destroy a MIG device or what there is of one; MIG off with the last, where it was off in the beginning."""
+        await self._step("destroy_mig", "before", pci)
+        with self._kept.change() as state:
+            self._destroy(state, pci, profile_id, start)
+        await self._step("destroy_mig", "after", pci)
+
+    def _destroy(self, state: State, pci: str, profile_id: int, start: int) -> None:
+        gpu, card = self._card(state, pci)
+        instance = card.find(profile_id, start)
+        if instance is not None:
+            self._unheld(instance.uuid, f"{pci}: destroy {instance.uuid or 'a GPU instance'}")
+            physics.destroy_instance(state, card, gpu, instance)
+        physics.switch_mig_off(card, gpu)
+
+    # --- sharing ----------------------------------------------------------------------------------------------------
+
+    async def set_time_slice(self, pci: str, interval: int) -> None:
+        """0 default, 1 short, 2 medium, 3 long; compute mode DEFAULT with it."""
+        if not 0 <= interval <= 3:
+            raise HardwareError(f"{pci}: time slice {interval}: wanted 0 to 3")
+        await self._step("set_time_slice", "before", pci)
+        with self._kept.change() as state:
+            gpu, card = self._card(state, pci)
+            physics.set_mode(state, card, gpu, "DEFAULT")
+            card.interval = interval
+        await self._step("set_time_slice", "after", pci)
+
+    async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
+        """Who may use a GPU."""
+        await self._step("set_compute_mode", "before", pci)
+        with self._kept.change() as state:
+            gpu, card = self._card(state, pci)
+            physics.set_mode(state, card, gpu, mode)
+        await self._step("set_compute_mode", "after", pci)
+
+    async def start_mps(self, daemon: MpsDaemon) -> None:
+        """Start a control daemon."""
+        await self._step("start_mps", "before", daemon.key)
+        self._kept.make_mps_folder(daemon.key)
+        await self._step("start_mps", "between", daemon.key)
+        with self._kept.change() as state:
+            gpus = {pci: gpu for pci, gpu in self._gpus.items() if pci not in state.absent}
+            physics.start_daemon(state, gpus, daemon)
+        await self._step("start_mps", "after", daemon.key)
+
+    async def stop_mps(self, key: str) -> None:
+        """Stop a control daemon and remove its folders; unknown is stopped already."""
+        await self._step("stop_mps", "before", key)
+        with self._kept.change() as state:
+            state.daemons.pop(key, None)
+        await self._step("stop_mps", "between", key)
+        self._kept.remove_mps_folder(key)
+        await self._step("stop_mps", "after", key)
+
+    async def bind_vfio(self, pci: str, bound: bool) -> int:
+        """Hand a GPU to vfio-pci, or back; its IOMMU group, which is its own."""
+        await self._step("bind_vfio", "before", pci)
+        with self._kept.change() as state:
+            gpu, card = self._card(state, pci)
+            if bound:
+                self._unheld(gpu.uuid, f"{pci}: bind to vfio-pci")
+            physics.bind_vfio(state, card, gpu, bound)
+        await self._step("bind_vfio", "after", pci)
+        return _FIRST_GROUP + gpu.minor
+
+    # --- containers -------------------------------------------------------------------------------------------------
+
+    def common_edits(self) -> ContainerEdits:
+        """Control nodes."""
+        return edits.common()
+
+    def gpu_edits(self, pci: str) -> ContainerEdits:
+        """The GPU's node."""
+        return edits.whole(self._gpu(pci))
+
+    def mig_edits(self, device: MigDevice) -> ContainerEdits:
+        """The GPU's node and the capabilities."""
+        return edits.mig(self._gpu(device.pci), device)
+
+    def mps_edits(self, key: str) -> ContainerEdits:
+        """Where the daemon listens."""
+        return edits.mps(self._kept.mps_folder(key))
+
+    def vfio_edits(self, pci: str, group: int, api_device: bool) -> ContainerEdits:
+        """The IOMMU group's node."""
+        return edits.vfio(group, api_device)
+
+    def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
+        """How the container's programs reach the compute engine."""
+        return edits.reach(self._compute, self.token(claim, device, daemon))
+
+    def token(self, claim: str, device: str | MigDevice, daemon: str = "") -> str:
+        """What names a claim's part of a device; begins with this hardware's name and ``/``, and is stable."""
+        if isinstance(device, str):
+            return Grant(self.name, claim, device, daemon=daemon).token
+        return Grant(self.name, claim, device.pci, device.profile_id, device.start, daemon).token
+
+    def share(self, token: str) -> Share | None:
+        """What a program with that token may use now. None: nothing, as its device or its daemon is gone."""
+        grant = Grant.parse(token)
+        if grant is None or grant.hardware != self.name:
+            return None
+        state = self._kept.read()
+        gpu, card = self._gpus.get(grant.pci), state.cards.get(grant.pci)
+        if gpu is None or card is None or grant.pci in state.absent or card.lost or card.vfio:
+            return None
+        return share_of(grant, gpu, card, state.daemons)
+
+    @contextmanager
+    def running(self, share: Share) -> Iterator[None]:
+        """A program runs on its share: meanwhile nobody can take the device away."""
+        self._clients[share.engine] += 1
+        try:
+            yield
+        finally:
+            self._clients[share.engine] -= 1
+
+    # --- what happens -----------------------------------------------------------------------------------------------
+
+    async def events(self) -> AsyncIterator[Xid | Changed]:
+        """What happens from now on."""
+        queue: asyncio.Queue[Xid | Changed] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.discard(queue)
+
+    def xid(self, pci: str, number: int) -> None:
+        """A GPU reports a critical event."""
+        self._tell(Xid(pci, number))
+
+    def lose(self, pci: str) -> None:
+        """A GPU no longer answers (it has fallen off the bus), but is still listed."""
+        with self._kept.change() as state:
+            state.cards[pci].lost = True
+        self._tell(Xid(pci, 0))
+
+    def reset(self, pci: str) -> None:
+        """A GPU is reset: all that was set or made on it is gone, and so are its troubles."""
+        with self._kept.change() as state:
+            physics.forget(state, self._gpus[pci])
+        self._tell(Changed((pci,)))
+
+    def remove(self, pci: str) -> None:
+        """A GPU is pulled out."""
+        with self._kept.change() as state:
+            physics.forget(state, self._gpus[pci])
+            state.absent.append(pci)
+        self._tell(Changed())
+
+    def add(self, gpu: Gpu) -> None:
+        """A GPU is put in: a new one, or one that was pulled out."""
+        self._gpus[gpu.pci] = gpu
+        with self._kept.change() as state:
+            state.absent = [pci for pci in state.absent if pci != gpu.pci]
+            physics.forget(state, gpu)
+        self._tell(Changed((gpu.pci,)))
+
+    def reboot(self) -> None:
+        """The node starts again: only what its administrator had made is made again."""
+        with self._kept.change() as state:
+            first = self._first()
+            for key in list(state.daemons):
+                self._kept.remove_mps_folder(key)
+            state.cards, state.daemons = first.cards, {}
+
+    def _tell(self, event: Xid | Changed) -> None:
+        for queue in self._listeners:
+            queue.put_nowait(event)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _gpu(self, pci: str) -> Gpu:
+        gpu = self._gpus.get(pci)
+        if gpu is None:
+            raise GpuLost(f"no GPU at {pci}")
+        return gpu
+
+    def _card(self, state: State, pci: str) -> tuple[Gpu, Card]:
+        gpu = self._gpu(pci)
+        if pci in state.absent:
+            raise GpuLost(f"no GPU at {pci}: it was pulled out")
+        if state.cards[pci].lost:
+            raise GpuLost(f"{pci}: GPU is lost")
+        return gpu, state.cards[pci]
+
+    def _unheld(self, engine: str, what: str) -> None:
+        if self._clients[engine] > 0:
+            raise HardwareError(f"{what}: In use by another client ({self._clients[engine]} programs)")
+
+    async def _step(self, operation: str, moment: Moment, on: str) -> None:
+        if self._latency:
+            await asyncio.sleep(self._latency)
+        if self._faults is not None:
+            self._faults.reach(Step(operation, moment, on))

@@ -1,0 +1,66 @@
+"""What containers get of simulated GPUs: the device nodes and variables of the real ones, doing nothing.
+
+Every node is ``/dev/null`` under the real node's name, with its numbers given, so that a runtime need not look for it
+on the host. Programs reach a simulated GPU by ``ALLOTMENT_GPU``, see :mod:`.share`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from allotment.cdi.spec import ContainerEdits, DeviceNode, Mount
+from allotment.drivers.nvidia.hardware import MigDevice
+from allotment.fleet.nvidia import Gpu
+
+#: The legacy runtime hook must not add devices of its own.
+_VOID: Final = "NVIDIA_VISIBLE_DEVICES=void"
+_CONTROL: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+
+#: Variable with the socket of the simulated compute engine and a token, ``<socket>#<token>``.
+REACH: Final = "ALLOTMENT_GPU"
+
+
+def node(path: str) -> DeviceNode:
+    """``/dev/null`` as ``path``."""
+    return DeviceNode(path=path, host_path="/dev/null", type="c", major=1, minor=3)
+
+
+def common() -> ContainerEdits:
+    """Control nodes."""
+    return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(path) for path in _CONTROL))
+
+
+def whole(gpu: Gpu) -> ContainerEdits:
+    """``/dev/nvidia<minor>``."""
+    return ContainerEdits(device_nodes=(node(f"/dev/nvidia{gpu.minor}"),))
+
+
+def mig(gpu: Gpu, device: MigDevice) -> ContainerEdits:
+    """The parent's node, and the capabilities of both instances, numbered as the real driver does (15 × 9 per GPU)."""
+    access = 3 + 135 * gpu.minor + 9 * device.gpu_instance
+    capabilities = (access, access + 1 + device.compute_instance)
+    nodes = (f"/dev/nvidia{gpu.minor}", *(f"/dev/nvidia-caps/nvidia-cap{number}" for number in capabilities))
+    return ContainerEdits(device_nodes=tuple(node(path) for path in nodes))
+
+
+def mps(folder: Path | None) -> ContainerEdits:
+    """Where a control daemon listens; the mounts where it has folders."""
+    env = ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",)
+    if folder is None:
+        return ContainerEdits(env=env)
+    options = ("rw", "nosuid", "nodev", "bind")
+    shm = Mount(host_path=str(folder / "shm"), container_path="/dev/shm", options=options)
+    pipe = Mount(host_path=str(folder / "pipe"), container_path="/tmp/nvidia-mps", options=options)
+    return ContainerEdits(env=env, mounts=(shm, pipe))
+
+
+def vfio(group: int, api_device: bool) -> ContainerEdits:
+    """The IOMMU group."""
+    paths = (f"/dev/vfio/{group}", *(("/dev/vfio/vfio",) if api_device else ()))
+    return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(path) for path in paths))
+
+
+def reach(socket: str, token: str) -> ContainerEdits:
+    """How programs find the simulated compute engine; nothing without one."""
+    return ContainerEdits(env=(f"{REACH}={socket}#{token}",)) if socket else ContainerEdits()

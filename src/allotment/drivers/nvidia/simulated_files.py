@@ -1,0 +1,84 @@
+"""Where the state of simulated hardware is kept: in memory, or in a folder, where it outlives every driver.
+
+In a folder every change is one rename, under a lock: a driver killed at any point leaves what it had done, whole, and
+two drivers (an old one and its successor) see the same hardware.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from allotment.drivers.nvidia.simulated_state import State
+
+_FILE = "hardware.json"
+
+
+class Kept:
+    """A state, and its folder if it has one. ``first``: makes the state of hardware that is new."""
+
+    def __init__(self, folder: Path | None, first: Callable[[], State]) -> None:
+        self._folder = folder
+        self._stamp: tuple[int, int] | None = None
+        self._state = State()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        if folder is None or not (folder / _FILE).exists():
+            self._state = first()
+            self._write()
+
+    def read(self) -> State:
+        """The state as it is; not to be changed."""
+        if self._folder is not None:
+            found = (self._folder / _FILE).stat()
+            stamp = (found.st_ino, found.st_mtime_ns)
+            if stamp != self._stamp:
+                self._state = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=State)
+                self._stamp = stamp
+        return self._state
+
+    @contextmanager
+    def change(self) -> Iterator[State]:
+        """The state, to be changed in one go. What raises must not have changed anything."""
+        if self._folder is None:
+            yield self._state
+            return
+        with (self._folder / "hardware.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield self.read()
+            self._write()
+
+    def _write(self) -> None:
+        if self._folder is None:
+            return
+        # No fsync: what must survive is the driver's death, not the machine's.
+        new = self._folder / f"{_FILE}.{os.getpid()}"
+        new.write_bytes(msgspec.json.encode(self._state))
+        new.rename(self._folder / _FILE)
+        found = (self._folder / _FILE).stat()
+        self._stamp = (found.st_ino, found.st_mtime_ns)
+
+    # --- folders of MPS daemons -----------------------------------------------------------------------------------
+
+    def mps_folder(self, key: str) -> Path | None:
+        """A daemon's folder, where there are any."""
+        return None if self._folder is None else self._folder / "mps" / key
+
+    def make_mps_folder(self, key: str) -> None:
+        """Its pipe, its shared memory and its log."""
+        folder = self.mps_folder(key)
+        if folder is not None:
+            for part in ("pipe", "shm", "log"):
+                (folder / part).mkdir(parents=True, exist_ok=True)
+
+    def remove_mps_folder(self, key: str) -> None:
+        """Remove it; one that is not there is removed already."""
+        folder = self.mps_folder(key)
+        if folder is not None and folder.exists():
+            shutil.rmtree(folder)

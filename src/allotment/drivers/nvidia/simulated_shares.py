@@ -1,0 +1,87 @@
+"""From the token of a container to what its programs may use of a simulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from allotment.drivers.nvidia.hardware import MpsDaemon
+from allotment.drivers.nvidia.share import Share, Strategy
+from allotment.drivers.nvidia.simulated_state import Card, profile_of
+from allotment.fleet.nvidia import Gpu
+from allotment.fleet.profiles import MIB
+
+#: Profile id of a grant of a whole GPU.
+_WHOLE = -1
+
+
+class Grant(NamedTuple):
+    """A device given to a claim. A token spells it out, so nothing has to be remembered between restarts.
+
+    It is no secret: it names a place, and what may be used there is looked up when a program asks.
+    """
+
+    hardware: str
+    claim: str
+    pci: str
+    profile_id: int = _WHOLE
+    start: int = _WHOLE
+    daemon: str = ""
+
+    @property
+    def token(self) -> str:
+        """The grant as text, without spaces."""
+        return "/".join((self.hardware, self.claim, self.pci, str(self.profile_id), str(self.start), self.daemon))
+
+    @classmethod
+    def parse(cls, token: str) -> Grant | None:
+        """The grant that a token spells; None if it spells none."""
+        match token.split("/"):
+            case [hardware, claim, pci, profile_id, start, daemon]:
+                try:
+                    return cls(hardware, claim, pci, int(profile_id), int(start), daemon)
+                except ValueError:
+                    return None
+        return None
+
+
+def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon]) -> Share | None:
+    """A grant as things are now; None where there is nothing left of it."""
+    strategy: Strategy
+    if grant.profile_id == _WHOLE:
+        if card.mig:
+            return None
+        engine, profile, strategy = gpu.uuid, "", "time-slicing" if card.interval else "exclusive"
+        multiprocessors, memory = gpu.multiprocessors, gpu.memory_bytes or 0
+    else:
+        instance = card.find(grant.profile_id, grant.start)
+        if instance is None or not instance.uuid:
+            return None
+        found = profile_of(gpu, grant.profile_id)
+        engine, profile, strategy = instance.uuid, found.name, "mig"
+        multiprocessors, memory = found.multiprocessors, found.memory_mib * MIB
+    share = Share(
+        claim=grant.claim,
+        pci=gpu.pci,
+        engine=engine,
+        product=gpu.product,
+        multiprocessors=multiprocessors,
+        memory=memory,
+        strategy=strategy,
+        interval=card.interval,
+        profile=profile,
+        alone=not profile and card.mode == "EXCLUSIVE_PROCESS",
+    )
+    if not grant.daemon:
+        return share
+    daemon = daemons.get(grant.daemon)
+    if daemon is None or engine not in daemon.uuids:
+        return None
+    limit = daemon.memory_limits.get(engine)
+    return share._replace(
+        strategy="mps",
+        daemon=daemon.key,
+        threads=daemon.threads,
+        memory_limit=None if limit is None else limit * MIB,
+        alone=False,
+    )

@@ -1,0 +1,204 @@
+"""What a simulated node's GPUs are set to, and the physics of setting it: plain functions on plain data.
+
+Kept to what makes a driver go wrong on real hardware: places in memory and engines exclude each other, a profile has a
+highest number of instances, a GPU instance without a compute instance is in the way, a MIG device has a new UUID each
+time, Ampere needs MIG switched on beforehand, a GPU that is owned exclusively has one MPS daemon, and nothing is
+changed under those who use it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from allotment.drivers.nvidia.hardware import ComputeMode, HardwareError, MigDevice, MpsDaemon
+from allotment.fleet.identity import name_uuid
+from allotment.fleet.mig import DIMENSIONS, Piece, totals
+from allotment.fleet.nvidia import Gpu
+from allotment.fleet.profiles import Mig, MigProfile
+
+
+class Instance(msgspec.Struct):
+    """A GPU instance. Without a compute instance (``uuid`` empty) nothing can run on it, but its place is taken."""
+
+    profile_id: int
+    start: int
+    gpu_instance: int
+    uuid: str = ""
+
+
+class Card(msgspec.Struct, omit_defaults=True):
+    """What one GPU is set to."""
+
+    mig: bool = False
+    instances: list[Instance] = []
+    mode: ComputeMode = "DEFAULT"
+    interval: int = 0
+    vfio: bool = False
+    lost: bool = False
+
+    def find(self, profile_id: int, start: int) -> Instance | None:
+        """The GPU instance of a profile at a place."""
+        for instance in self.instances:
+            if (instance.profile_id, instance.start) == (profile_id, start):
+                return instance
+        return None
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """All that outlives a driver. ``serial`` counts MIG devices ever made; ``absent``: GPUs pulled out."""
+
+    cards: dict[str, Card] = {}
+    daemons: dict[str, MpsDaemon] = {}
+    serial: int = 0
+    absent: list[str] = []
+
+
+def fresh(gpu: Gpu) -> Card:
+    """A GPU as it is after a reset or a reboot."""
+    return Card(mig=gpu.mig_enabled)
+
+
+def forget(state: State, gpu: Gpu) -> None:
+    """What was set and made on a GPU goes, and with it the daemons that used it."""
+    uuids = {gpu.uuid}
+    if gpu.pci in state.cards:
+        uuids.update(instance.uuid for instance in state.cards[gpu.pci].instances)
+    state.daemons = {key: each for key, each in state.daemons.items() if uuids.isdisjoint(each.uuids)}
+    state.cards[gpu.pci] = fresh(gpu)
+
+
+def profile_of(gpu: Gpu, profile_id: int) -> MigProfile:
+    """The MIG profile with that id."""
+    for profile in gpu.mig.profiles if gpu.mig else ():
+        if profile.gi_id == profile_id:
+            return profile
+    raise HardwareError(f"{gpu.pci}: {gpu.product} has no MIG profile with id {profile_id}")
+
+
+# --- MIG --------------------------------------------------------------------------------------------------------------
+
+
+def switch_mig_on(state: State, card: Card, gpu: Gpu) -> None:
+    """MIG mode on."""
+    if card.mig:
+        return
+    if gpu.mig is None:
+        raise HardwareError(f"{gpu.pci}: {gpu.product} has no MIG: Not Supported")
+    if gpu.mig.reset_to_toggle:
+        raise HardwareError(f"{gpu.pci}: MIG is off, and {gpu.product} needs a reset to switch it on")
+    _unused(state, card, gpu, "switch MIG on")
+    card.mig = True
+
+
+def switch_mig_off(card: Card, gpu: Gpu) -> None:
+    """MIG mode off again, where nothing is left and it was off in the beginning."""
+    if not card.instances and not gpu.mig_enabled:
+        card.mig = False
+
+
+def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> Instance:
+    """The first half of a MIG device: a place in memory with its engines."""
+    there = card.find(profile_id, start)
+    if there is not None:
+        return there
+    profile, mig = profile_of(gpu, profile_id), gpu.mig
+    assert mig is not None
+    wanted = f"{gpu.pci}: create GPU instance {profile.name} at {start}"
+    if start not in profile.starts:
+        raise HardwareError(f"{wanted}: possible places are {', '.join(map(str, profile.starts))}")
+    _fits(card, mig, profile, start, gpu, wanted)
+    whole = profile.size == mig.memory_slices
+    taken = {instance.gpu_instance for instance in card.instances}
+    number = 0 if whole else next(n for n in range(1, len(taken) + 2) if n not in taken)
+    instance = Instance(profile_id, start, number)
+    card.instances.append(instance)
+    return instance
+
+
+def _fits(card: Card, mig: Mig, profile: MigProfile, start: int, gpu: Gpu, wanted: str) -> None:
+    mine = set(Piece(profile, start).slices)
+    others = [(profile_of(gpu, each.profile_id), each.start) for each in card.instances]
+    for other, at in others:
+        if mine.intersection(Piece(other, at).slices):
+            raise HardwareError(f"{wanted}: Insufficient Resources: {other.name} at {at} is in the way")
+    if sum(other is profile for other, _ in others) >= profile.max_instances:
+        raise HardwareError(f"{wanted}: Insufficient Resources: {profile.max_instances} of that profile at most")
+    for field, total in totals(mig).items():
+        if getattr(profile, field) + sum(getattr(other, field) for other, _ in others) > total:
+            label = next(label for name, label, _ in DIMENSIONS if name == field)
+            raise HardwareError(f"{wanted}: Insufficient Resources: no {label} left")
+
+
+def make_compute_instance(state: State, instance: Instance, gpu: Gpu) -> None:
+    """The second half, which gives it a UUID: never one that was there before."""
+    if not instance.uuid:
+        state.serial += 1
+        instance.uuid = f"MIG-{name_uuid(f'{gpu.uuid}/{state.serial}')}"
+
+
+def destroy_instance(state: State, card: Card, gpu: Gpu, instance: Instance) -> None:
+    """Both halves."""
+    for daemon in state.daemons.values():
+        if instance.uuid in daemon.uuids:
+            raise HardwareError(f"{gpu.pci}: destroy {instance.uuid}: In use by another client (MPS {daemon.key})")
+    card.instances.remove(instance)
+
+
+def device_of(gpu: Gpu, instance: Instance) -> MigDevice:
+    """A whole GPU instance with its compute instance as a MIG device."""
+    return MigDevice(gpu.pci, instance.profile_id, instance.start, instance.uuid, instance.gpu_instance, 0)
+
+
+# --- sharing ----------------------------------------------------------------------------------------------------------
+
+
+def start_daemon(state: State, gpus: dict[str, Gpu], daemon: MpsDaemon) -> None:
+    """An MPS control daemon over GPUs or MIG devices."""
+    running = state.daemons.get(daemon.key)
+    if running is not None:
+        if running != daemon:
+            raise HardwareError(f"MPS daemon {daemon.key} runs already, with other settings")
+        return
+    for uuid in daemon.uuids:
+        gpu, card = _owner(state, gpus, uuid)
+        if uuid == gpu.uuid and card.mig:
+            raise HardwareError(f"MPS daemon {daemon.key}: {uuid} is in MIG mode")
+        if card.vfio:
+            raise HardwareError(f"MPS daemon {daemon.key}: {uuid} is bound to vfio-pci")
+        for other in state.daemons.values():
+            if uuid in other.uuids and card.mode == "EXCLUSIVE_PROCESS":
+                raise HardwareError(f"MPS daemon {daemon.key}: {uuid} is owned exclusively by {other.key}")
+    state.daemons[daemon.key] = daemon
+
+
+def _owner(state: State, gpus: dict[str, Gpu], uuid: str) -> tuple[Gpu, Card]:
+    for pci, gpu in gpus.items():
+        card = state.cards[pci]
+        if uuid == gpu.uuid or any(instance.uuid == uuid for instance in card.instances):
+            return gpu, card
+    raise HardwareError(f"no device {uuid}")
+
+
+def set_mode(state: State, card: Card, gpu: Gpu, mode: ComputeMode) -> None:
+    """Who may use a GPU."""
+    daemons = [daemon.key for daemon in state.daemons.values() if gpu.uuid in daemon.uuids]
+    if mode == "EXCLUSIVE_PROCESS" and card.mode != mode and len(daemons) > 1:
+        raise HardwareError(f"{gpu.pci}: EXCLUSIVE_PROCESS: used by {', '.join(daemons)}")
+    card.mode = mode
+
+
+def bind_vfio(state: State, card: Card, gpu: Gpu, bound: bool) -> None:
+    """Out of the vendor's driver, or back; whatever the driver had set is forgotten."""
+    if card.vfio != bound:
+        if bound:
+            _unused(state, card, gpu, "bind to vfio-pci")
+        card.vfio, card.mode, card.interval = bound, "DEFAULT", 0
+
+
+def _unused(state: State, card: Card, gpu: Gpu, what: str) -> None:
+    users = [daemon.key for daemon in state.daemons.values() if gpu.uuid in daemon.uuids]
+    if card.vfio:
+        users.append("vfio-pci")
+    users.extend(instance.uuid or "a GPU instance" for instance in card.instances)
+    if users:
+        raise HardwareError(f"{gpu.pci}: {what}: In use by another client ({', '.join(users)})")
