@@ -1,1 +1,1 @@
-"""The contract between a kubelet and a DRA driver on its node: what is asked and answered, and the sockets it goes over."""
+"""What a kubelet and a DRA driver on its node ask and answer, and the sockets it goes over."""

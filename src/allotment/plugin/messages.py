@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
 
 
 class DeviceHealth(NamedTuple):
-    """How a device is. ``updated``: Unix seconds; ``timeout``: seconds until silence means Unknown, 0 for the usual 30."""
+    """How a device is. ``updated``: Unix seconds; ``timeout``: seconds until silence is Unknown, 0 for the usual 30."""
 
     pool: str
     device: str

@@ -1,0 +1,187 @@
+"""The kubelet's side of a driver: a :class:`.Plugin` that is asked over its socket.
+
+As in a kubelet, the connection comes about by itself, is made anew whenever it breaks, and says whether it stands; a
+driver that is away is therefore an error of the call and never of :func:`connect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import grpc
+
+from allotment.model.quoting import quote
+from allotment.plugin import encoding
+from allotment.plugin.encoding import Version
+from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
+from allotment.plugin.statuses import failed
+from allotment.plugin.wire import health_v1alpha1_pb2
+
+#: How long a driver has for one call, in seconds: half of the time after which a kubelet tries again.
+CALL_SECONDS: Final = 45.0
+
+_OPTIONS: Final = (
+    # Channels to one path would otherwise share its failures: a plugin that came back would wait out the old one's.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 250),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+)
+
+
+class PluginInfo(NamedTuple):
+    """How a plugin introduced itself."""
+
+    name: str
+    endpoint: Path
+    versions: tuple[str, ...]
+    type: str = "DRAPlugin"
+
+
+class VersionsUnknown(Exception):
+    """None of the services that a plugin lists is one that we call; the text is a kubelet's."""
+
+
+def chosen(versions: Sequence[str]) -> Version:
+    """The first in the plugin's list that is known: the order is the plugin's wish. Raises VersionsUnknown.
+
+    >>> chosen(("v1beta1.DRAPlugin", "v1.DRAPlugin")).name
+    'v1beta1.DRAPlugin'
+    """
+    if not versions:
+        raise VersionsUnknown("empty list of supported gRPC services (aka supported versions)")
+    known = {version.name: version for version in encoding.VERSIONS}
+    for name in versions:
+        if name in known:
+            return known[name]
+    # Plugins from before Kubernetes 1.32 list numbers ("1.0.0") where services belong.
+    raise VersionsUnknown(
+        f"none of services supported by the plugin ({_quoted(versions)}) "
+        f"are supported by the kubelet ({_quoted(known)})"
+    )
+
+
+def _quoted(names: Sequence[str] | Mapping[str, Any]) -> str:
+    return "[" + " ".join(quote(name) for name in names) + "]"
+
+
+def open_channel(path: Path) -> grpc.aio.Channel:
+    """A channel to a unix socket; connects when it is used."""
+    return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+
+
+class Connected:
+    """A driver behind a socket. To be closed."""
+
+    def __init__(self, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> None:
+        """``seconds``: how long a call may take. Raises VersionsUnknown."""
+        self.info = info
+        self.version = chosen(info.versions)
+        #: Whether the connection stands.
+        self.connected = False
+        #: Called after each change of ``connected``.
+        self.on_connection: Callable[[], None] = lambda: None
+        self._seconds = seconds
+        self._channel = open_channel(info.endpoint)
+        self._prepare = self._method(encoding.PREPARE)
+        self._unprepare = self._method(encoding.UNPREPARE)
+        self._following = asyncio.create_task(self._follow())
+
+    @property
+    def name(self) -> str:
+        """The driver's name."""
+        return self.info.name
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+        """Ask the driver; answers by claim uid, one for every claim and for no other. Raises CallFailed."""
+        request = encoding.claims_request(self.version, encoding.PREPARE, claims)
+        answers = encoding.prepared_of(self.version, await self._call(self._prepare(request, timeout=self._seconds)))
+        _complete(encoding.PREPARE, claims, answers)
+        return answers
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        """Ask the driver; the errors by claim uid, one for every claim and for no other. Raises CallFailed."""
+        request = encoding.claims_request(self.version, encoding.UNPREPARE, claims)
+        answers = encoding.unprepared_of(await self._call(self._unprepare(request, timeout=self._seconds)))
+        _complete(encoding.UNPREPARE, claims, answers)
+        return answers
+
+    def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
+        """What the driver tells of its devices, from now on; the iterator raises CallFailed when the stream breaks.
+
+        None where the driver does not list the service.
+        """
+        return self._watch() if encoding.HEALTH in self.info.versions else None
+
+    async def close(self) -> None:
+        """Close the connection; calls under way fail."""
+        self._following.cancel()
+        await asyncio.wait((self._following,))
+        await self._channel.close(None)
+        self._tell(False)
+
+    async def __aenter__(self) -> Connected:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    def _method(self, name: str) -> grpc.aio.UnaryUnaryMultiCallable[Any, Any]:
+        return self._channel.unary_unary(
+            f"/{self.version.service}/{name}",
+            request_serializer=encoding.encode,
+            response_deserializer=getattr(self.version.wire, name + "Response").FromString,
+        )
+
+    async def _call(self, call: Awaitable[Any]) -> Any:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise failed(error, self.info.endpoint) from error
+
+    async def _watch(self) -> AsyncIterator[Sequence[DeviceHealth]]:
+        watch = self._channel.unary_stream(
+            f"/{encoding.HEALTH}/{encoding.WATCH}",
+            request_serializer=encoding.encode,
+            response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
+        )
+        call = watch(health_v1alpha1_pb2.NodeWatchResourcesRequest())
+        try:
+            async for message in call:
+                yield encoding.health_of(message)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise failed(error, self.info.endpoint) from error
+        finally:
+            call.cancel()
+
+    async def _follow(self) -> None:
+        """Keep the connection up, and keep track of it: the C core makes one only for who asks."""
+        while True:
+            state = self._channel.get_state(try_to_connect=True)
+            self._tell(state is grpc.ChannelConnectivity.READY)
+            await self._channel.wait_for_state_change(state)
+
+    def _tell(self, connected: bool) -> None:
+        if connected is not self.connected:
+            self.connected = connected
+            self.on_connection()
+
+
+async def connect(endpoint: Path, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> Connected:
+    """Begin to talk to the plugin at ``endpoint``; it need not be there yet. Raises VersionsUnknown."""
+    return Connected(info._replace(endpoint=endpoint), seconds=seconds)
+
+
+def _complete(method: str, claims: Sequence[ClaimRef], answers: Mapping[str, object]) -> None:
+    """Raises CallFailed as a kubelet does where the answers are not for the claims that were asked for."""
+    asked = {claim.uid for claim in claims}
+    for uid in answers:
+        if uid not in asked:
+            raise CallFailed(f"{method} returned result for unknown claim UID {uid}")
+    if missing := len(asked) - len(answers):
+        raise CallFailed(f"{method} skipped {missing} ResourceClaims")

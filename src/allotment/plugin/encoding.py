@@ -1,0 +1,161 @@
+"""The values of :mod:`.messages` as protobuf messages and back.
+
+Both versions of the service say the same in the same fields; v1 adds the share (KEP-5075). What a v1beta1 kubelet asks
+of is therefore answered without shares, as upstream's conversion does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import Message
+
+from allotment.plugin.messages import ClaimRef, DeviceHealth, Health, Prepared, PreparedDevice
+from allotment.plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
+
+
+class Version(NamedTuple):
+    """One version of the DRA service."""
+
+    name: str
+    """What plugins list for it in ``supported_versions``."""
+    service: str
+    """Its full name, as in the paths of its methods."""
+    wire: Any
+    """The module with its messages: two modules that no type unites, so what is made by name is Any here."""
+    shares: bool
+
+
+V1: Final = Version("v1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", dra_v1_pb2, True)
+V1BETA1: Final = Version("v1beta1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin", dra_v1beta1_pb2, False)
+#: Newest first.
+VERSIONS: Final = (V1, V1BETA1)
+
+PREPARE: Final = "NodePrepareResources"
+UNPREPARE: Final = "NodeUnprepareResources"
+
+#: The health service's full name and what is listed for it: its package has no longer one.
+HEALTH: Final = "v1alpha1.DRAResourceHealth"
+WATCH: Final = "NodeWatchResources"
+
+_HEALTH: Final[Mapping[Health, health_v1alpha1_pb2.HealthStatus]] = {
+    "Unknown": health_v1alpha1_pb2.UNKNOWN,
+    "Healthy": health_v1alpha1_pb2.HEALTHY,
+    "Unhealthy": health_v1alpha1_pb2.UNHEALTHY,
+}
+_HEALTH_NAMES: Final = {number: name for name, number in _HEALTH.items()}
+
+
+def encode(message: Message) -> bytes:
+    """The same bytes for the same message: maps sorted by key."""
+    return message.SerializeToString(deterministic=True)
+
+
+def claims_request(version: Version, method: str, claims: Iterable[ClaimRef]) -> Message:
+    """The request of ``PREPARE`` or ``UNPREPARE``: both are a list of claims."""
+    request: Message = getattr(version.wire, method + "Request")(
+        claims=[version.wire.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
+    )
+    return request
+
+
+def claims_of(request: Any) -> tuple[ClaimRef, ...]:
+    """What such a request asks for."""
+    return tuple(ClaimRef(c.namespace, c.uid, c.name) for c in request.claims)
+
+
+def prepare_response(version: Version, answers: Mapping[str, Prepared]) -> Message:
+    """The answers of a driver, for the wire."""
+    response: Message = version.wire.NodePrepareResourcesResponse(
+        claims={uid: _prepare_answer(version, answer) for uid, answer in answers.items()}
+    )
+    return response
+
+
+def _prepare_answer(version: Version, answer: Prepared) -> Any:
+    devices = [_device(version, device) for device in answer.devices]
+    return version.wire.NodePrepareResourceResponse(devices=devices, error=clean(answer.error))
+
+
+def _device(version: Version, device: PreparedDevice) -> Any:
+    share = {"share_id": device.share_id} if version.shares and device.share_id else {}
+    return version.wire.Device(
+        request_names=device.requests,
+        pool_name=device.pool,
+        device_name=device.device,
+        cdi_device_ids=device.cdi_ids,
+        **share,
+    )
+
+
+def prepared_of(version: Version, response: Any) -> dict[str, Prepared]:
+    """What the driver answered, by claim uid."""
+    return {
+        uid: Prepared(tuple(_device_of(version, device) for device in answer.devices), answer.error)
+        for uid, answer in response.claims.items()
+    }
+
+
+def _device_of(version: Version, device: Any) -> PreparedDevice:
+    return PreparedDevice(
+        tuple(device.request_names),
+        device.pool_name,
+        device.device_name,
+        tuple(device.cdi_device_ids),
+        device.share_id if version.shares else "",
+    )
+
+
+def unprepare_response(version: Version, answers: Mapping[str, str]) -> Message:
+    """The answers of a driver, for the wire."""
+    answer = version.wire.NodeUnprepareResourceResponse
+    response: Message = version.wire.NodeUnprepareResourcesResponse(
+        claims={uid: answer(error=clean(error)) for uid, error in answers.items()}
+    )
+    return response
+
+
+def unprepared_of(response: Any) -> dict[str, str]:
+    """What the driver answered, by claim uid: nothing, or the error."""
+    return {uid: answer.error for uid, answer in response.claims.items()}
+
+
+def health_response(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWatchResourcesResponse:
+    """One message of the health stream."""
+    return health_v1alpha1_pb2.NodeWatchResourcesResponse(
+        devices=[
+            health_v1alpha1_pb2.DeviceHealth(
+                device=health_v1alpha1_pb2.DeviceIdentifier(pool_name=d.pool, device_name=d.device),
+                health=_HEALTH[d.health],
+                last_updated_time=d.updated,
+                health_check_timeout_seconds=d.timeout,
+                message=clean(d.message),
+            )
+            for d in devices
+        ]
+    )
+
+
+def health_of(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> tuple[DeviceHealth, ...]:
+    """What such a message tells. A state that is newer than we are is Unknown."""
+    return tuple(
+        DeviceHealth(
+            d.device.pool_name,
+            d.device.device_name,
+            _HEALTH_NAMES.get(d.health, "Unknown"),
+            d.last_updated_time,
+            d.health_check_timeout_seconds,
+            d.message,
+        )
+        for d in response.devices
+    )
+
+
+def clean(text: str) -> str:
+    """``text`` as protobuf takes it: file names that are not UTF-8 come as lone surrogates into a driver's errors."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass").decode(errors="replace")
+    return text

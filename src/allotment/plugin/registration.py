@@ -1,0 +1,116 @@
+"""The kubelet's side of a registration: ask who is behind a new socket, judge, tell the judgement.
+
+The texts are a kubelet's, since drivers log them and people search for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from allotment.plugin import encoding
+from allotment.plugin.client import PluginInfo, VersionsUnknown, chosen, open_channel
+from allotment.plugin.statuses import failed
+from allotment.plugin.wire import registration_pb2
+
+DIAL_SECONDS: Final = 10.0
+INFO_SECONDS: Final = 1.0
+NOTIFY_SECONDS: Final = 5.0
+
+_METHODS: Final = "/pluginregistration.Registration/"
+
+
+class RegistrationFailed(Exception):
+    """A plugin did not get registered; the text is what a kubelet logs."""
+
+
+async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Callable[[PluginInfo], None]) -> None:
+    """One handshake with the plugin that registers at ``socket``. Raises RegistrationFailed.
+
+    ``add`` takes it in, or raises RegistrationFailed with a reason that the plugin is told; ``remove`` undoes that,
+    where the plugin cannot be told that it is in.
+    """
+    async with _dialled(socket) as channel:
+        info = await _asked(channel, socket)
+        try:
+            _judge(info, socket)
+            try:
+                add(info)
+            except RegistrationFailed as reason:
+                raise RegistrationFailed(
+                    f"RegisterPlugin error -- plugin registration failed with err: {reason}"
+                ) from reason
+        except RegistrationFailed as verdict:
+            await _told(channel, socket, str(verdict))
+            raise
+        try:
+            await _told(channel, socket, "")
+        except BaseException:
+            remove(info)
+            raise
+
+
+@asynccontextmanager
+async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
+    async with open_channel(socket) as channel:
+        try:
+            await asyncio.wait_for(channel.channel_ready(), DIAL_SECONDS)
+        except TimeoutError as error:
+            raise RegistrationFailed(
+                f"RegisterPlugin error -- dial failed at socket {socket}, err: "
+                f"failed to dial socket {socket}, err: context deadline exceeded"
+            ) from error
+        yield channel
+
+
+async def _asked(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
+    ask = channel.unary_unary(
+        _METHODS + "GetInfo",
+        request_serializer=encoding.encode,
+        response_deserializer=registration_pb2.PluginInfo.FromString,
+    )
+    try:
+        info = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
+    except grpc.aio.AioRpcError as error:
+        raise RegistrationFailed(
+            f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, "
+            f"err: {failed(error, socket)}"
+        ) from error
+    # Some serve everything on the one socket.
+    endpoint = Path(info.endpoint) if info.endpoint else socket
+    return PluginInfo(info.name, endpoint, tuple(info.supported_versions), info.type)
+
+
+def _judge(info: PluginInfo, socket: Path) -> None:
+    if info.type != "DRAPlugin":
+        raise RegistrationFailed(
+            f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {socket}"
+        )
+    try:
+        chosen(info.versions)
+    except VersionsUnknown as reason:
+        raise RegistrationFailed(
+            "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA driver "
+            f"plugin {info.name} at endpoint {info.endpoint}: {reason}"
+        ) from reason
+
+
+async def _told(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
+    tell = channel.unary_unary(
+        _METHODS + "NotifyRegistrationStatus",
+        request_serializer=encoding.encode,
+        response_deserializer=registration_pb2.RegistrationStatusResponse.FromString,
+    )
+    status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.clean(error_text))
+    try:
+        await tell(status, timeout=NOTIFY_SECONDS)
+    except grpc.aio.AioRpcError as error:
+        what = "failed to send error" if error_text else "failed to send registration status"
+        raise RegistrationFailed(
+            f"RegisterPlugin error -- {what} at socket {socket}, err: {error_text}: {failed(error, socket)}"
+        ) from error

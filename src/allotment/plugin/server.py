@@ -1,0 +1,188 @@
+"""The driver's side: a :class:`.Plugin` on two sockets, one for its kubelet's calls and one to be found by.
+
+    async with served(plugin, *socket_paths("gpu.example.com", plugins_dir=..., registry_dir=...), on_registered=tell):
+        ...
+
+The endpoint accepts calls before the registration socket appears, and the registration socket goes first at the end: a
+kubelet never knows of a plugin that does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+
+from allotment.plugin import encoding
+from allotment.plugin.encoding import Version
+from allotment.plugin.messages import CallFailed, DeviceHealth, Plugin
+from allotment.plugin.sockets import Bound, Sockets, check_length, clear_leftovers
+from allotment.plugin.sockets import SocketUnusable as SocketUnusable
+from allotment.plugin.sockets import socket_paths as socket_paths
+from allotment.plugin.statuses import fitting
+from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
+
+log = logging.getLogger(__name__)
+
+#: Told with True and no text, or with False and the kubelet's reason; again whenever a kubelet starts anew.
+OnRegistered = Callable[[bool, str], None]
+
+#: How long calls that are under way may take to end. Prepare and unprepare are repeated by kubelets anyway.
+_GRACE_SECONDS: Final = 5.0
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+if TYPE_CHECKING:
+    # Generic to the type checker only.
+    _Service = grpc.GenericRpcHandler[Any, Any]
+
+
+@asynccontextmanager
+async def served(
+    plugin: Plugin, endpoint: Path, registration: Path, *, on_registered: OnRegistered
+) -> AsyncIterator[None]:
+    """Serve ``plugin`` while the block runs. Raises SocketUnusable, and OSError from the file system."""
+    endpoint, registration = endpoint.absolute(), registration.absolute()
+    check_length(endpoint)
+    check_length(registration)
+    ending = asyncio.Event()
+    tells_health = await _tells_health(plugin)
+    services = [_dra(plugin, version) for version in encoding.VERSIONS]
+    if tells_health:
+        services.append(_health(plugin, ending))
+    versions = [version.name for version in encoding.VERSIONS] + [encoding.HEALTH] * tells_health
+    info = registration_pb2.PluginInfo(
+        type="DRAPlugin", name=plugin.name, endpoint=str(endpoint), supported_versions=versions
+    )
+    async with _listening(endpoint, services, ending):
+        registration.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        clear_leftovers(plugin.name, Sockets(endpoint, registration))
+        async with _listening(registration, [_registration(info, on_registered)]):
+            yield
+
+
+@asynccontextmanager
+async def _listening(
+    path: Path, services: Sequence[_Service], ending: asyncio.Event | None = None
+) -> AsyncIterator[None]:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(tuple(services))
+
+    def listen(at: Path) -> None:
+        try:
+            server.add_insecure_port(f"unix:{at}")
+        except RuntimeError as error:
+            raise SocketUnusable(f"cannot listen at {path}: {error}") from error
+
+    bound = Bound(path, listen)
+    try:
+        await server.start()
+        yield
+    finally:
+        bound.remove()
+        if ending:
+            # Streams have no end of their own.
+            ending.set()
+        await server.stop(_GRACE_SECONDS)
+
+
+# --- the services ----------------------------------------------------------------------------------------------------
+
+
+def _dra(plugin: Plugin, version: Version) -> _Service:
+    async def prepare(request: Any, context: _Context) -> Any:
+        answers = await _answer(plugin.prepare(encoding.claims_of(request)), context)
+        return encoding.prepare_response(version, answers)
+
+    async def unprepare(request: Any, context: _Context) -> Any:
+        answers = await _answer(plugin.unprepare(encoding.claims_of(request)), context)
+        return encoding.unprepare_response(version, answers)
+
+    methods = {
+        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(
+            prepare, version.wire.NodePrepareResourcesRequest.FromString, encoding.encode
+        ),
+        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(
+            unprepare, version.wire.NodeUnprepareResourcesRequest.FromString, encoding.encode
+        ),
+    }
+    return grpc.method_handlers_generic_handler(version.service, methods)
+
+
+async def _answer(call: Awaitable[Any], context: _Context) -> Any:
+    """A driver's answer; what it raises becomes a status. A kubelet that gives up cancels the driver's call."""
+    try:
+        return await call
+    except CallFailed as error:
+        # Plain errors of a Go driver are of code Unknown, too.
+        await context.abort(grpc.StatusCode.UNKNOWN, fitting(str(error)))
+    except Exception as error:
+        log.exception("A call of the kubelet failed for an unexpected reason")
+        await context.abort(grpc.StatusCode.INTERNAL, fitting(f"{type(error).__name__}: {error}"))
+
+
+def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
+    async def watch(request: Any, context: _Context) -> AsyncIterator[Any]:
+        news = plugin.health()
+        if news is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{plugin.name} does not tell its devices' health")
+        else:
+            async for devices in _until(ending, news):
+                yield encoding.health_response(devices)
+
+    handler = grpc.unary_stream_rpc_method_handler(
+        watch, health_v1alpha1_pb2.NodeWatchResourcesRequest.FromString, encoding.encode
+    )
+    return grpc.method_handlers_generic_handler(encoding.HEALTH, {encoding.WATCH: handler})
+
+
+async def _tells_health(plugin: Plugin) -> bool:
+    news = plugin.health()
+    if isinstance(news, AsyncGenerator):
+        await news.aclose()
+    return news is not None
+
+
+async def _until(
+    ending: asyncio.Event, news: AsyncIterator[Sequence[DeviceHealth]]
+) -> AsyncIterator[Sequence[DeviceHealth]]:
+    """What ``news`` has to tell, until the server ends."""
+    over = asyncio.ensure_future(ending.wait())
+    try:
+        while True:
+            message = asyncio.ensure_future(anext(news, None))
+            try:
+                await asyncio.wait((over, message), return_when=asyncio.FIRST_COMPLETED)
+                if over.done() or (devices := message.result()) is None:
+                    return
+            finally:
+                message.cancel()
+                await asyncio.wait((message,))
+            yield devices
+    finally:
+        over.cancel()
+        if isinstance(news, AsyncGenerator):
+            await news.aclose()
+
+
+def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered) -> _Service:
+    async def get_info(request: Any, context: _Context) -> registration_pb2.PluginInfo:
+        return info
+
+    async def notify(status: registration_pb2.RegistrationStatus, context: _Context) -> Any:
+        on_registered(status.plugin_registered, status.error)
+        return registration_pb2.RegistrationStatusResponse()
+
+    methods = {
+        "GetInfo": grpc.unary_unary_rpc_method_handler(
+            get_info, registration_pb2.InfoRequest.FromString, encoding.encode
+        ),
+        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(
+            notify, registration_pb2.RegistrationStatus.FromString, encoding.encode
+        ),
+    }
+    return grpc.method_handlers_generic_handler("pluginregistration.Registration", methods)

@@ -1,0 +1,143 @@
+"""Unix sockets of plugins: their names, and how one appears and disappears without a moment in which it lies.
+
+A kubelet acts on the mere appearance of a socket. So a socket is bound under a hidden name, which kubelets pass over,
+and gets its own name by a rename once connections are accepted. What is removed at the end is only what is still ours:
+by then the next process may already serve under the same name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import socket
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+#: ``sun_path`` of Linux holds 108 bytes, the last one a zero.
+LONGEST: Final = 107
+
+#: Leftovers of others are let be at first: a socket that is bound but does not listen yet looks just like one.
+_SETTLED_SECONDS: Final = 60.0
+
+_UID: Final = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
+
+
+class SocketUnusable(Exception):
+    """A plugin cannot have the socket it wants; the text says which, why, and what to do."""
+
+
+class Sockets(NamedTuple):
+    """Where a driver serves, and where it tells its kubelet so."""
+
+    endpoint: Path
+    registration: Path
+
+
+def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid: str = "") -> Sockets:
+    """The usual paths; with a pod's uid those of one instance among several, as rolling updates have them (KEP-4381).
+
+    >>> folders = {"plugins_dir": Path("/plugins"), "registry_dir": Path("/plugins_registry")}
+    >>> for path in socket_paths("gpu.example.com", **folders, pod_uid="7"):
+    ...     print(path)
+    /plugins/gpu.example.com/dra-7.sock
+    /plugins_registry/gpu.example.com-7-reg.sock
+
+    Raises SocketUnusable where the kernel has no room for one of them.
+    """
+    instance = f"-{pod_uid}" if pod_uid else ""
+    paths = Sockets(plugins_dir / driver / f"dra{instance}.sock", registry_dir / f"{driver}{instance}-reg.sock")
+    for path in paths:
+        check_length(path)
+    return paths
+
+
+def check_length(path: Path) -> None:
+    """Raises SocketUnusable if no socket can have that path."""
+    length = len(os.fsencode(path))
+    if length > LONGEST:
+        raise SocketUnusable(
+            f"socket path {path} has {length} bytes, {LONGEST} is what the kernel takes: use a shorter folder"
+        )
+
+
+def answers(path: Path) -> bool:
+    """Does somebody accept connections there?"""
+    with socket.socket(socket.AF_UNIX) as probe:
+        # Not blocking: a queue that is full belongs to somebody, too.
+        probe.setblocking(False)
+        return probe.connect_ex(os.fsencode(path)) not in (errno.ECONNREFUSED, errno.ENOENT)
+
+
+def clear(path: Path) -> None:
+    """Remove a socket that a crash left. Raises SocketUnusable if it is in use, or no socket at all."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SocketUnusable(f"{path} is in the way and is no socket: remove it if it is not needed")
+    if answers(path):
+        raise SocketUnusable(
+            f"{path} is served by another process: end it first, or give each its pod's uid (rolling updates)"
+        )
+    path.unlink(missing_ok=True)
+
+
+def clear_leftovers(driver: str, paths: Sockets) -> None:
+    """Remove what earlier pods' instances of the driver left when they were killed: nobody else ever would."""
+    name = re.escape(driver)
+    for folder, pattern in (
+        (paths.endpoint.parent, rf"dra-{_UID}\.sock" if paths.endpoint.parent.name == driver else None),
+        (paths.registration.parent, rf"{name}-{_UID}-reg\.sock"),
+    ):
+        for entry in os.scandir(folder) if pattern else ():
+            path = Path(entry.path)
+            if not re.fullmatch(pattern or "", entry.name) or path in paths:
+                continue
+            try:
+                found = entry.stat(follow_symlinks=False)
+                settled = time.time() - found.st_mtime > _SETTLED_SECONDS
+                if stat.S_ISSOCK(found.st_mode) and settled and not answers(path):
+                    path.unlink()
+            except OSError:
+                # Another instance was faster, or it is not ours to remove: a kubelet passes over it either way.
+                continue
+
+
+class Bound:
+    """A socket under its own name, for as long as nobody else takes the name."""
+
+    def __init__(self, path: Path, listen: Callable[[Path], None]) -> None:
+        """``listen`` binds the path that it is given and accepts connections there. Raises SocketUnusable, OSError."""
+        check_length(path)
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        clear(path)
+        hidden = path.with_name("." + secrets.token_hex(4))
+        check_length(hidden)
+        # For root's eyes only, from the first moment: whoever can connect can have devices prepared.
+        mask = os.umask(0o177)
+        try:
+            listen(hidden)
+        finally:
+            os.umask(mask)
+        self.path = path
+        self._identity = _identity(hidden)
+        hidden.rename(path)
+
+    def remove(self) -> None:
+        """Take the name away, if it is still this socket's."""
+        try:
+            if _identity(self.path) == self._identity:
+                self.path.unlink()
+        except FileNotFoundError:
+            return
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino, found.st_mtime_ns

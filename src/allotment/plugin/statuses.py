@@ -1,0 +1,58 @@
+"""Failures of calls as a kubelet prints them: events show what grpc-go says, and people search for those words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from allotment.plugin.messages import CallFailed
+
+#: A status travels in a header; with one over 8 KiB peers see nothing of it. Escaped, a byte takes up to three.
+_LONGEST_DETAIL: Final = 2048
+
+#: What the C core says about a connection that cannot be had, and how Go names the same.
+_REFUSALS: Final = (
+    (re.compile(r"connection refused", re.IGNORECASE), "connection refused"),
+    (re.compile(r"no such file or directory", re.IGNORECASE), "no such file or directory"),
+    (re.compile(r"permission denied", re.IGNORECASE), "permission denied"),
+)
+_BROKEN: Final = re.compile(r"socket closed|connection reset|broken pipe|endpoint closing|EOF", re.IGNORECASE)
+
+
+def failed(error: grpc.aio.AioRpcError, endpoint: Path) -> CallFailed:
+    """``error`` as grpc-go would have put it."""
+    return CallFailed(said(error.code(), error.details() or "", endpoint))
+
+
+def said(code: grpc.StatusCode, details: str, endpoint: Path) -> str:
+    """Code and text of a status, in Go's form.
+
+    >>> said(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Path("/x/dra.sock"))
+    'rpc error: code = DeadlineExceeded desc = context deadline exceeded'
+    """
+    name = "".join(part.capitalize() for part in code.name.split("_"))
+    # Go has an American spelling and two letters for OK, both unlike the rest.
+    name = {"Cancelled": "Canceled", "Ok": "OK"}.get(name, name)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        details = "context deadline exceeded"
+    elif code is grpc.StatusCode.UNAVAILABLE:
+        details = _unavailable(details, endpoint)
+    return f"rpc error: code = {name} desc = {details}"
+
+
+def _unavailable(details: str, endpoint: Path) -> str:
+    for pattern, reason in _REFUSALS:
+        if pattern.search(details):
+            return f'connection error: desc = "transport: Error while dialing: dial unix {endpoint}: connect: {reason}"'
+    return "error reading from server: EOF" if _BROKEN.search(details) else details
+
+
+def fitting(details: str) -> str:
+    """``details`` as they fit into a status."""
+    data = details.encode(errors="replace")
+    if len(data) <= _LONGEST_DETAIL:
+        return data.decode()
+    return data[: _LONGEST_DETAIL - 3].decode(errors="ignore") + "..."
