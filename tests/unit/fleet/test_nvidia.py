@@ -99,6 +99,17 @@ def test_where_gpus_are_cut_they_stand_by_address_elsewhere_as_found() -> None:
     assert names(offering(found, Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1", "gpu-vfio-2"]]
 
 
+def test_a_gpu_that_virtual_machines_have_is_offered_to_nobody_else() -> None:
+    bound, free = gpus("h100", 2)
+    bound = bound._replace(vfio_bound=True)
+    for mode in (Full(), DynamicMig(), Shared(), ConsumableShares(2)):
+        groups, _ = offering((bound, free), mode)
+        assert {
+            device.attributes["resource.kubernetes.io/pciBusID"].string for group in groups for device in group
+        } == {free.pci}
+    assert names(offering((bound, free), Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1"]]
+
+
 def test_no_gpus_are_no_devices() -> None:
     for mode in (Full(), DynamicMig(), StaticMig(()), Vfio(), Shared(), ConsumableShares("memory")):
         groups, counters = offering((), mode)

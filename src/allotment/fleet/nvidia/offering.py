@@ -38,6 +38,9 @@ def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[
 
     ``made``: the MIG devices that exist, by PCI address; they are published where the mode does not make its own.
     """
+    if not isinstance(mode, Vfio):
+        # What a virtual machine has, or may get, is not there for containers.
+        gpus = [gpu for gpu in gpus if not gpu.vfio_bound]
     match mode:
         case DynamicMig():
             return _on_demand(_by_address(gpus))
