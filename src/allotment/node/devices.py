@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from allotment.model.core import Container, Pod
+from allotment.cluster.client import Tree
 from allotment.model.resource import Device, ResourceClaim
+from allotment.node.pod_claims import requests_of
 
 
 class Seen(NamedTuple):
@@ -30,22 +31,17 @@ class Seen(NamedTuple):
 Published = Mapping[tuple[str, str, str], Device]
 
 
-def claim_names(pod: Pod) -> dict[str, str]:
-    """The claim objects of a pod by the names that it gives them; those that are not generated yet are left out."""
-    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    named = {claim.name: claim.resource_claim_name or generated.get(claim.name) for claim in pod.spec.resource_claims}
-    return {entry: name for entry, name in named.items() if name}
-
-
-def devices_of(container: Container, claims: Mapping[str, ResourceClaim], published: Published) -> tuple[Seen, ...]:
-    """What a container sees. ``claims``: the pod's, by the pod's names for them."""
+def devices_of(
+    pod: Tree, container: Tree, claims: Mapping[str, ResourceClaim], published: Published
+) -> tuple[Seen, ...]:  # fmt: skip
+    """What a container sees. ``claims``: the pod's, by object name."""
     found: dict[tuple[str, str, str], Seen] = {}
-    for used in container.resources.claims:
-        claim = claims.get(used.name)
+    for name, request in requests_of(pod, container):
+        claim = claims.get(name)
         allocation = claim.status.allocation if claim else None
         for result in allocation.devices.results if allocation else ():
             # A result of a firstAvailable request is named request/subrequest.
-            if used.request in ("", result.request, result.request.partition("/")[0]):
+            if request in ("", result.request, result.request.partition("/")[0]):
                 key = (result.driver, result.pool, result.device)
                 found[key] = _seen(key, published.get(key))
     return tuple(found.values())

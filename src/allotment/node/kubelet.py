@@ -15,16 +15,16 @@ from allotment.cluster.cache import Cache, Item
 from allotment.cluster.client import Client
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
-from allotment.model.core import Container as ContainerSpec
 from allotment.model.core import Node, Pod
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 from allotment.model.trees import to_value
 from allotment.node import reach
 from allotment.node.containers import Container, environment_of
-from allotment.node.devices import claim_names, devices_of
+from allotment.node.devices import devices_of
 from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod import PodRun, needs_claims
+from allotment.node.pod_claims import ClaimsError, claim_names
 from allotment.node.programs import Inside
 
 SIMULATED: Final = "allotment.dev/simulated"
@@ -198,21 +198,19 @@ class _Work(NamedTuple):
             log.exception("pod %s", run.tree["metadata"]["name"])
 
     def _claims_of(self, tree: Tree) -> dict[str, Tree | None]:
-        pod = to_value(tree, Pod)
-        names = claim_names(pod)
-        none_needed = {s.name for s in pod.status.resource_claim_statuses if not s.resource_claim_name}
-        return {
-            entry.name: self.claims.tree(pod.metadata.namespace, names[entry.name]) if entry.name in names else None
-            for entry in pod.spec.resource_claims
-            if entry.name not in none_needed
-        }
+        try:
+            named = tuple(claim_names(tree))
+        except ClaimsError:
+            return {"": None}
+        namespace = tree["metadata"].get("namespace", "")
+        return {entry: self.claims.tree(namespace, name) for entry, name, _ in named if name}
 
     def _container(self, tree: Tree, spec: Tree) -> Container:
         pod = to_value(tree, Pod)
         namespace = pod.metadata.namespace
-        found = {entry: self.claims.get(namespace, name) for entry, name in claim_names(pod).items()}
-        claims = {entry: claim for entry, claim in found.items() if claim is not None}
-        devices = devices_of(to_value(spec, ContainerSpec), claims, dict(self._published(claims)))
+        found = {name: self.claims.get(namespace, name) for _, name, _ in claim_names(tree)}
+        claims = {name: claim for name, claim in found.items() if claim is not None}
+        devices = devices_of(tree, spec, claims, dict(self._published(claims)))
         node = self.nodes.item("", pod.spec.node_name)
         environment = environment_of(tree, spec, _address(node) if node else "", "", devices)
         return Container(tree, spec, Inside(pod.metadata.name, devices, self.context.clock), environment)

@@ -93,9 +93,9 @@ class Plugins:
     # --- drivers outside ------------------------------------------------------------------------------------------
 
     def watch_folder(self, node: str, folder: Path) -> None:
-        """Drivers outside register for a node in this folder (a kubelet's ``plugins_registry``), once :meth:`run` is on.
+        """Drivers outside register for a node in this folder, as in a kubelet's ``plugins_registry``.
 
-        The lab's ``allot`` says where it is; nothing is watched for nodes without one.
+        To be said before the agent runs; it watches the folders that it finds here then.
         """
         self._folders[node] = folder
 

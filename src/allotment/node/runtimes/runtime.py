@@ -35,7 +35,7 @@ class Sandbox(NamedTuple):
 
 
 class NotStarted(Exception):
-    """A container cannot be started. ``reason`` is what its state shows: ``CreateContainerError``, ``ErrImagePull`` …"""
+    """A container cannot be started. ``reason``: what its state shows, ``CreateContainerError``, ``ErrImagePull`` …"""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -1,0 +1,120 @@
+"""The kubelet's own record of prepared claims, ``dra_manager_state``, in its format.
+
+A node's agent and a real kubelet can therefore follow each other on one machine: whoever comes second still owes the
+drivers what the first had prepared. One JSON object: the data as text, and its CRC-32 (Kubernetes 1.34 and later).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from allotment.plugin.messages import PreparedDevice
+
+FILE: Final = "dra_manager_state"
+_KIND: Final = "DRACheckpoint"
+_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
+
+
+class CorruptCheckpoint(ValueError):
+    """Raised for a record that is not what was written; a kubelet does not start with one."""
+
+
+class ClaimRecord(NamedTuple):
+    """A claim that drivers were, or will be, asked to prepare. ``drivers``: all that it has devices of, and these."""
+
+    namespace: str
+    name: str
+    uid: str
+    pods: frozenset[str]
+    drivers: Mapping[str, tuple[PreparedDevice, ...]]
+
+
+def encode(records: Iterable[ClaimRecord]) -> bytes:
+    """The file's content."""
+    data = json.dumps(
+        {"kind": _KIND, "apiVersion": _VERSION, "ClaimInfoStateList": [_tree(record) for record in records]},
+        separators=(",", ":"), ensure_ascii=False,
+    )  # fmt: skip
+    return json.dumps({"Data": data, "Checksum": zlib.crc32(data.encode())}, separators=(",", ":")).encode()
+
+
+def decode(content: bytes) -> tuple[ClaimRecord, ...]:
+    """What a file says. Raises CorruptCheckpoint."""
+    try:
+        outer = json.loads(content)
+        data, checksum = outer["Data"], outer["Checksum"]
+        if zlib.crc32(data.encode()) != checksum:
+            raise CorruptCheckpoint("checkpoint is corrupted: its checksum is another one")
+        return tuple(_record(tree) for tree in json.loads(data).get("ClaimInfoStateList") or ())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, CorruptCheckpoint):
+            raise
+        raise CorruptCheckpoint(f"checkpoint is corrupted: {error}") from error
+
+
+def load(folder: Path) -> tuple[ClaimRecord, ...]:
+    """The record in a folder; none yet is an empty one. Raises CorruptCheckpoint, OSError."""
+    try:
+        content = (folder / FILE).read_bytes()
+    except FileNotFoundError:
+        return ()
+    return decode(content)
+
+
+def save(folder: Path, records: Iterable[ClaimRecord]) -> None:
+    """Replace the record, durably. Raises OSError.
+
+    Whoever calls waits for the disk: no driver may be called before its claim is on it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = folder / f".{FILE}"
+    with beside.open("wb") as file:
+        file.write(encode(records))
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(folder / FILE)
+
+
+def _tree(record: ClaimRecord) -> dict[str, Any]:
+    return {
+        "ClaimUID": record.uid,
+        "ClaimName": record.name,
+        "Namespace": record.namespace,
+        "PodUIDs": {uid: {} for uid in sorted(record.pods)},
+        "DriverState": {
+            driver: {"Devices": [_device_tree(device) for device in devices] or None}
+            for driver, devices in record.drivers.items()
+        },
+    }
+
+
+def _device_tree(device: PreparedDevice) -> dict[str, Any]:
+    return {
+        "PoolName": device.pool,
+        "DeviceName": device.device,
+        "ShareID": device.share_id or None,
+        "RequestNames": list(device.requests) or None,
+        "CDIDeviceIDs": list(device.cdi_ids) or None,
+    }
+
+
+def _record(tree: Mapping[str, Any]) -> ClaimRecord:
+    return ClaimRecord(
+        tree["Namespace"], tree["ClaimName"], tree["ClaimUID"], frozenset(tree.get("PodUIDs") or ()),
+        {
+            driver: tuple(_device(device) for device in (state or {}).get("Devices") or ())
+            for driver, state in (tree.get("DriverState") or {}).items()
+        },
+    )  # fmt: skip
+
+
+def _device(tree: Mapping[str, Any]) -> PreparedDevice:
+    return PreparedDevice(
+        tuple(tree.get("RequestNames") or ()), tree["PoolName"], tree["DeviceName"],
+        tuple(tree.get("CDIDeviceIDs") or ()), tree.get("ShareID") or "",
+    )  # fmt: skip

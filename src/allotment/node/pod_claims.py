@@ -1,0 +1,66 @@
+"""Which claims a pod has, and which of their requests each of its containers uses.
+
+A pod names its claims itself; the objects have names of their own, which for generated ones stand in the pod's status.
+A container gets what its ``resources.claims`` say and nothing else, or, for extended resources, what the scheduler
+noted in the pod's status (KEP-4381, KEP-5004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.cluster.client import Tree
+
+
+class ClaimsError(Exception):
+    """Claims could not be prepared or undone; the text is the kubelet's."""
+
+
+def claim_names(pod: Tree) -> Iterator[tuple[str, str, bool]]:
+    """The pod's claims: its name for each, the object's (empty: none was needed), and whether it was made for the pod.
+
+    Last the one for extended resources, which the pod has no name for. Raises ClaimsError for one not made yet.
+    """
+    status = pod.get("status") or {}
+    generated = {
+        entry["name"]: entry.get("resourceClaimName") or "" for entry in status.get("resourceClaimStatuses") or ()
+    }
+    where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    for entry in pod["spec"].get("resourceClaims") or ():
+        if entry.get("resourceClaimName"):
+            yield entry["name"], entry["resourceClaimName"], False
+        elif entry["name"] not in generated:
+            raise ClaimsError(f'pod "{where}": ResourceClaim not created yet')
+        else:
+            yield entry["name"], generated[entry["name"]], True
+    if extended := status.get("extendedResourceClaimStatus"):
+        yield "", extended["resourceClaimName"], False
+
+
+def requests_of(pod: Tree, container: Tree) -> Iterator[tuple[str, str]]:
+    """The claims that a container uses, by object name, each with the request it names (empty: all of them)."""
+    try:
+        entries = tuple(claim_names(pod))
+    except ClaimsError:
+        return
+    resources = container.get("resources") or {}
+    for entry, name, _ in entries:
+        if name and entry:
+            for used in resources.get("claims") or ():
+                if used["name"] == entry:
+                    yield name, used.get("request") or ""
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    if extended:
+        asked = resources.get("requests") or resources.get("limits") or {}
+        for mapping in extended.get("requestMappings") or ():
+            if mapping["containerName"] == container["name"] and asked.get(mapping["resourceName"], "0") not in (
+                "0",
+                0,
+            ):
+                yield extended["resourceClaimName"], mapping["requestName"]
+
+
+def is_made_for(pod_uid: str, claim: Tree) -> bool:
+    """Whether a claim was generated for a pod."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner.get("uid") == pod_uid for owner in owners)
