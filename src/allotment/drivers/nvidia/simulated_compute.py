@@ -1,0 +1,398 @@
+"""Lets programs compute on simulated GPUs: they wait as long as the hardware would take, under the share they have.
+
+:class:`Compute` serves all simulated GPUs of a process. A container finds it by the variable ``ALLOTMENT_GPU``,
+``<socket path>#<token>``; what a token stands for is asked of the hardware each time, so that a claim that was taken
+back cannot be used any longer. There is no socket, and no task does anything, until the first address is asked for.
+
+The protocol is one JSON object per line, answered in any order by ``id``::
+
+    {"id": 1, "open": "<token>", "threads": 20}          {"id": 1, "product": …, "multiprocessors": …, …}
+    {"id": 2, "run": 16.0, "width": 32}                  {"id": 2, "seconds": 0.5}
+    {"id": 3, "allocate": 1048576}                       {"id": 3, "allocation": 1}
+    {"id": 4, "free": 1}                                 {"id": 4}
+                                                         {"id": 5, "error": "CUDA_ERROR_OUT_OF_MEMORY", "message": …}
+
+``run`` is work in seconds of one multiprocessor; ``threads`` a limit of the program's own, in per cent, under that of
+its MPS daemon. A program ends with its connection: its kernels are lost and its memory is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from allotment.drivers.nvidia.device_memory import DeviceMemory, OutOfMemory
+from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, Multiprocessors
+from allotment.drivers.nvidia.share import Share
+
+Find = Callable[[str], Share | None]
+Tree = dict[str, Any]
+
+#: The variable that tells a container's programs where its simulated GPU is.
+VARIABLE: Final = "ALLOTMENT_GPU"
+
+_LINE_LIMIT: Final = 1 << 16
+_BACKLOG: Final = 128
+
+#: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
+_LONGEST: Final = 365 * 86_400 * SECOND
+
+
+class ComputeError(Exception):
+    """What CUDA would answer: ``code`` is its name of the error."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Activity(NamedTuple):
+    """What an engine did since its first program came; ``busy`` is the part of its multiprocessors' time that was used."""
+
+    programs: int
+    seconds: float
+    busy: float
+    memory_used: int
+
+
+class Compute:
+    """All simulated GPUs of a process, as programs see them.
+
+    ``speed``: so many simulated seconds pass in one second. ``folder``: where the socket is made; one of its own by
+    default, since the path of a socket must be short.
+    """
+
+    def __init__(self, *, speed: float = 1.0, folder: Path | None = None) -> None:
+        self._speed = speed
+        self._folder = folder
+        self._own_folder = False
+        self._finds: list[Find] = []
+        self._engines: dict[str, _Engine] = {}
+        self._opened = 0
+        self._socket: socket.socket | None = None
+        self._wanted = asyncio.Event()
+
+    # --- what the hardware uses --------------------------------------------------------------------------------------
+
+    def attach(self, find: Find) -> None:
+        """Ask this, too, what a token stands for."""
+        if find not in self._finds:
+            self._finds.append(find)
+
+    def detach(self, find: Find) -> None:
+        """Ask it no longer."""
+        self._finds.remove(find)
+
+    def address(self, token: str) -> str:
+        """What ``ALLOTMENT_GPU`` is for the containers that have a token. The first call makes the socket."""
+        return f"{self._listen()}#{token}"
+
+    def activity(self, engine: str) -> Activity | None:
+        """What an engine (by UUID of GPU or MIG device) did; None if no program uses it."""
+        found = self._engines.get(engine)
+        return found.activity() if found else None
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve programs until cancelled; does nothing before the first address was asked for."""
+        try:
+            await self._wanted.wait()
+            async with asyncio.TaskGroup() as group:
+
+                def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                    group.create_task(self._meet(reader, writer))
+
+                server = await asyncio.start_unix_server(met, sock=self._socket, limit=_LINE_LIMIT)
+                async with server:
+                    await server.serve_forever()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Remove the socket."""
+        if self._socket is not None:
+            path = Path(self._socket.getsockname()) if self._socket.fileno() >= 0 else None
+            self._socket.close()
+            if path is not None:
+                path.unlink(missing_ok=True)
+            self._socket = None
+            self._wanted.clear()
+        if self._own_folder and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder, self._own_folder = None, False
+
+    def _listen(self) -> Path:
+        if self._folder is None:
+            self._folder, self._own_folder = Path(tempfile.mkdtemp(prefix="allotment-gpu-")), True
+        path = self._folder / "gpu.sock"
+        if self._socket is None:
+            path.unlink(missing_ok=True)
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._socket.setblocking(False)
+            self._socket.bind(str(path))
+            # Whoever connects before run() has started waits in the backlog.
+            self._socket.listen(_BACKLOG)
+            self._wanted.set()
+        return path
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One program, from its connection to its end."""
+        client: Client | None = None
+        answering: set[asyncio.Task[None]] = set()
+        try:
+            while line := await reader.readline():
+                asked = _decode(line)
+                if client is None:
+                    try:
+                        client = self.open(str(asked.get("open", "")), threads=asked.get("threads"))
+                    except ComputeError as error:
+                        _send(writer, {"id": asked.get("id"), "error": error.code, "message": str(error)})
+                        return
+                    _send(writer, {"id": asked.get("id"), **client.described()})
+                    continue
+                task = asyncio.create_task(_answer(client, asked, writer))
+                answering.add(task)
+                task.add_done_callback(answering.discard)
+        except (ConnectionError, ValueError, RecursionError):
+            pass  # it died, or does not speak the protocol; either way it is gone
+        finally:
+            if client is not None:
+                client.close()
+            for task in answering:
+                task.cancel()
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    # --- programs ----------------------------------------------------------------------------------------------------
+
+    def open(self, token: str, *, threads: int | None = None) -> Client:
+        """Let a program in, in this process. Raises ComputeError. Needs a running event loop."""
+        share = self.find(token)
+        engine = self._engines.get(share.engine)
+        if engine is None:
+            engine = self._engines[share.engine] = _Engine(share, self._speed)
+        if share.alone and engine.programs:
+            raise ComputeError(
+                "CUDA_ERROR_DEVICE_UNAVAILABLE",
+                f"{share.engine} is busy: compute mode EXCLUSIVE_PROCESS, and another program has it",
+            )
+        if threads is not None and not (isinstance(threads, int) and 1 <= threads <= 100):
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads are 1 to 100 per cent, not {threads!r}")
+        self._opened += 1
+        return Client(self, token, share, engine, f"program-{self._opened}", threads)
+
+    def find(self, token: str) -> Share:
+        """What a token stands for now. Raises ComputeError if nothing."""
+        for find in self._finds:
+            if share := find(token):
+                return share
+        raise ComputeError("CUDA_ERROR_NO_DEVICE", "no CUDA-capable device: nothing prepared stands behind this token")
+
+    def left(self, engine: _Engine) -> None:
+        """An engine that nobody uses any more is forgotten; its MIG device may be gone, too."""
+        if not engine.programs and self._engines.get(engine.uuid) is engine:
+            del self._engines[engine.uuid]
+
+
+class Client:
+    """A program on its share of an engine."""
+
+    def __init__(
+        self, compute: Compute, token: str, share: Share, engine: _Engine, name: str, threads: int | None
+    ) -> None:
+        self._compute = compute
+        self._token = token
+        self._share = share
+        self._engine = engine
+        self._name = name
+        self._open = True
+        limits = [limit for limit in (share.threads, threads) if limit is not None]
+        engine.enter(name, share.daemon or name, min(limits, default=None))
+
+    def described(self) -> Tree:
+        """What a program can ask of its device."""
+        share = self._share
+        known: Tree = {
+            "product": share.product,
+            "uuid": share.engine,
+            "multiprocessors": share.multiprocessors,
+            "memory": share.memory,
+            "strategy": share.strategy,
+        }
+        optional: Tree = {
+            "interval": share.interval if share.strategy == "time-slicing" else None,
+            "threads": share.threads,
+            "memory_limit": share.memory_limit,
+            "profile": share.profile or None,
+        }
+        return known | {key: value for key, value in optional.items() if value is not None}
+
+    async def run(self, work: float, width: int) -> float:
+        """Run a kernel of ``work`` seconds of one multiprocessor, on ``width`` of them at most; how long it took.
+
+        Seconds are simulated ones. Raises ComputeError where the device is gone.
+        """
+        share = self._usable()
+        return await self._engine.run(self._name, round(work * SECOND), width, share.interval)
+
+    def allocate(self, size: int) -> int:
+        """Take memory; a number to free it by. Raises ComputeError."""
+        share = self._usable()
+        try:
+            return self._engine.memory.allocate(self._name, size, share.memory_limit)
+        except OutOfMemory as error:
+            raise ComputeError("CUDA_ERROR_OUT_OF_MEMORY", str(error)) from None
+        except ValueError as error:
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", str(error)) from None
+
+    def free(self, number: int) -> None:
+        """Give memory back. Raises ComputeError."""
+        try:
+            self._engine.memory.free(self._name, number)
+        except KeyError:
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"{number} is no allocation of this program") from None
+
+    def close(self) -> None:
+        """The program ends. Twice is once."""
+        if self._open:
+            self._open = False
+            self._engine.leave(self._name)
+            self._compute.left(self._engine)
+
+    def _usable(self) -> Share:
+        if not self._open:
+            raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the program has left its device")
+        share = self._compute.find(self._token)
+        if share.engine != self._engine.uuid:
+            raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", f"{self._engine.uuid} is gone")
+        return share
+
+
+class _Engine:
+    """One engine in real time: the model of its multiprocessors, moved on whenever something happens."""
+
+    def __init__(self, share: Share, speed: float) -> None:
+        self.uuid = share.engine
+        self.memory = DeviceMemory(share.memory, share.product if not share.profile else f"MIG {share.profile}")
+        self._model = Multiprocessors(share.multiprocessors, slice_ns=SLICES[share.interval])
+        self._speed = speed
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._waiting: dict[int, tuple[str, asyncio.Future[float]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def programs(self) -> int:
+        return self._model.programs
+
+    def activity(self) -> Activity:
+        self._catch_up()
+        time = max(self._model.now, 1)
+        busy = self._model.used / (time * self._model.count)
+        return Activity(self.programs, time / SECOND, busy, self.memory.used)
+
+    def enter(self, program: str, seat: str, threads: int | None) -> None:
+        self._catch_up()
+        self._model.enter(program, seat, threads)
+
+    def leave(self, program: str) -> None:
+        self._catch_up()
+        self._model.leave(program)
+        self.memory.leave(program)
+        for number in [number for number, (owner, _) in self._waiting.items() if owner == program]:
+            self._waiting.pop(number)[1].cancel()
+        self._set_timer()
+
+    async def run(self, program: str, work: int, width: int, interval: int) -> float:
+        self._catch_up()
+        self._model.slice_ns = SLICES[interval]
+        if work > _LONGEST:
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"no kernel runs for {work / SECOND:.0f} seconds")
+        try:
+            number = self._model.launch(program, work, width)
+        except ValueError as error:
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", str(error)) from None
+        ended: asyncio.Future[float] = self._loop.create_future()
+        self._waiting[number] = program, ended
+        self._set_timer()
+        return await ended
+
+    def _catch_up(self) -> None:
+        now = int((self._loop.time() - self._began) * self._speed * SECOND)
+        for finished in self._model.advance(now):
+            _, ended = self._waiting.pop(finished.kernel)
+            if not ended.done():
+                ended.set_result((finished.ended - finished.launched) / SECOND)
+
+    def _woken(self) -> None:
+        self._catch_up()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        end = self._model.next_end()
+        if end is not None:
+            # A nanosecond later rather than a rounding too early.
+            self._timer = self._loop.call_at(self._began + (end + 1) / (self._speed * SECOND), self._woken)
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+
+
+async def _answer(client: Client, asked: Tree, writer: asyncio.StreamWriter) -> None:
+    answer: Tree
+    try:
+        answer = await _done(client, asked)
+    except ComputeError as error:
+        answer = {"error": error.code, "message": str(error)}
+    except (TypeError, ValueError, OverflowError) as error:
+        answer = {"error": "CUDA_ERROR_INVALID_VALUE", "message": str(error)}
+    _send(writer, {"id": asked.get("id"), **answer})
+
+
+async def _done(client: Client, asked: Tree) -> Tree:
+    verbs: dict[str, Callable[[], Awaitable[Tree]]] = {
+        "run": lambda: _run(client, asked),
+        "allocate": lambda: _allocate(client, asked),
+        "free": lambda: _free(client, asked),
+    }
+    for verb, does in verbs.items():
+        if verb in asked:
+            return await does()
+    raise ComputeError("CUDA_ERROR_NOT_SUPPORTED", f"expected one of {', '.join(verbs)}, got {', '.join(asked)}")
+
+
+async def _run(client: Client, asked: Tree) -> Tree:
+    return {"seconds": await client.run(float(asked["run"]), int(asked.get("width", 1)))}
+
+
+async def _allocate(client: Client, asked: Tree) -> Tree:
+    return {"allocation": client.allocate(int(asked["allocate"]))}
+
+
+async def _free(client: Client, asked: Tree) -> Tree:
+    client.free(int(asked["free"]))
+    return {}
+
+
+def _decode(line: bytes) -> Tree:
+    asked = json.loads(line)
+    if not isinstance(asked, dict):
+        raise ValueError("a line is a JSON object")
+    return asked
+
+
+def _send(writer: asyncio.StreamWriter, answer: Tree) -> None:
+    if not writer.is_closing():
+        writer.write(json.dumps(answer).encode() + b"\n")

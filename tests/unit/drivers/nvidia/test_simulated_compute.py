@@ -1,0 +1,250 @@
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.drivers.nvidia.share import Share
+from allotment.drivers.nvidia.simulated_compute import VARIABLE, Client, Compute, ComputeError
+
+GIB = 1 << 30
+SPEED = 50.0
+A100 = Share("claim-1", "0000:07:00.0", "GPU-1", "NVIDIA A100-SXM4-40GB", 108, 40 * GIB, "exclusive")
+TURNS = A100._replace(strategy="time-slicing", interval=3)
+MPS = A100._replace(strategy="mps", daemon="mps-1", threads=33, memory_limit=5 * GIB)
+MIG = A100._replace(strategy="mig", profile="1g.5gb", engine="MIG-0", multiprocessors=14, memory=4864 << 20)
+
+
+def shares(**known: Share) -> Compute:
+    compute = Compute(speed=SPEED)
+    compute.attach(known.get)
+    return compute
+
+
+async def images(clients: list[Client], each: int = 4) -> list[float]:
+    """How long each client takes for so many images, in simulated seconds; all draw at once."""
+
+    async def draws(client: Client) -> float:
+        return sum([await client.run(work=16.0, width=32) for _ in range(each)])
+
+    return await asyncio.gather(*(draws(client) for client in clients))
+
+
+def test_a_program_that_has_a_gpu_to_itself_runs_at_its_own_width() -> None:
+    async def story() -> None:
+        compute = shares(a=A100)
+        assert await images([compute.open("a")]) == [pytest.approx(2.0)]
+
+    asyncio.run(story())
+
+
+def test_three_in_turn_take_three_times_as_long_and_three_by_mps_do_not() -> None:
+    async def story() -> None:
+        turns, mps = shares(a=TURNS), shares(a=MPS)
+        in_turn = await images([turns.open("a") for _ in range(3)])
+        at_once = await images([mps.open("a") for _ in range(3)])
+        assert max(in_turn) == pytest.approx(6.0, rel=0.1)
+        assert at_once == [pytest.approx(2.0, rel=0.01)] * 3
+
+    asyncio.run(story())
+
+
+def test_a_mig_device_is_slower_and_does_not_notice_its_neighbours() -> None:
+    async def story() -> None:
+        known = {str(n): MIG._replace(engine=f"MIG-{n}") for n in range(7)}
+        compute = shares(**known)
+        times = await images([compute.open(token) for token in known], each=1)
+        assert times == [pytest.approx(16 / 14)] * 7
+
+    asyncio.run(story())
+
+
+def test_memory_ends_where_the_driver_set_the_limit_and_the_answer_says_whose_it_is() -> None:
+    async def story() -> None:
+        compute = shares(mps=MPS, mig=MIG, all=A100._replace(engine="GPU-2"))
+        client = compute.open("mps")
+        held = client.allocate(4 * GIB)
+        with pytest.raises(
+            ComputeError, match=r"tried to allocate 2048 MiB; MPS limits this program to 5120 MiB"
+        ) as refused:
+            client.allocate(2 * GIB)
+        assert refused.value.code == "CUDA_ERROR_OUT_OF_MEMORY"
+        client.free(held)
+        client.allocate(5 * GIB)
+        with pytest.raises(ComputeError, match=r"MIG 1g\.5gb has 4864 MiB"):
+            compute.open("mig").allocate(5 * GIB)
+        with pytest.raises(ComputeError, match=r"NVIDIA A100-SXM4-40GB has 40960 MiB"):
+            compute.open("all").allocate(41 * GIB)
+
+    asyncio.run(story())
+
+
+def test_a_program_that_ends_gives_its_memory_back_and_its_kernels_do_not_hold_up_others() -> None:
+    async def story() -> None:
+        compute = shares(a=A100)
+        first, second = compute.open("a"), compute.open("a")
+        first.allocate(40 * GIB)
+        lost = asyncio.create_task(first.run(1e6, 108))
+        await asyncio.sleep(0)
+        first.close()
+        second.allocate(40 * GIB)
+        assert await second.run(10.8, 108) == pytest.approx(0.1, rel=0.05)
+        with pytest.raises(asyncio.CancelledError):
+            await lost
+
+    asyncio.run(story())
+
+
+def test_an_exclusive_gpu_refuses_a_second_program_until_the_first_has_ended() -> None:
+    async def story() -> None:
+        compute = shares(a=A100._replace(alone=True))
+        first = compute.open("a")
+        with pytest.raises(ComputeError, match="EXCLUSIVE_PROCESS"):
+            compute.open("a")
+        first.close()
+        compute.open("a")
+
+    asyncio.run(story())
+
+
+def test_a_token_is_worth_nothing_once_the_claim_was_taken_back() -> None:
+    async def story() -> None:
+        known = {"a": A100}
+        compute = shares()
+        compute.attach(known.get)
+        client = compute.open("a")
+        known.clear()
+        for attempt in (lambda: compute.open("a"), lambda: client.allocate(1)):
+            with pytest.raises(ComputeError, match="nothing prepared stands behind this token"):
+                attempt()
+
+    asyncio.run(story())
+
+
+def test_a_program_may_limit_itself_further_but_not_raise_what_the_daemon_gives() -> None:
+    async def story() -> None:
+        compute = shares(a=MPS._replace(threads=50))
+        less, more = compute.open("a", threads=25), compute.open("a", threads=100)
+        assert await less.run(27.0, 108) == pytest.approx(1.0)
+        assert await more.run(54.0, 108) == pytest.approx(1.0)
+        with pytest.raises(ComputeError, match="1 to 100 per cent"):
+            compute.open("a", threads=0)
+
+    asyncio.run(story())
+
+
+def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
+    async def story() -> None:
+        compute = shares(a=A100)
+        assert compute.activity("GPU-1") is None
+        client = compute.open("a")
+        client.allocate(GIB)
+        await client.run(54.0, 54)
+        activity = compute.activity("GPU-1")
+        assert activity is not None
+        assert (activity.programs, activity.memory_used) == (1, GIB)
+        assert activity.busy == pytest.approx(0.5, rel=0.1)
+        client.close()
+        assert compute.activity("GPU-1") is None
+
+    asyncio.run(story())
+
+
+# --- over the socket -------------------------------------------------------------------------------------------------
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+async def served(compute: Compute, story: Callable[[str], Awaitable[None]], token: str = "a") -> None:
+    """Run a story with the address while programs are served."""
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(compute.run())
+        await story(compute.address(token))
+        running.cancel()
+
+
+async def program(address: str, **first: Any) -> tuple[Ask, Callable[[], Awaitable[None]]]:
+    path, _, token = address.partition("#")
+    reader, writer = await asyncio.open_unix_connection(path)
+
+    async def ask(**words: Any) -> Any:
+        writer.write(json.dumps(words).encode() + b"\n")
+        return json.loads(await reader.readline())
+
+    async def end() -> None:
+        writer.close()
+        await writer.wait_closed()
+
+    assert (await ask(id=0, open=token, **first))["uuid"] == "GPU-1"
+    return ask, end
+
+
+def test_programs_reach_their_gpu_by_the_address_of_their_token() -> None:
+    async def story(address: str) -> None:
+        ask, end = await program(address)
+        assert await ask(id=1, run=16.0, width=32) == {"id": 1, "seconds": pytest.approx(0.5)}
+        taken = await ask(id=2, allocate=6 * GIB)
+        assert taken["error"] == "CUDA_ERROR_OUT_OF_MEMORY"
+        assert await ask(id=3, allocate=GIB) == {"id": 3, "allocation": 1}
+        assert await ask(id=4, free=1) == {"id": 4}
+        assert (await ask(id=5, free=1))["error"] == "CUDA_ERROR_INVALID_VALUE"
+        assert (await ask(id=6, dance=1))["error"] == "CUDA_ERROR_NOT_SUPPORTED"
+        for work in (0, -1, 1e300, "much", None):
+            assert (await ask(id=7, run=work))["error"] == "CUDA_ERROR_INVALID_VALUE"
+        await end()
+
+    asyncio.run(served(shares(a=MPS), story))
+
+
+def test_a_killed_program_is_gone_from_the_gpu() -> None:
+    compute = shares(a=A100)
+
+    async def story(address: str) -> None:
+        ask, end = await program(address)
+        await ask(id=1, allocate=40 * GIB)
+        await end()
+        while compute.activity("GPU-1") is not None:
+            await asyncio.sleep(0.001)
+        ask, end = await program(address)
+        assert "allocation" in await ask(id=1, allocate=40 * GIB)
+        await end()
+
+    asyncio.run(served(compute, story))
+
+
+@pytest.mark.parametrize(
+    "line", [b"nonsense\n", b"[]\n", b"[" * 60_000 + b"\n", b"x" * 70_000 + b"\n", b"\xff\n", b"{}\n"]
+)
+def test_who_does_not_speak_the_protocol_is_hung_up_on_and_others_are_served(line: bytes) -> None:
+    async def story(address: str) -> None:
+        reader, writer = await asyncio.open_unix_connection(address.partition("#")[0])
+        writer.write(line)
+        assert await reader.read() in (b"", await _no_device())
+        writer.close()
+        ask, end = await program(address)
+        assert await ask(id=1, run=1.0) == {"id": 1, "seconds": 1.0}
+        await end()
+
+    asyncio.run(served(shares(a=A100), story))
+
+
+async def _no_device() -> bytes:
+    message = "no CUDA-capable device: nothing prepared stands behind this token"
+    return json.dumps({"id": None, "error": "CUDA_ERROR_NO_DEVICE", "message": message}).encode() + b"\n"
+
+
+def test_there_is_no_socket_before_an_address_is_asked_for_and_none_afterwards(tmp_path: Path) -> None:
+    async def story() -> None:
+        compute = Compute()
+        running = asyncio.create_task(compute.run())
+        await asyncio.sleep(0)
+        path = Path(compute.address("a").partition("#")[0])
+        assert path.is_socket()
+        running.cancel()
+        await asyncio.wait([running])
+        assert not path.parent.exists()
+
+    asyncio.run(story())
+    assert VARIABLE == "ALLOTMENT_GPU"
