@@ -1,0 +1,195 @@
+"""What a driver has done and begun, kept so that nothing is lost or left behind however its process ends.
+
+An entry is written as ``started`` with the plan before hardware is touched, and as ``completed`` after the CDI file is
+there; undoing goes back over ``started``. So whatever a crash leaves has a plan on record that undoes it.
+
+Other versions of the driver read and write the same file. Fields that this one does not know stay in it; an entry that
+it cannot read is set aside and is never a reason not to start: one bad entry must not take a node down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from allotment.drivers.host import Storage
+from allotment.model.meta import Value
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = 1
+
+Tree = dict[str, Any]
+
+
+class Part(Value, frozen=True):
+    """One device of an entry; ``alone``: nobody else may have it meanwhile."""
+
+    requests: tuple[str, ...] = ()
+    pool: str = ""
+    device: str = ""
+    share_id: str = msgspec.field(default="", name="shareID")
+    cdi_ids: tuple[str, ...] = msgspec.field(default=(), name="cdiIDs")
+    alone: bool = True
+
+
+class Entry(Value, frozen=True, omit_defaults=False):
+    """What is known of one claim. ``cdi``: what its file says, so that it can be written again.
+
+    ``since``: when it came into its state.
+    """
+
+    version: int
+    state: Literal["started", "completed"]
+    namespace: str
+    name: str
+    plan: Tree
+    since: str = ""
+    parts: tuple[Part, ...] = ()
+    cdi: Tree | None = None
+
+
+class Checkpoint:
+    """The entries of a driver on a node, by claim uid. Changes are in memory at once, on disk after :meth:`save`."""
+
+    def __init__(self, storage: Storage, driver: str, boot_id: str) -> None:
+        self._storage = storage
+        self._driver = driver
+        self.boot_id = boot_id
+        self._entries: dict[str, Entry] = {}
+        self._encoded: dict[str, msgspec.Raw] = {}
+        self._unknown: Tree = {}
+        self._aside: list[bytes] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+        #: Of the boot that the entries were written in; empty: there was no checkpoint.
+        self.written_boot_id = ""
+        #: Claims whose entries could not be read when they were last loaded; None: not even their names.
+        self.unreadable: frozenset[str] | None = frozenset()
+
+    # --- reading and changing -------------------------------------------------------------------------------------
+
+    def __getitem__(self, uid: str) -> Entry:
+        return self._entries[uid]
+
+    def get(self, uid: str) -> Entry | None:
+        """The entry of a claim."""
+        return self._entries.get(uid)
+
+    def __iter__(self) -> Iterator[tuple[str, Entry]]:
+        return iter(tuple(self._entries.items()))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, uid: str, entry: Entry) -> None:
+        """Set an entry; fields of the one before that are not known here stay."""
+        before = self._encoded.get(uid)
+        data = _ENCODER.encode(entry)
+        if before is not None:
+            kept = {key: value for key, value in msgspec.json.decode(before).items() if key not in _FIELDS}
+            if kept:
+                data = msgspec.json.encode({**msgspec.json.decode(data), **kept})
+        self._entries[uid] = entry
+        self._encoded[uid] = msgspec.Raw(data)
+
+    def drop(self, uid: str) -> None:
+        """Forget an entry."""
+        self._entries.pop(uid, None)
+        self._encoded.pop(uid, None)
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._entries.clear()
+        self._encoded.clear()
+
+    # --- the file -------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Take what is stored in place of what is in memory. What cannot be read is set aside with the next save."""
+        self.clear()
+        self._unknown = {}
+        self._aside.clear()
+        self.unreadable = frozenset()
+        self.written_boot_id = ""
+        data = self._storage.load()
+        if not data:
+            return
+        try:
+            document = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            head = _HEAD.decode(data)
+            if head.version != VERSION:
+                raise ValueError(f"version: wanted {VERSION}, found {head.version}")
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+            log.error("%s: the checkpoint is set aside, for it cannot be read: %s", self._driver, error)
+            self._aside.append(data.replace(b"\n", b" "))
+            self.unreadable = None
+            return
+        self.written_boot_id = head.boot_id
+        self._unknown = {key: value for key, value in document.items() if key not in ("version", "bootID", "claims")}
+        for uid, raw in head.claims.items():
+            try:
+                entry = _DECODER.decode(raw)
+                if entry.version != VERSION:
+                    raise ValueError(f"version: wanted {VERSION}, found {entry.version}")
+            except (msgspec.MsgspecError, ValueError) as error:
+                log.error("%s: the checkpoint of claim %s is set aside: %s", self._driver, uid, error)
+                self._aside.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
+                self.unreadable |= {uid}
+            else:
+                self._entries[uid] = entry
+                self._encoded[uid] = msgspec.Raw(bytes(raw))
+
+    def refresh(self) -> None:
+        """Read again where another process has written."""
+        if self._storage.changed():
+            self.load()
+
+    async def save(self) -> None:
+        """Return when everything that was changed before this call is stored. Raises OSError.
+
+        Whoever comes while a write runs waits for the next one, which takes all of them along.
+        """
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+            await asyncio.shield(self._writing)
+            return
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._writing))
+        await asyncio.shield(self._next)
+
+    async def _after(self, writing: asyncio.Task[None]) -> None:
+        await asyncio.wait((writing,))
+        # From here on changes belong to the write after this one.
+        self._writing, self._next = self._next, None
+        await self._write()
+
+    async def _write(self) -> None:
+        try:
+            for data in self._aside:
+                await self._storage.set_aside(data)
+            self._aside.clear()
+            await self._storage.save(
+                msgspec.json.encode(
+                    {**self._unknown, "version": VERSION, "bootID": self.boot_id, "claims": self._encoded}
+                )
+            )
+        finally:
+            if self._next is None:
+                self._writing = None
+
+
+class _Head(msgspec.Struct):
+    version: int
+    boot_id: str = msgspec.field(default="", name="bootID")
+    claims: dict[str, msgspec.Raw] = {}
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+_DECODER: Final = msgspec.json.Decoder(Entry)
+_ENCODER: Final = msgspec.json.Encoder()
+_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(Entry))

@@ -1,0 +1,97 @@
+"""A driver's CDI files: one for each prepared claim, ``k8s.<driver>-claim_<uid>``, and never another's.
+
+Each device of a claim has an id of its own, so that a container which names one request sees that one's devices only.
+The name of a device holds the claim's uid: runtimes remember names, so one must never mean something else later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from allotment.cdi.naming import qualified, transient_name
+from allotment.cdi.spec import ContainerEdits, Device, InvalidSpec, Spec
+from allotment.cdi.store import Memory, SpecStore
+from allotment.drivers.checkpoint import Entry, Part
+from allotment.drivers.driver import Granted, Prepared, Refused
+
+
+class ClaimFiles:
+    """The files of one driver."""
+
+    def __init__(self, driver: str, store: SpecStore) -> None:
+        self._store = store
+        self._kind = f"k8s.{driver}/claim"
+        self._prefix = transient_name(self._kind, "")
+
+    def parts(self, uid: str, given: Sequence[Granted]) -> tuple[Part, ...]:
+        """The devices of a claim with their CDI ids."""
+        return tuple(self._part(uid, each, given) for each in given)
+
+    def _part(self, uid: str, each: Granted, given: Sequence[Granted]) -> Part:
+        name = f"{uid}-{each.device}"
+        if any(other.device == each.device and other.pool != each.pool for other in given):
+            name = f"{uid}-{each.pool.replace('/', '_')}-{each.device}"
+        return Part(
+            requests=(each.request.partition("/")[0],),
+            pool=each.pool,
+            device=each.device,
+            share_id=each.share_id,
+            cdi_ids=(qualified(self._kind, f"{name}-{each.share_id}" if each.share_id else name),),
+            alone=not each.admin and not each.share_id,
+        )
+
+    def described(self, parts: Sequence[Part], prepared: Prepared) -> tuple[tuple[Part, ...], Spec | None]:
+        """The parts as they are told, and the file; a device without edits has no CDI id, for runtimes refuse it."""
+        edits: dict[str, ContainerEdits] = {}
+        told = []
+        for part in parts:
+            ready = prepared.devices.get((part.pool, part.device, part.share_id))
+            if ready is None:
+                raise RuntimeError(f"the driver did not say how device {part.pool}/{part.device} is used")
+            # A device that needs nothing of its own stands for what all devices of the claim share.
+            own = ready.edits or prepared.edits
+            if own:
+                edits[part.cdi_ids[0].partition("=")[2]] = own
+                told.append(part)
+            else:
+                told.append(msgspec.structs.replace(part, cdi_ids=()))
+        if not edits:
+            return tuple(told), None
+        devices = tuple(Device(name, own) for name, own in edits.items())
+        return tuple(told), Spec(self._kind, devices, prepared.edits)
+
+    async def write(self, uid: str, spec: Spec) -> None:
+        """Write a claim's file. Raises InvalidSpec and OSError."""
+        await self._on_disk(lambda: self._store.write(self._prefix + uid, spec))
+
+    async def remove(self, uid: str) -> None:
+        """Remove it; none is no error. Raises Refused."""
+        try:
+            await self._on_disk(lambda: self._store.remove(self._prefix + uid))
+        except OSError as error:
+            raise Refused(f"the CDI file could not be removed: {error}") from error
+
+    async def restore(self, uid: str, entry: Entry) -> None:
+        """Write it again where it is missing: its folder does not outlive a restart of the machine. Raises Refused."""
+        if entry.cdi is None or self._prefix + uid in self._store.names():
+            return
+        try:
+            await self.write(uid, msgspec.convert(entry.cdi, Spec))
+        except (msgspec.ValidationError, InvalidSpec, OSError) as error:
+            raise Refused(f"the CDI file could not be written again: {error}") from error
+
+    async def remove_others(self, uids: Collection[str]) -> None:
+        """Remove the driver's own files but those of these claims."""
+        for name in self._store.names():
+            uid = name.removeprefix(self._prefix)
+            if uid != name and uid not in uids:
+                await self.remove(uid)
+
+    async def _on_disk(self, act: Callable[[], None]) -> None:
+        if isinstance(self._store, Memory):
+            act()
+        else:
+            await asyncio.to_thread(act)

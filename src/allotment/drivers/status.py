@@ -1,0 +1,106 @@
+"""What the claim's status says of prepared devices: beside, never in the way of, preparing them.
+
+Written by server-side apply under the driver's own name, so that drivers who share a claim do not disturb each other.
+The API server drops it with the allocation. A driver that may not write here, or a cluster that is away, costs nothing
+but the status; a claim that is undone meanwhile is not written any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from allotment.cluster.backoff import Backoff
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import CLAIMS
+from allotment.plugin.messages import ClaimRef
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 6
+#: The server's limit on one device's ``data``.
+LONGEST_DATA = 10 * 1024
+
+
+def device_status(driver: str, pool: str, device: str, share_id: str, data: Tree | None, since: str) -> Tree:
+    """The status of a device that can be used. ``data``: what the driver has to say of it, in its own format.
+
+    Left out where it is more than the server takes.
+    """
+    tree: Tree = {"driver": driver, "pool": pool, "device": device}
+    if share_id:
+        tree["shareID"] = share_id
+    tree["conditions"] = [
+        {
+            "type": "Ready", "status": "True", "reason": "Prepared", "message": "prepared for containers",
+            "lastTransitionTime": since,
+        }
+    ]  # fmt: skip
+    if data is not None and len(msgspec.json.encode(data)) <= LONGEST_DATA:
+        tree["data"] = data
+    return tree
+
+
+class Statuses:
+    """Writes statuses in the background. ``client``: with the driver's name as its field manager."""
+
+    def __init__(self, driver: str, client: Client, clock: Clock, random: Random) -> None:
+        self._driver = driver
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def tell(self, ref: ClaimRef, devices: Sequence[Tree]) -> None:
+        """Write a claim's devices, soon. Returns at once."""
+        self.forget(ref.uid)
+        task = self._tasks[ref.uid] = asyncio.create_task(self._write(ref, devices), name=f"status {ref.name}")
+        task.add_done_callback(
+            lambda done: self._tasks.pop(ref.uid, None) if self._tasks.get(ref.uid) is done else None
+        )
+
+    def forget(self, uid: str) -> None:
+        """Write nothing more for a claim."""
+        task = self._tasks.pop(uid, None)
+        if task is not None:
+            task.cancel()
+
+    async def settled(self) -> None:
+        """Wait until everything is written or given up."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks.values()))
+
+    async def _write(self, ref: ClaimRef, devices: Sequence[Tree]) -> None:
+        tree: Tree = {
+            "apiVersion": CLAIMS.api_version,
+            "kind": CLAIMS.kind,
+            # With the uid, so that a claim of the same name that came later is left alone.
+            "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": ref.uid},
+            "status": {"devices": list(devices)},
+        }
+        waits = Backoff(self._random, first=0.5, longest=30.0)
+        while True:
+            try:
+                await self._client.patch(
+                    CLAIMS, ref.name, tree, ref.namespace, kind="apply", subresource="status", force=True
+                )
+                return
+            except StatusError as error:
+                if error.code in (404, 409):  # gone, or replaced
+                    return
+                reason = str(error)
+                if error.code in (400, 403, 405, 415, 422):
+                    log.warning("%s: the status of claim %s/%s: %s", self._driver, ref.namespace, ref.name, reason)
+                    return
+            except Unreachable as error:
+                reason = str(error)
+            if waits.failures >= _ATTEMPTS:
+                log.warning("%s: gave up the status of claim %s/%s: %s", self._driver, ref.namespace, ref.name, reason)
+                return
+            await self._clock.sleep(waits.next())
