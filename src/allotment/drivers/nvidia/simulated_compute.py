@@ -54,7 +54,7 @@ class ComputeError(Exception):
 
 
 class Activity(NamedTuple):
-    """What an engine did since its first program came; ``busy`` is the part of its multiprocessors' time that was used."""
+    """What an engine did since its first program came; ``busy`` is the used part of its multiprocessors' time."""
 
     programs: int
     seconds: float
@@ -152,7 +152,7 @@ class Compute:
                 asked = _decode(line)
                 if client is None:
                     try:
-                        client = self.open(str(asked.get("open", "")), threads=asked.get("threads"))
+                        client = self.open(str(asked.get("open", "")), threads=_threads(asked))
                     except ComputeError as error:
                         _send(writer, {"id": asked.get("id"), "error": error.code, "message": str(error)})
                         return
@@ -185,7 +185,7 @@ class Compute:
                 "CUDA_ERROR_DEVICE_UNAVAILABLE",
                 f"{share.engine} is busy: compute mode EXCLUSIVE_PROCESS, and another program has it",
             )
-        if threads is not None and not (isinstance(threads, int) and 1 <= threads <= 100):
+        if threads is not None and not 1 <= threads <= 100:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads are 1 to 100 per cent, not {threads!r}")
         self._opened += 1
         return Client(self, token, share, engine, f"program-{self._opened}", threads)
@@ -384,6 +384,11 @@ async def _allocate(client: Client, asked: Tree) -> Tree:
 async def _free(client: Client, asked: Tree) -> Tree:
     client.free(int(asked["free"]))
     return {}
+
+
+def _threads(asked: Tree) -> int | None:
+    threads = asked.get("threads")
+    return threads if threads is None or isinstance(threads, int) else 0
 
 
 def _decode(line: bytes) -> Tree:

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from hypothesis import given
@@ -46,7 +47,7 @@ def test_no_multiprocessor_is_used_twice_and_only_one_seat_runs_at_a_time(
     count: int, seating: Sequence[tuple[str, int | None]], story: list[Launch]
 ) -> None:
     _, spans, _, _ = played(count, seating, story)
-    for before, after in zip(spans, spans[1:], strict=False):
+    for before, after in pairwise(spans):
         assert before.end == after.begin
     for span in spans:
         assert sum(span.given.values()) <= count
