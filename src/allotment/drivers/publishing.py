@@ -95,6 +95,7 @@ class Publisher:
         self._pending: dict[tuple[str, str], set[Pool]] = {}
         self._waiting: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
         self._told: set[Note] = set()
+        self._looked = asyncio.Event()  # whether it is known what is published already
         self._queue: WorkQueue[Pool] = WorkQueue(
             "publishing", self._publish, clock=clock, random=random or Random(), workers=AT_ONCE
         )
@@ -134,6 +135,7 @@ class Publisher:
 
     async def published(self, driver: str, node: str) -> None:
         """Wait until the cluster has what was wanted last."""
+        await self._looked.wait()
         if self._pending.get((driver, node)):
             done = asyncio.get_running_loop().create_future()
             self._waiting.setdefault((driver, node), []).append(done)
@@ -144,6 +146,7 @@ class Publisher:
         await all_synced(self._slices, self._nodes)
         for key in self._wanted:  # only now it is known which pools are there that should not be
             self._begin(key)
+        self._looked.set()
         await follow([self._queue], [(self._slices, self._slice_changed), (self._nodes, self._node_changed)])
 
     def _begin(self, key: tuple[str, str]) -> None:

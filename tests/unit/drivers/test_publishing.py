@@ -1,0 +1,403 @@
+"""Publishing on a real API: what is written, when, and what a scheduler would make of every state in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import NODES, SLICES
+from allotment.drivers.driver import Offer
+from allotment.drivers.publishing import Note, Publisher
+from allotment.drivers.splitting import InvalidOffer
+from allotment.engine.cluster.pools import PoolStatus
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
+from tests.unit.drivers.publication import DRIVER, Cluster, device, offer
+
+TAINT = DeviceTaint(key="gpu.example.com/hot", effect="NoSchedule")
+
+
+def on_a_cluster(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
+    """A test that needs a cluster with one node."""
+
+    def run() -> None:
+        async def told() -> None:
+            cluster = Cluster()
+            await cluster.node()
+            await test(cluster)
+
+        asyncio.run(told())
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    return run
+
+
+# --- what is published ---------------------------------------------------------------------------------------------
+
+
+@on_a_cluster
+async def test_a_pool_of_a_node(cluster: Cluster) -> None:
+    await cluster.publish(offer(["gpu-0", "gpu-1"]))
+    (tree,) = cluster.trees()
+    assert tree["metadata"]["generateName"] == "00000-gpu.example.com-n1-"
+    node = await cluster.client.get(NODES, "n1")
+    assert tree["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node["metadata"]["uid"], "controller": True}
+    ]
+    assert tree["spec"]["pool"] == {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    assert tree["spec"]["nodeName"] == "n1"
+    assert cluster.devices() == ["gpu-0", "gpu-1"]
+
+
+@on_a_cluster
+async def test_each_group_has_slices_of_its_own_in_order(cluster: Cluster) -> None:
+    many = [f"z-{n}" for n in range(130)]
+    await cluster.publish(offer(many, ["b"], ["a"]))
+    assert [len(one.spec.devices or ()) for one in cluster.slices()] == [128, 2, 1, 1]
+    assert cluster.devices() == [*many, "b", "a"]
+    assert cluster.generations() == [1, 1, 1, 1]
+
+
+@on_a_cluster
+async def test_nothing_found_is_published_as_an_empty_slice(cluster: Cluster) -> None:
+    await cluster.publish(Offer([]))
+    (only,) = cluster.slices()
+    assert not only.spec.devices
+    assert cluster.status() is PoolStatus.USABLE
+
+
+@on_a_cluster
+async def test_pools_that_are_not_offered_any_more_go(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a"]), offer(["b"], pool="other"))
+    assert cluster.devices("other") == ["b"]
+    await cluster.publish(offer(["a"]))
+    assert not cluster.slices("other")
+    assert cluster.writes.done == ["create", "create", "delete"]
+    await cluster.publish()
+    assert not cluster.trees()
+
+
+@on_a_cluster
+async def test_a_node_that_is_not_there_yet_is_waited_for(cluster: Cluster) -> None:
+    async with cluster.publisher() as publisher:
+        publisher.want(DRIVER, "n2", [offer(["a"])])
+        await asyncio.sleep(0.02)
+        assert not cluster.trees()
+        await cluster.node("n2")
+        await publisher.published(DRIVER, "n2")
+    assert cluster.devices("n2") == ["a"]
+
+
+@on_a_cluster
+async def test_slices_move_to_a_node_that_was_made_anew(cluster: Cluster) -> None:
+    async with cluster.publisher(speed=600) as publisher:
+        publisher.want(DRIVER, "n1", [offer(["a"])])
+        await publisher.published(DRIVER, "n1")
+        await cluster.client.delete(NODES, "n1")
+        new = await cluster.node()
+        await cluster.until(
+            lambda: cluster.trees()[0]["metadata"]["ownerReferences"][0]["uid"] == new["metadata"]["uid"]
+        )
+
+
+# --- what is written, and what not --------------------------------------------------------------------------------
+
+
+@on_a_cluster
+async def test_a_driver_that_starts_again_writes_nothing(cluster: Cluster) -> None:
+    tainted = Offer([[device("gpu-0", TAINT), device("gpu-1")]])
+    await cluster.publish(tainted, offer(["x"], ["y"], pool="p"))
+    before = cluster.trees()
+    cluster.writes.done.clear()
+    await cluster.publish(tainted, offer(["x"], ["y"], pool="p"))
+    assert cluster.writes.done == []
+    assert cluster.trees() == before
+
+
+@on_a_cluster
+async def test_one_changed_slice_keeps_the_generation(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a"], ["b"]))
+    cluster.writes.done.clear()
+    await cluster.publish(Offer([[device("a", model="m")], [device("b", model="new")]]))
+    assert cluster.writes.done == ["update"]
+    assert cluster.generations() == [1, 1]
+
+
+@on_a_cluster
+async def test_two_changed_slices_are_a_new_generation_of_all(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a"], ["b"], ["c"]))
+    cluster.writes.done.clear()
+    await cluster.publish(Offer([[device("a", model="x")], [device("b", model="x")], [device("c", model="m")]]))
+    assert cluster.writes.done == ["update"] * 3
+    assert cluster.generations() == [2, 2, 2]
+
+
+@on_a_cluster
+async def test_a_device_that_is_gone_is_a_new_generation(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a", "b"]))
+    await cluster.publish(offer(["b"]))
+    assert cluster.generations() == [2]
+    assert cluster.devices() == ["b"]
+
+
+@on_a_cluster
+async def test_what_is_gone_goes_first_and_what_is_new_comes_last(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a"], ["b"], ["c"]))
+    cluster.writes.done.clear()
+    await cluster.publish(offer(["a"]))
+    assert cluster.writes.done == ["delete", "delete", "update"]
+    cluster.writes.done.clear()
+    await cluster.publish(offer(["a"], ["b"]))
+    assert cluster.writes.done == ["update", "create"]
+    assert cluster.generations() == [3, 3]
+
+
+@on_a_cluster
+async def test_a_reorder_is_a_change(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a", "b"]))
+    await cluster.publish(offer(["b", "a"]))
+    assert cluster.devices() == ["b", "a"]
+    assert cluster.generations() == [1]
+
+
+@on_a_cluster
+async def test_a_taint_keeps_its_time(cluster: Cluster) -> None:
+    await cluster.publish(Offer([[device("a", TAINT)]]))
+    (tree,) = cluster.trees()
+    old = {**tree["spec"]["devices"][0]["taints"][0], "timeAdded": "2026-01-01T00:00:00Z"}
+    await cluster.client.update(
+        SLICES, {**tree, "spec": {**tree["spec"], "devices": [{**tree["spec"]["devices"][0], "taints": [old]}]}}
+    )
+    other = DeviceTaint(key="gpu.example.com/other", effect="NoExecute")
+    await cluster.publish(Offer([[device("a", TAINT, other, model="new")]]))
+    (only,) = cluster.slices()
+    kept, new = (only.spec.devices or ())[0].taints
+    assert kept.time_added == "2026-01-01T00:00:00Z"
+    assert new.time_added is not None
+    assert Clock().left(new.time_added) > -60
+
+
+@on_a_cluster
+async def test_a_lost_write_is_no_second_slice(cluster: Cluster) -> None:
+    refusals = iter([StatusError({"code": 500, "message": "no"}), StatusError({"code": 429, "message": "later"})])
+
+    def refuse(verb: str) -> None:
+        for refusal in refusals:
+            raise refusal
+
+    cluster.writes.before = refuse
+    await cluster.publish(offer(["a"], ["b"]))
+    assert cluster.devices() == ["a", "b"]
+    assert [(note.reason, note.message) for note in cluster.notes] == [("Failed", "no"), ("Failed", "later")]
+
+
+# --- others -------------------------------------------------------------------------------------------------------
+
+
+@on_a_cluster
+async def test_foreign_edits_and_deletes_are_mended_after_half_a_minute(cluster: Cluster) -> None:
+    async with cluster.publisher(speed=200) as publisher:
+        publisher.want(DRIVER, "n1", [offer(["a"], ["b"])])
+        await publisher.published(DRIVER, "n1")
+        await asyncio.sleep(0.2)  # what the own writes have set off is over
+        first, second = cluster.trees()
+        await cluster.client.update(SLICES, {**first, "spec": {**first["spec"], "devices": [{"name": "junk"}]}})
+        await cluster.client.delete(SLICES, second["metadata"]["name"])
+        await asyncio.sleep(0.05)
+        assert cluster.devices() == ["junk"]
+        await cluster.until(lambda: cluster.devices() == ["a", "b"])
+        assert cluster.status() is PoolStatus.USABLE
+
+
+@on_a_cluster
+async def test_what_a_kubelet_removed_comes_back_at_once_when_it_is_wanted_again(cluster: Cluster) -> None:
+    async with cluster.publisher() as publisher:
+        publisher.want(DRIVER, "n1", [offer(["a"])])
+        await publisher.published(DRIVER, "n1")
+        await cluster.client.delete(SLICES, cluster.trees()[0]["metadata"]["name"])
+        await asyncio.sleep(0.02)
+        publisher.want(DRIVER, "n1", [offer(["a"])])
+        await publisher.published(DRIVER, "n1")
+        assert cluster.devices() == ["a"]
+
+
+@on_a_cluster
+async def test_slices_without_an_index_go(cluster: Cluster) -> None:
+    await cluster.publish(offer(["a"]))
+    (tree,) = cluster.trees()
+    stray = {"apiVersion": tree["apiVersion"], "kind": "ResourceSlice", "metadata": {"name": "n1-stray"}}
+    spec = {**tree["spec"], "pool": {**tree["spec"]["pool"], "resourceSliceCount": 2}}
+    await cluster.client.create(SLICES, {**stray, "spec": spec})
+    await cluster.publish(offer(["a"]))
+    assert [one["metadata"]["name"] for one in cluster.trees()] == [tree["metadata"]["name"]]
+
+
+@on_a_cluster
+async def test_slices_of_other_drivers_and_nodes_are_left_alone(cluster: Cluster) -> None:
+    await cluster.node("n2")
+    await cluster.publish(offer(["a"]), node="n2")
+    await cluster.publish(offer(["b"]))
+    async with cluster.publisher() as publisher:
+        publisher.want("other.example.com", "n1", [offer(["c"])])
+        await publisher.published("other.example.com", "n1")
+        publisher.forget("other.example.com", "n1")
+        await publisher.published("other.example.com", "n1")
+    assert sorted((one["spec"]["driver"], one["spec"]["nodeName"]) for one in cluster.trees()) == [
+        ("gpu.example.com", "n1"),
+        ("gpu.example.com", "n2"),
+        ("other.example.com", "n1"),
+    ]
+
+
+# --- servers that keep less, offers that say too much ----------------------------------------------------------------
+
+
+def test_fields_that_the_server_drops_are_told_once_and_not_sent_again() -> None:
+    async def told() -> None:
+        cluster = Cluster(Features("1.36", {"DRADeviceTaints": False}))
+        await cluster.node()
+        for _ in range(2):
+            # The driver does not know of the gate, so it has to find out.
+            await cluster.publish(Offer([[device("a", TAINT, model="m")]]), known=Features("1.36"))
+        assert cluster.writes.done == ["create"]
+        dropped = Note(
+            DRIVER, "n1", "n1", "DroppedFields", "the cluster does not keep devices[].taints (gate DRADeviceTaints)"
+        )
+        assert cluster.notes == [dropped, dropped]  # by each of two processes
+
+        async with cluster.publisher(speed=600, known=Features("1.36")) as publisher:
+            publisher.want(DRIVER, "n1", [Offer([[device("a", TAINT, model="n")]])])
+            await publisher.published(DRIVER, "n1")
+            await asyncio.sleep(0.1)  # two rounds of mending
+        assert cluster.writes.done == ["create", "update"]
+        assert cluster.notes == [dropped] * 3
+
+    asyncio.run(told())
+
+
+@on_a_cluster
+async def test_a_bad_attribute_is_left_out_and_told(cluster: Cluster) -> None:
+    values = {
+        "driverVersion": DeviceAttribute(version="6.19.14.31400000"),
+        "9bad": DeviceAttribute(string="x"),
+        "peers": DeviceAttribute(strings=("a", "b")),
+        "model": DeviceAttribute(string="m"),
+    }
+    await cluster.publish(Offer([[Device(name=name, attributes=values) for name in ("a", "b")]]))
+    (only,) = cluster.slices()
+    assert [set(one.attributes) for one in only.spec.devices or ()] == [{"model"}, {"model"}]
+    wanted = [
+        'attribute driverVersion: Invalid value: "6.19.14.31400000": must be a string compatible with semver.org',
+        'attribute 9bad: Invalid value: "9bad": a valid C identifier must start with alphabetic character',
+        "attribute peers: the cluster does not know lists (gate DRAListTypeAttributes)",
+    ]
+    for note, start in zip(cluster.notes, wanted, strict=True):
+        assert note.message.startswith(start)
+        assert note.message.endswith("; not published for a, b")
+
+
+ONE = {"c": Counter(value=Quantity.of_int(1))}
+CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_set="s", counters=ONE),))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (offer(["a"], ["a"]), "two devices called 'a'"),
+        (offer(["A"]), "a lowercase RFC 1123 label must consist of"),
+        (Offer([[CONSUMER]]), "device 'a' consumes of counter set 's', which the pool has not"),
+        (Offer([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which counter set 's' has not"),
+        (Offer([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets called 's'"),
+        (Offer([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
+        (Offer([[device("a", **{f"a{n}": "x" for n in range(33)})]]), "must not exceed 32"),
+    ],
+)
+def test_an_offer_that_nobody_would_take_is_not_sent(wrong: Offer, why: str) -> None:
+    async def told() -> None:
+        cluster = Cluster()
+        await cluster.node()
+        async with cluster.publisher() as publisher:
+            publisher.want(DRIVER, "n1", [offer(["good"])])
+            with pytest.raises(InvalidOffer) as refused:
+                publisher.want(DRIVER, "n1", [wrong])
+            assert why in str(refused.value)
+            await publisher.published(DRIVER, "n1")
+        assert cluster.devices() == ["good"]
+
+    asyncio.run(told())
+
+
+# --- every state in between -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> Offer:
+    """Few devices in changing order, places and models, so that offers resemble each other."""
+    names = draw(st.permutations("abcdef"))
+    groups: list[list[Device]] = []
+    for size in draw(st.lists(st.integers(0, 3), max_size=4)):
+        taken, names = names[:size], names[size:]
+        groups.append([device(name, model=draw(st.sampled_from("xy"))) for name in taken])
+    return Offer(groups)
+
+
+@given(st.lists(st.tuples(offers(), st.integers(0, 6), st.booleans()), min_size=1, max_size=5))
+def test_no_state_in_between_is_a_mixture(steps: list[tuple[Offer, int, bool]]) -> None:
+    """Whatever is offered one after the other, with writes and answers that are lost and processes that die.
+
+    ``steps``: an offer, after how many writes no other succeeds, and whether the process dies then.
+    """
+
+    async def told() -> None:
+        cluster = Cluster()
+        await cluster.node()
+        wanted = [[one for group in step[0].groups for one in group] for step in steps]
+        mixtures: list[object] = []
+        left = [0]
+
+        def before(verb: str) -> None:
+            if left[0] <= 0:
+                raise StatusError({"code": 500, "message": "not now"})
+
+        def after() -> None:
+            if cluster.status() not in (None, PoolStatus.INCOMPLETE) and found(cluster) not in wanted:
+                mixtures.append(found(cluster))
+            left[0] -= 1
+            if left[0] == 0 and len(cluster.writes.done) % 2:
+                raise Unreachable("done, but the answer is lost")
+
+        async def step(publisher: Publisher, offer: Offer) -> None:
+            publisher.want(DRIVER, "n1", [offer])
+            published = asyncio.create_task(publisher.published(DRIVER, "n1"))
+            await cluster.until(lambda: left[0] <= 0 or published.done())
+            published.cancel()
+
+        async with AsyncExitStack() as stack:
+            cluster.writes.before, cluster.writes.after = before, after
+            publisher = await stack.enter_async_context(cluster.publisher())
+            for one, left[0], dies in steps:
+                await step(publisher, one)
+                if dies:
+                    await stack.aclose()
+                    publisher = await stack.enter_async_context(cluster.publisher())
+            left[0] = 1000
+            publisher.want(DRIVER, "n1", [steps[-1][0]])
+            await publisher.published(DRIVER, "n1")
+        assert not mixtures
+        assert cluster.status() is PoolStatus.USABLE
+        assert found(cluster) == wanted[-1]
+
+    asyncio.run(told())
+
+
+def found(cluster: Cluster) -> list[Device]:
+    return [device for part in cluster.slices() for device in part.spec.devices or ()]
