@@ -1,0 +1,75 @@
+"""Critical events of GPUs. Looked for now and then rather than waited for, so that one thread serves all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.drivers.nvidia.hardware import Xid
+from allotment.drivers.nvidia.nvml.library import Handle, Library, address, text
+
+#: A GPU that was there and does not answer any more.
+LOST = 0
+
+#: More in one look is a flood of the same.
+_MOST = 256
+
+
+class Watch:
+    """The events of all GPUs since the last look. Belongs to NVML as started: a new start needs a new watch."""
+
+    def __init__(self, library: Library) -> None:
+        nvml = library.nvml
+        self._library = library
+        self._handles = library.handles()
+        self._lost: set[str] = set()
+        self._events: Any = library.told(nvml.nvmlEventSetCreate)
+        #: GPUs whose events cannot be had: of these only a loss is noticed.
+        self.unwatched = tuple(handle.pci for handle in self._handles if not self._register(handle))
+
+    def _register(self, handle: Handle) -> bool:
+        nvml = self._library.nvml
+        supported = self._library.told(nvml.nvmlDeviceGetSupportedEventTypes, handle.device) or 0
+        if self._events is None or not supported & nvml.nvmlEventTypeXidCriticalError:
+            return False
+        try:
+            nvml.nvmlDeviceRegisterEvents(handle.device, nvml.nvmlEventTypeXidCriticalError, self._events)
+        except nvml.NVMLError:
+            return False
+        return True
+
+    def look(self) -> list[Xid]:
+        """What happened; number 0 for a GPU that is lost, once."""
+        return [*self._happened(), *self._lost_now()]
+
+    def _happened(self) -> Iterator[Xid]:
+        nvml = self._library.nvml
+        for _ in range(_MOST if self._events is not None else 0):
+            try:
+                data = nvml.nvmlEventSetWait(self._events, 0)
+            except nvml.NVMLError:
+                # Nothing more; or a GPU was lost, which makes the whole set fail: which one shows elsewhere.
+                return
+            pci = self._library.told(nvml.nvmlDeviceGetPciInfo, data.device)
+            if data.eventType == nvml.nvmlEventTypeXidCriticalError and pci is not None:
+                yield Xid(address(text(pci.busId)), int(data.eventData))
+
+    def _lost_now(self) -> list[Xid]:
+        nvml = self._library.nvml
+        found = []
+        for handle in self._handles:
+            try:
+                nvml.nvmlDeviceGetUUID(handle.device)
+            except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_GpuNotFound):
+                if handle.pci not in self._lost:
+                    self._lost.add(handle.pci)
+                    found.append(Xid(handle.pci, LOST))
+            except nvml.NVMLError:
+                continue
+        return found
+
+    def close(self) -> None:
+        """Give the set back."""
+        if self._events is not None:
+            self._library.told(self._library.nvml.nvmlEventSetFree, self._events)
+            self._events = None

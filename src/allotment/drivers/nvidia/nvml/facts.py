@@ -1,0 +1,163 @@
+"""A GPU's facts, in NVML's own words where it has some."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_uint
+from typing import Any
+
+from allotment.drivers.nvidia.nvml.library import Handle, Library, text
+from allotment.fleet.mig_names import profile_name
+from allotment.fleet.nvidia import Fabric, Gpu
+from allotment.fleet.profiles import Mig, MigProfile, accelerators
+
+_BRANDS = (
+    "Unknown", "Quadro", "Tesla", "NVS", "Grid", "GeForce", "Titan", "NvidiaVApps", "NvidiaVPC", "NvidiaVCS",
+    "NvidiaVWS", "NvidiaCloudGaming", "QuadroRTX", "NvidiaRTX", "Nvidia", "GeForceRTX", "TitanRTX",
+)  # fmt: skip
+
+_ARCHITECTURES = {
+    2: "Kepler", 3: "Maxwell", 4: "Pascal", 5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada Lovelace", 9: "Hopper",
+    10: "Blackwell",
+}  # fmt: skip
+
+_ADDRESSING = {0: "None", 1: "HMM", 2: "ATS"}
+
+#: CUDA cores of one multiprocessor, where they are not 128.
+_CORES = {"6.0": 64, "7.0": 64, "7.2": 64, "7.5": 64, "8.0": 64}
+
+_FABRIC_COMPLETED = 3
+
+
+def facts_of(library: Library, handle: Handle) -> Gpu | None:
+    """What NVML tells of a GPU. None if it does not even tell its UUID: it is lost.
+
+    Where it sits (NUMA node, PCIe root) is not NVML's to tell: see the host.
+    """
+    nvml, device, told = library.nvml, handle.device, library.told
+    uuid = text(told(nvml.nvmlDeviceGetUUID, device))
+    if not uuid:
+        return None
+    memory = told(nvml.nvmlDeviceGetMemoryInfo, device)
+    capability = told(nvml.nvmlDeviceGetCudaComputeCapability, device)
+    capability_text = ".".join(map(str, capability)) if capability else ""
+    architecture = _ARCHITECTURES.get(told(nvml.nvmlDeviceGetArchitecture, device) or 0, "Unknown")
+    product = text(told(nvml.nvmlDeviceGetName, device))
+    minor = told(nvml.nvmlDeviceGetMinorNumber, device)
+    total = int(memory.total) if memory is not None and memory.total else None
+    mode = told(nvml.nvmlDeviceGetMigMode, device)
+    pci = told(nvml.nvmlDeviceGetPciInfo, device)
+    bar = told(nvml.nvmlDeviceGetBAR1MemoryInfo, device)
+    return Gpu(
+        pci=handle.pci,
+        uuid=uuid,
+        minor=handle.number if minor is None else minor,
+        product=product,
+        brand=_brand(told(nvml.nvmlDeviceGetBrand, device)),
+        architecture=architecture,
+        compute_capability=capability_text,
+        driver_version=text(told(nvml.nvmlSystemGetDriverVersion)),
+        cuda_driver_version=_cuda(told(nvml.nvmlSystemGetCudaDriverVersion)),
+        memory_bytes=total,
+        multiprocessors=(told(nvml.nvmlDeviceGetNumGpuCores, device) or 0) // _CORES.get(capability_text, 128),
+        device_id=f"0x{pci.pciDeviceId >> 16:04x}" if pci is not None else "",
+        # Without MIG the mode is not supported, which is neither on nor off.
+        mig=None if mode is None else _mig(library, device, product, architecture, total),
+        mig_enabled=mode is not None and mode[0] == 1,
+        fabric=_fabric(library, device),
+        addressing_mode=_addressing(library, device),
+        bar_bytes=int(bar.bar1Total) if bar is not None and bar.bar1Total else None,
+    )
+
+
+def _brand(number: int | None) -> str:
+    return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else "Unknown"
+
+
+def _cuda(number: int | None) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}" if number else ""
+
+
+def _addressing(library: Library, device: Any) -> str | None:
+    ask = getattr(library.nvml, "nvmlDeviceGetAddressingMode", None)
+    mode = library.told(ask, device) if ask else None
+    return None if mode is None else _ADDRESSING.get(mode)
+
+
+def _fabric(library: Library, device: Any) -> Fabric | None:
+    nvml = library.nvml
+    info = nvml.c_nvmlGpuFabricInfoV_t()
+    if library.told(nvml.nvmlDeviceGetGpuFabricInfoV, device, byref(info)) is None:
+        return None
+    cluster = bytes(info.clusterUuid).hex()
+    if info.state != _FABRIC_COMPLETED or info.status != nvml.NVML_SUCCESS or not cluster.strip("0"):
+        return None
+    parts = (cluster[:8], cluster[8:12], cluster[12:16], cluster[16:20], cluster[20:])
+    return Fabric("-".join(parts), int(info.cliqueId))
+
+
+# --- MIG ----------------------------------------------------------------------------------------------------------
+
+
+def _mig(library: Library, device: Any, product: str, architecture: str, total: int | None) -> Mig | None:
+    known = next((a.mig for a in accelerators().values() if a.product == product and a.mig), None)
+    profiles: dict[int, MigProfile] = {}
+    for number in range(library.nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        info = profile_info(library, device, number)
+        if info is None or info.id in profiles:
+            continue
+        name = text(getattr(info, "name", "")).removeprefix("MIG ")
+        if not name and total:
+            name = profile_name(number, info.sliceCount, info.memorySizeMB, total)
+        places = placements(library, device, info) or _known_places(known, info.id)
+        # A name with c is of a profile whose own compute instance would not be the whole of it.
+        if not name or "c." in name or not places:
+            continue
+        profiles[info.id] = MigProfile(
+            name=name,
+            gi_id=info.id,
+            max_instances=info.instanceCount,
+            starts=tuple(start for start, _ in places),
+            size=places[0][1],
+            memory_mib=int(info.memorySizeMB),
+            multiprocessors=info.multiprocessorCount,
+            copy_engines=info.copyEngineCount,
+            decoders=info.decoderCount,
+            encoders=info.encoderCount,
+            jpeg_engines=info.jpegCount,
+            ofa_engines=info.ofaCount,
+        )
+    if not profiles:
+        return None
+    ordered = sorted(profiles.values(), key=lambda profile: (profile.size, profile.memory_mib, profile.name))
+    # Before Hopper the mode takes effect with the GPU's next reset.
+    return Mig(reset_to_toggle=architecture == "Ampere", profiles=tuple(ordered))
+
+
+def profile_info(library: Library, device: Any, number: int) -> Any | None:
+    """NVML's GPU instance profile of that number, with its name where the driver is new enough to tell it."""
+    ask = library.nvml.nvmlDeviceGetGpuInstanceProfileInfo
+    newer = library.told(ask, device, number)
+    return newer if newer is not None else library.told(ask, device, number, version=1)
+
+
+def placements(library: Library, device: Any, info: Any) -> list[tuple[int, int]]:
+    """(start, size) of every place where a profile could be, in order; none where the driver does not tell."""
+    nvml = library.nvml
+    count = c_uint(0)
+    ask = nvml.nvmlDeviceGetGpuInstancePossiblePlacements
+    if library.told(ask, device, info.id, None, byref(count)) is None or not count.value:
+        return []
+    places = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    if library.told(ask, device, info.id, places, byref(count)) is None:
+        return []
+    return sorted((place.start, place.size) for place in places[: count.value])
+
+
+def _known_places(known: Mig | None, profile_id: int) -> list[tuple[int, int]]:
+    """Some drivers tell places only while MIG is on; those of the hardware that is known do not change."""
+    return [
+        (start, profile.size)
+        for profile in (known.profiles if known else ())
+        if profile.gi_id == profile_id
+        for start in profile.starts
+    ]

@@ -1,0 +1,144 @@
+"""The library itself: found under a driver's root, loaded once, asked with tolerance.
+
+Drivers differ in what they answer: a function may be missing in an old one, or not supported by a GPU, a virtual
+machine or a setting. Only what identifies a GPU has to be known; everything else may be unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from ctypes import CDLL
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from allotment.drivers.nvidia.hardware import HardwareError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SONAME = "libnvidia-ml.so.1"
+
+#: Where distributions and NVIDIA's own driver containers put libraries.
+LIBRARY_FOLDERS = (
+    "usr/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/lib/wsl/lib",
+    "usr/lib",
+    "lib",
+)
+
+
+class Unavailable(Exception):
+    """There is no NVIDIA driver here, or it does not run: a node without GPUs."""
+
+
+class Handle(NamedTuple):
+    """A GPU as NVML knows it until it is started anew. ``number`` is NVML's own."""
+
+    pci: str
+    number: int
+    device: Any
+
+
+def find_library(root: Path) -> Path | None:
+    """``libnvidia-ml.so.1`` under a driver's root."""
+    candidates = (root / folder / SONAME for folder in LIBRARY_FOLDERS)
+    return next((path for path in candidates if path.exists()), None)
+
+
+class Library:
+    """NVML of a driver root, started when it is first needed.
+
+    Not safe for several threads: whoever owns it calls it from one. ``root``: where the driver is installed, ``/`` on
+    most hosts; for ``/`` the system's own search finds a library in other places, too.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._nvml: Any = None
+
+    @property
+    def nvml(self) -> Any:
+        """The module, with the library running. Raises Unavailable."""
+        if self._nvml is None:
+            self._nvml = self._start()
+        return self._nvml
+
+    def _start(self) -> ModuleType:
+        try:
+            import pynvml
+        except ImportError:
+            raise Unavailable("nvidia-ml-py is not installed (pip install 'allotment[nvidia]')") from None
+        path = find_library(self._root)
+        if path is None and self._root != Path("/"):
+            raise Unavailable(f"no {SONAME} under {self._root}")
+        try:
+            library = CDLL(str(path or SONAME))
+        except OSError as error:
+            raise Unavailable(f"{SONAME} cannot be loaded: {error}") from None
+        # The module would load the system's own library; given one, it keeps to it. Pointers into another go.
+        pynvml.nvmlLib = library
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise Unavailable(f"NVML does not start: {error}") from None
+        module: ModuleType = pynvml
+        return module
+
+    def stop(self) -> None:
+        """Stop NVML; whatever is asked next starts it anew, with the GPUs of then."""
+        if self._nvml is not None:
+            with suppress(self._nvml.NVMLError):
+                self._nvml.nvmlShutdown()
+            self._nvml = None
+
+    def told(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """What a call answers, None where the driver cannot tell."""
+        try:
+            return call(*args, **kwargs)
+        except self.nvml.NVMLError:
+            return None
+
+    def wanted(self, what: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a call answers. Raises HardwareError, which says what was asked and NVML's words."""
+        try:
+            return call(*args, **kwargs)
+        except self.nvml.NVMLError as error:
+            raise HardwareError(f"{what}: {error}") from None
+
+    def handles(self) -> tuple[Handle, ...]:
+        """The GPUs, by PCI address. One that does not say its address (it fell off the bus) is not there."""
+        nvml = self.nvml
+        found = []
+        for number in range(self.told(nvml.nvmlDeviceGetCount) or 0):
+            device = self.told(nvml.nvmlDeviceGetHandleByIndex, number)
+            pci = None if device is None else self.told(nvml.nvmlDeviceGetPciInfo, device)
+            if pci is not None:
+                found.append(Handle(address(text(pci.busId)), number, device))
+        return tuple(sorted(found, key=lambda handle: handle.pci))
+
+    def handle(self, pci: str) -> Handle | None:
+        """The GPU at an address."""
+        return next((handle for handle in self.handles() if handle.pci == pci), None)
+
+
+def text(value: str | bytes | None) -> str:
+    """A string of NVML's, which is bytes in old versions; empty if unknown."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+
+
+def address(bus_id: str) -> str:
+    """The usual PCI address: lower case, with a domain of four digits where NVML has eight.
+
+    >>> address("00000000:0F:00.0"), address("00010000:0F:00.0")
+    ('0000:0f:00.0', '00010000:0f:00.0')
+    """
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:] if domain[:-4].strip('0') == '' else domain}:{rest}"
