@@ -39,6 +39,8 @@ class Gates(NamedTuple):
         return self.time_slicing_settings if strategy == "TimeSlicing" else self.mps_support
 
 
+ALL_ON: Final = Gates()
+
 _GATES: Final[Mapping[Strategy, str]] = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
 
 

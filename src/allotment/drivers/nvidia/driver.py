@@ -1,0 +1,193 @@
+"""NVIDIA's driver: whole GPUs, MIG devices, shares of GPUs and GPUs for virtual machines, on any hardware.
+
+Everything is decided in :mod:`.planning`, before hardware is touched; what is done and undone is in :mod:`.mig`,
+:mod:`.sharing`, :mod:`.shared` and :mod:`.vfio`. The hardware is NVML's or a simulation; nothing here can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Any, Final
+
+from allotment.cdi.spec import ContainerEdits, merge
+from allotment.drivers.driver import Claim, Condition, News, Offer, Prepared, Ready, Rediscover, Refused
+from allotment.drivers.nvidia import mig, sharing, vfio
+from allotment.drivers.nvidia.config import (
+    ALL_ON,
+    CONFIGS,
+    Config,
+    Gates,
+    GpuConfig,
+    MigDeviceConfig,
+    VfioDeviceConfig,
+    validate,
+)
+from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Xid
+from allotment.drivers.nvidia.health import Trouble
+from allotment.drivers.nvidia.inventory import Inventory, kind_of
+from allotment.drivers.nvidia.plan import Held, Kind, Plan, Tree, read, readable
+from allotment.drivers.nvidia.planning import planned, refuse_overlap
+from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
+from allotment.fleet.nvidia import DRIVER
+from allotment.fleet.nvidia.offering import Group, offering
+
+_SUITED: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceConfig, "vfio": VfioDeviceConfig}
+
+
+class NvidiaDriver:
+    """The driver of one node. ``mode``: what becomes of its GPUs."""
+
+    def __init__(self, hardware: Hardware, mode: NvidiaMode, *, gates: Gates = ALL_ON) -> None:
+        self.hardware = hardware
+        self.mode = mode
+        self.gates = gates
+        self._inventory = Inventory()
+        self._groups: Sequence[Group] = ()
+        self._troubles: dict[str, Trouble] = {}
+
+    @property
+    def name(self) -> str:
+        """``gpu.nvidia.com``."""
+        return DRIVER
+
+    @property
+    def configs(self) -> Mapping[tuple[str, str], type]:
+        """GpuConfig, MigDeviceConfig and VfioDeviceConfig."""
+        return CONFIGS
+
+    def suits(self, device: str, config: Any) -> bool:
+        """Whether parameters are for a device's kind, which its name tells."""
+        kind = kind_of(device)
+        return kind is not None and isinstance(config, _SUITED[kind])
+
+    def validate(self, config: Config) -> None:
+        """Check parameters by themselves. Raises Refused."""
+        validate(config, self.gates)
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    async def discover(self) -> Sequence[Offer]:
+        """One pool: the node's GPUs as the mode has them. Raises HardwareError."""
+        gpus = await self.hardware.gpus()
+        on_demand = isinstance(self.mode, DynamicMig)
+        made: dict[str, tuple[MigDevice, ...]] = {}
+        for gpu in gpus:
+            if gpu.mig_enabled and not on_demand:
+                try:
+                    made[gpu.pci] = await self.hardware.mig_devices(gpu.pci)
+                except GpuLost:
+                    # Still published, for its taint to be seen.
+                    made[gpu.pci] = self._inventory.made.get(gpu.pci, ())
+        self._inventory = Inventory(gpus, made, on_demand)
+        found = offering(gpus, self.mode, made)
+        self._groups = found.groups
+        return (Offer(found.groups, found.counters),)
+
+    async def watch(self) -> AsyncIterator[News]:
+        """Troubles of GPUs as conditions of their devices, and what comes and goes."""
+        async for event in self.hardware.events():
+            if isinstance(event, Xid):
+                trouble = self._troubles.get(event.pci, Trouble()).after(event)
+                self._troubles[event.pci] = trouble
+                for condition in self._conditions(event.pci, trouble):
+                    yield condition
+                continue
+            yield Rediscover()
+            there = {gpu.pci for gpu in await self.hardware.gpus()}
+            for pci in tuple(self._troubles):
+                # A GPU that is gone takes its troubles with it: should it come back, it has been reset.
+                if pci in event.fresh or pci not in there:
+                    del self._troubles[pci]
+                    for condition in self._conditions(pci, Trouble()):
+                        yield condition
+
+    def _conditions(self, pci: str, trouble: Trouble) -> list[Condition]:
+        return [
+            Condition(device.name, trouble.health, trouble.message, trouble.taints)
+            for group in self._groups
+            for device in group
+            if device.attributes["resource.kubernetes.io/pciBusID"].string == pci
+        ]
+
+    # --- claims -------------------------------------------------------------------------------------------------------
+
+    def plan(self, claim: Claim) -> Tree:
+        """What preparing will do. Raises Refused."""
+        plan = planned(claim, self._inventory, enforced=isinstance(self.mode, Shared))
+        refuse_overlap(plan, readable(claim.others))
+        return plan.tree()
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        """Do it. Raises Refused."""
+        what = read(plan)
+        try:
+            return await self._prepare(what)
+        except HardwareError as error:
+            devices = ", ".join(dict.fromkeys(held.device for held in what.held))
+            raise Refused(f"preparing {devices}: {error}") from error
+
+    async def _prepare(self, plan: Plan) -> Prepared:
+        groups = await vfio.hand_over(self.hardware, plan)
+        pieces = {
+            position: await mig.mig_device(self.hardware, held)
+            for position, held in enumerate(plan.held)
+            if held.kind == "mig"
+        }
+        uuids = {position: held.uuid for position, held in enumerate(plan.held)}
+        uuids |= {position: piece.uuid for position, piece in pieces.items()}
+        await sharing.share(self.hardware, plan, uuids)
+        devices = {}
+        for position, held in enumerate(plan.held):
+            if position in groups:
+                edits = self.hardware.vfio_edits(held.pci, groups[position], held.api)
+                ready = Ready(edits, {"type": "vfio", "pciBusID": held.pci, "iommuGroup": groups[position]})
+            else:
+                ready = self._ready(plan, position, held, pieces.get(position))
+            devices[held.pool, held.device, held.share_id] = ready
+        only_virtual_machines = all(held.kind == "vfio" for held in plan.held)
+        return Prepared(devices, ContainerEdits() if only_virtual_machines else self.hardware.common_edits())
+
+    def _ready(self, plan: Plan, position: int, held: Held, piece: MigDevice | None) -> Ready:
+        hardware = self.hardware
+        daemon = plan.daemon_of(position)
+        edits = [hardware.gpu_edits(held.pci) if piece is None else hardware.mig_edits(piece)]
+        data: Tree = {"type": held.kind, "uuid": held.uuid if piece is None else piece.uuid, "pciBusID": held.pci}
+        if daemon is not None:
+            edits.append(hardware.mps_edits(daemon.key))
+            data["sharing"] = {"strategy": "MPS", "controlDaemon": daemon.key}
+        elif any(held.pci in each.gpus for each in plan.time_slices) and not held.admin:
+            data["sharing"] = {"strategy": "TimeSlicing"}
+        if daemon is not None and daemon.limit is not None:
+            data["sharing"]["memoryLimit"] = f"{daemon.limit}Mi"
+        edits.append(
+            hardware.grant_edits(plan.claim, held.pci if piece is None else piece, daemon.key if daemon else "")
+        )
+        return Ready(merge(edits), data)
+
+    async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
+        """Undo all that was done of a plan; what fails does not keep the rest from being undone. Raises Refused."""
+        what, staying = read(plan), tuple(readable(others))
+        hardware = self.hardware
+        failed: list[str] = []
+
+        async def undo(step: Awaitable[object]) -> None:
+            try:
+                await step
+            except GpuLost:
+                pass  # and what was set or made on it is gone with it
+            except HardwareError as error:
+                failed.append(str(error))
+
+        slices, modes = sharing.to_reset(what, staying)
+        for daemon in what.daemons:
+            await undo(hardware.stop_mps(daemon.key))
+        for pci in modes:
+            await undo(hardware.set_compute_mode(pci, "DEFAULT"))
+        for pci in slices:
+            await undo(hardware.set_time_slice(pci, 0))
+        for held in mig.to_destroy(what, staying):
+            await undo(hardware.destroy_mig(held.pci, held.profile_id, held.start))
+        for pci in vfio.to_give_back(what, staying):
+            await undo(hardware.bind_vfio(pci, False))
+        if failed:
+            raise Refused(f"unpreparing claim {what.claim}: {'; '.join(failed)}")

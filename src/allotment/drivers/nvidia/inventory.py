@@ -1,0 +1,109 @@
+"""What a node had when it was last looked at, and what the names of published devices stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from allotment.drivers.driver import Granted, Refused
+from allotment.drivers.nvidia.hardware import MigDevice
+from allotment.drivers.nvidia.plan import Held, Kind
+from allotment.fleet.nvidia import Gpu
+
+_WHOLE: Final = re.compile(r"gpu-(\d+)")
+# Dots and signs of a profile are lost in a name; its id tells profiles apart.
+_MIG: Final = re.compile(r"gpu-(\d+)-mig-.+-(\d+)-(\d+)")
+_VFIO: Final = re.compile(r"gpu-vfio-(\d+)")
+
+
+def kind_of(device: str) -> Kind | None:
+    """What sort of device has such a name; None if none of ours.
+
+    >>> kind_of("gpu-0"), kind_of("gpu-0-mig-3g20gb-9-4"), kind_of("gpu-vfio-0"), kind_of("nic-0")
+    ('gpu', 'mig', 'vfio', None)
+    """
+    if _MIG.fullmatch(device):
+        return "mig"
+    if _VFIO.fullmatch(device):
+        return "vfio"
+    return "gpu" if _WHOLE.fullmatch(device) else None
+
+
+class Inventory(NamedTuple):
+    """GPUs by PCI address, and the MIG devices that exist on them. ``on_demand``: MIG devices are made for claims."""
+
+    gpus: tuple[Gpu, ...] = ()
+    made: Mapping[str, tuple[MigDevice, ...]] = {}
+    on_demand: bool = False
+
+    def held(self, granted: Granted) -> Held:
+        """The device that a claim was given, by what it will be called for good. Raises Refused if there is none."""
+        match kind_of(granted.device):
+            case "gpu":
+                return self._whole(granted)
+            case "mig":
+                return self._mig(granted)
+            case "vfio":
+                return self._vfio(granted)
+        raise Refused(f"device {granted.device}: no device of this driver has such a name", permanent=True)
+
+    def gpu(self, pci: str) -> Gpu | None:
+        """The GPU at an address."""
+        return next((gpu for gpu in self.gpus if gpu.pci == pci), None)
+
+    def _whole(self, granted: Granted) -> Held:
+        gpu = self._by_minor(granted, _digits(_WHOLE, granted.device)[0])
+        return _held("gpu", granted, gpu, uuid=gpu.uuid)
+
+    def _mig(self, granted: Granted) -> Held:
+        minor, profile_id, start = _digits(_MIG, granted.device)
+        gpu = self._by_minor(granted, minor)
+        for device in self.made.get(gpu.pci, ()):
+            if (device.profile_id, device.start) == (profile_id, start):
+                return _held("mig", granted, gpu, uuid=device.uuid, profile_id=profile_id, start=start)
+        if not self.on_demand:
+            raise _missing(granted, "its MIG device was destroyed, or MIG was switched off")
+        profiles = gpu.mig.profiles if gpu.mig else ()
+        if not any(profile.gi_id == profile_id and start in profile.starts for profile in profiles):
+            raise _missing(granted, f"{gpu.product} has no MIG profile {profile_id} at {start}")
+        return _held("mig", granted, gpu, profile_id=profile_id, start=start, made=not granted.admin)
+
+    def _vfio(self, granted: Granted) -> Held:
+        index = _digits(_VFIO, granted.device)[0]
+        if index >= len(self.gpus):
+            raise _missing(granted, f"the node has {len(self.gpus)} GPUs")
+        return _held("vfio", granted, sorted(self.gpus, key=lambda gpu: gpu.pci)[index])
+
+    def _by_minor(self, granted: Granted, minor: int) -> Gpu:
+        for gpu in self.gpus:
+            if gpu.minor == minor:
+                return gpu
+        raise _missing(granted, f"there is no GPU with minor number {minor}")
+
+
+def _held(
+    kind: Kind, granted: Granted, gpu: Gpu, *, uuid: str = "", profile_id: int = -1, start: int = -1, made: bool = False
+) -> Held:
+    return Held(
+        kind=kind,
+        pool=granted.pool,
+        device=granted.device,
+        pci=gpu.pci,
+        share_id=granted.share_id,
+        uuid=uuid,
+        profile_id=profile_id,
+        start=start,
+        made=made,
+        admin=granted.admin,
+    )
+
+
+def _digits(shape: re.Pattern[str], name: str) -> list[int]:
+    match = shape.fullmatch(name)
+    return [int(group) for group in match.groups()] if match else []
+
+
+def _missing(granted: Granted, why: str) -> Refused:
+    # It may come back, so this is not for good.
+    return Refused(f"device {granted.device} is not on this node (any more): {why}")

@@ -1,0 +1,28 @@
+"""MIG devices of a claim: made for it, or looked up where an administrator made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.drivers.driver import Refused
+from allotment.drivers.nvidia.hardware import Hardware, MigDevice
+from allotment.drivers.nvidia.plan import Held, Plan
+
+
+async def mig_device(hardware: Hardware, held: Held) -> MigDevice:
+    """The MIG device that a claim holds; made now if it is one that is made for claims. Raises Refused."""
+    if held.made:
+        return await hardware.create_mig(held.pci, held.profile_id, held.start)
+    for device in await hardware.mig_devices(held.pci):
+        if (device.profile_id, device.start) == (held.profile_id, held.start):
+            return device
+    raise Refused(
+        f"device {held.device}: no MIG device of profile {held.profile_id} is at {held.start} of GPU {held.pci}; it was "
+        "destroyed after it was published"
+    )
+
+
+def to_destroy(plan: Plan, others: Iterable[Plan]) -> list[Held]:
+    """The MIG devices that exist for this plan only."""
+    kept = {(held.pci, held.profile_id, held.start) for other in others for held in other.held if held.made}
+    return [held for held in plan.held if held.made and (held.pci, held.profile_id, held.start) not in kept]

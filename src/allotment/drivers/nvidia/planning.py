@@ -1,0 +1,161 @@
+"""From a claim to its plan: which devices, shared how, and whether others are in the way. Nothing is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from allotment.drivers.driver import Claim, Granted, Refused
+from allotment.drivers.nvidia.config import (
+    INTERVALS,
+    GpuConfig,
+    MigDeviceConfig,
+    MpsConfig,
+    TimeSlicingConfig,
+    VfioDeviceConfig,
+    mebibytes,
+    memory_limits,
+)
+from allotment.drivers.nvidia.inventory import Inventory
+from allotment.drivers.nvidia.plan import Daemon, Held, Plan, TimeSlice, daemon_key
+from allotment.drivers.nvidia.shared import limited, share_config
+
+#: Clients of several users need per-client address spaces, which Volta brought.
+_MULTI_USER_SINCE = (7, 0)
+
+
+def planned(claim: Claim, inventory: Inventory, *, enforced: bool) -> Plan:
+    """What preparing a claim will do. ``enforced``: GPUs are shared by memory, and held to it. Raises Refused."""
+    held = tuple(_with_config(inventory.held(granted), granted) for granted in claim.granted)
+    time_slices: list[TimeSlice] = []
+    daemons: list[Daemon] = []
+    for members in _by_config(claim.granted):
+        config = claim.granted[members[0]].config
+        if enforced:
+            daemons.extend(
+                limited(claim.uid, position, held[position], claim.granted[position], share_config(config))
+                for position in members
+            )
+        elif isinstance(config, GpuConfig | MigDeviceConfig) and config.sharing is not None:
+            if config.sharing.strategy == "MPS":
+                mps = config.sharing.mps_config or MpsConfig()
+                daemons.append(_daemon(claim.uid, members, held, mps, inventory))
+            elif isinstance(config, GpuConfig):
+                slicing = config.sharing.time_slicing_config or TimeSlicingConfig()
+                gpus = tuple(dict.fromkeys(held[position].pci for position in members))
+                time_slices.append(TimeSlice(gpus, INTERVALS[slicing.interval]))
+            # MIG devices have no setting for time slices: their programs take turns as they are.
+    return Plan(claim.uid, held, tuple(time_slices), tuple(daemons))
+
+
+def _with_config(held: Held, granted: Granted) -> Held:
+    if held.kind == "vfio" and granted.admin:
+        raise Refused(
+            f"device {held.device}: admin access to a GPU for virtual machines: handing it over would take it away "
+            "from others; ask for it without admin access",
+            permanent=True,
+        )
+    if isinstance(granted.config, VfioDeviceConfig) and granted.config.iommu is not None:
+        return replace(held, api=granted.config.iommu.enable_api_device)
+    return held
+
+
+def _by_config(granted: Sequence[Granted]) -> Iterable[tuple[int, ...]]:
+    """Positions of the devices that get the same parameters: each group is set up once, as one."""
+    groups: dict[int, list[int]] = {}
+    for position, each in enumerate(granted):
+        if not each.admin:
+            # By identity: two entries of a claim are two groups, even if they say the same.
+            groups.setdefault(id(each.config), []).append(position)
+    return [tuple(group) for group in groups.values()]
+
+
+def _daemon(
+    claim: str, members: tuple[int, ...], held: Sequence[Held], config: MpsConfig, inventory: Inventory
+) -> Daemon:
+    devices = [held[position] for position in members]
+    for device in devices:
+        if device.share_id:
+            raise Refused(
+                f"device {device.device}: MPS for a GPU that claims share by counting only: its daemon would have to "
+                "be that of all of them; publish the node's GPUs in mode shared, where each claim has its own",
+                permanent=True,
+            )
+        gpu = inventory.gpu(device.pci)
+        if config.multi_user and gpu is not None and _capability(gpu.compute_capability) < _MULTI_USER_SINCE:
+            raise Refused(
+                f"device {device.device}: sharing.mpsConfig.multiUser: wanted compute capability 7.0 or more, "
+                f"{gpu.product} has {gpu.compute_capability}",
+                permanent=True,
+            )
+    limit = config.default_pinned_device_memory_limit
+    default = None if limit is None else mebibytes(limit, "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit")
+    by_device = {
+        key: mebibytes(each, f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]")
+        for key, each in (config.default_per_device_pinned_memory_limit or {}).items()
+    }
+    identities = list(dict.fromkeys(device.identity for device in devices))
+    # Whom the limits are for shows now, even where a MIG device gets its UUID only later.
+    memory_limits(identities, default, by_device)
+    return Daemon(
+        key=daemon_key(claim, identities),
+        members=members,
+        threads=config.default_active_thread_percentage,
+        limit=default,
+        limits=by_device,
+        multi_user=config.multi_user,
+    )
+
+
+def _capability(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")) if text else (0,)
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+
+
+def refuse_overlap(plan: Plan, others: Iterable[Plan]) -> None:
+    """Refuse a plan that would change what other claims have. Raises Refused; trying again may help."""
+    others = tuple(others)
+    mine: Mapping[str, list[Held]] = _by_gpu(plan)
+    for other in others:
+        for theirs in other.held:
+            if theirs.admin:
+                continue
+            for held in mine.get(theirs.pci, ()):
+                _refuse_overlap(plan, held, other, theirs)
+
+
+def _by_gpu(plan: Plan) -> dict[str, list[Held]]:
+    by_gpu: dict[str, list[Held]] = {}
+    for held in plan.held:
+        if not held.admin:
+            by_gpu.setdefault(held.pci, []).append(held)
+    return by_gpu
+
+
+def _refuse_overlap(plan: Plan, held: Held, other: Plan, theirs: Held) -> None:
+    if held.kind == theirs.kind == "mig":
+        if (held.profile_id, held.start) == (theirs.profile_id, theirs.start):
+            raise _in_use(held, other, theirs)
+        return
+    if not (held.kind == theirs.kind == "gpu" and held.share_id and theirs.share_id):
+        raise _in_use(held, other, theirs)
+    setting, existing = plan.setting(held.pci), other.setting(held.pci)
+    if setting != existing:
+        raise Refused(
+            f"device {held.device}: claim {other.claim} has a share of it with {_told(existing)}, this claim wants "
+            f"{_told(setting)}; all claims on one GPU need the same sharing parameters"
+        )
+
+
+def _in_use(held: Held, other: Plan, theirs: Held) -> Refused:
+    return Refused(
+        f"device {held.device} (GPU {held.pci}) is in the way of {theirs.device}, which is still prepared for claim "
+        f"{other.claim}; it is free when that claim's last pod has ended"
+    )
+
+
+def _told(setting: tuple[object, ...]) -> str:
+    return " ".join(map(str, setting)) if setting else "no setting"
