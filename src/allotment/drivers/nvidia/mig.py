@@ -17,8 +17,8 @@ async def mig_device(hardware: Hardware, held: Held) -> MigDevice:
         if (device.profile_id, device.start) == (held.profile_id, held.start):
             return device
     raise Refused(
-        f"device {held.device}: no MIG device of profile {held.profile_id} is at {held.start} of GPU {held.pci}; it was "
-        "destroyed after it was published"
+        f"device {held.device}: no MIG device of profile {held.profile_id} is at {held.start} of GPU {held.pci}; it "
+        "was destroyed after it was published"
     )
 
 

@@ -92,6 +92,10 @@ class SimulatedHardware:
         await self._step("mps_daemons", "before", self.name)
         return frozenset(self._kept.read().daemons)
 
+    def known(self) -> tuple[Gpu, ...]:
+        """All GPUs that ever were there, also those that were pulled out."""
+        return tuple(self._gpus.values())
+
     def picture(self) -> State:
         """Everything as it is, for tests to compare."""
         return deepcopy(self._kept.read())
@@ -266,6 +270,12 @@ class SimulatedHardware:
         with self._kept.change() as state:
             state.cards[pci].lost = True
         self._tell(Xid(pci, 0))
+
+    def mend(self, pci: str) -> None:
+        """A GPU's troubles are over, and it kept what was set and made on it."""
+        with self._kept.change() as state:
+            state.cards[pci].lost = False
+        self._tell(Changed((pci,)))
 
     def reset(self, pci: str) -> None:
         """A GPU is reset: all that was set or made on it is gone, and so are its troubles."""

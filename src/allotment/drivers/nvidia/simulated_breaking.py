@@ -1,0 +1,53 @@
+"""Breaking simulated GPUs by saying so: ``gpu-3=gone,gpu-0=xid-79,gpu-1=lost``, and mending what is no longer said."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+
+_XID: Final = re.compile(r"xid-([1-9][0-9]{0,3})")
+
+
+class Breaking:
+    """What is broken on one node."""
+
+    def __init__(self, hardware: SimulatedHardware) -> None:
+        self._hardware = hardware
+        self._broken: dict[str, str] = {}
+
+    def apply(self, text: str) -> None:
+        """Break what the text says and mend the rest; the same text again does nothing. Raises ValueError."""
+        wanted = _read(text)
+        gpus = {f"gpu-{gpu.minor}": gpu for gpu in self._hardware.known()}
+        for name in wanted:
+            if name not in gpus:
+                raise ValueError(f"faults: no GPU {name}; this node has {', '.join(gpus)}")
+        before, self._broken = self._broken, wanted
+        for name, fault in before.items():
+            if wanted.get(name) == fault:
+                continue
+            if fault == "gone":
+                self._hardware.add(gpus[name])
+            else:
+                self._hardware.mend(gpus[name].pci)
+        for name, fault in wanted.items():
+            if before.get(name) == fault:
+                continue
+            if fault == "gone":
+                self._hardware.remove(gpus[name].pci)
+            elif fault == "lost":
+                self._hardware.lose(gpus[name].pci)
+            else:
+                self._hardware.xid(gpus[name].pci, int(fault.removeprefix("xid-")))
+
+
+def _read(text: str) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, fault = part.partition("=")
+        if fault not in ("gone", "lost") and not _XID.fullmatch(fault):
+            raise ValueError(f"faults: wanted NAME=gone, NAME=lost or NAME=xid-NUMBER, found {part!r}")
+        wanted[name] = fault
+    return wanted
