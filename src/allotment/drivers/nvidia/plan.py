@@ -78,7 +78,7 @@ class Plan(_Part, frozen=True):
 
     def tree(self) -> Tree:
         """As JSON."""
-        tree: Tree = msgspec.to_builtins(self)
+        tree: Tree = msgspec.json.decode(msgspec.json.encode(self))
         return tree
 
     def daemon_of(self, position: int) -> Daemon | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -35,7 +35,7 @@ class SimulatedHardware:
     """The GPUs of one simulated node; ``name`` (the node's) is part of the tokens that containers get.
 
     ``made``: MIG devices that an administrator has made, by PCI address. ``state``: a folder to keep it all in.
-    ``compute``: socket of the simulated compute engine, empty without. ``latency``: seconds that every step takes.
+    ``address``: where programs with a token find the simulated compute engine. ``latency``: seconds that every step takes.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class SimulatedHardware:
         *,
         made: Mapping[str, Sequence[Existing]] | None = None,
         name: str = "",
-        compute: str = "",
+        address: Callable[[str], str] | None = None,
         faults: Faults | None = None,
         latency: float = 0.0,
     ) -> None:
         self.name = name
         self._gpus = {gpu.pci: gpu for gpu in gpus}
         self._made = made or {}
-        self._compute = compute
+        self._address = address
         self._faults = faults
         self._latency = latency
         self._listeners: set[asyncio.Queue[Xid | Changed]] = set()
@@ -221,7 +221,9 @@ class SimulatedHardware:
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
         """How the container's programs reach the compute engine."""
-        return edits.reach(self._compute, self.token(claim, device, daemon))
+        if self._address is None:
+            return ContainerEdits()
+        return edits.reach(self._address(self.token(claim, device, daemon)))
 
     def token(self, claim: str, device: str | MigDevice, daemon: str = "") -> str:
         """What names a claim's part of a device; begins with this hardware's name and ``/``, and is stable."""

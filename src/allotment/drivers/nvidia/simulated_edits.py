@@ -61,6 +61,6 @@ def vfio(group: int, api_device: bool) -> ContainerEdits:
     return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(path) for path in paths))
 
 
-def reach(socket: str, token: str) -> ContainerEdits:
-    """How programs find the simulated compute engine; nothing without one."""
-    return ContainerEdits(env=(f"{REACH}={socket}#{token}",)) if socket else ContainerEdits()
+def reach(address: str) -> ContainerEdits:
+    """How programs find the simulated compute engine."""
+    return ContainerEdits(env=(f"{REACH}={address}",))
