@@ -1,0 +1,201 @@
+"""Images as commands of this machine: the file that says what stands for an image where nothing is pulled.
+
+A runtime without a registry can only run what somebody put there. This file is that somebody's word: an image that it
+does not name does not start, and a manifest's own command runs only where the entry of its image allows it. That
+matters, because with the ``process`` runtime such a command runs with all rights of whoever started the agent.
+
+An example::
+
+    [[image]]
+    pattern = "ghcr.io/castai/gpu-demo-app"        # any tag; `*` stands for anything
+    command = ["{python}", "-m", "allotment.fractal"]
+    env = { COLORS = "fire" }
+
+    [[image]]
+    pattern = "ubuntu:22.04"
+    commands = "run"                               # what the manifest says, here on this machine
+
+    [[image]]
+    pattern = "busybox"
+    rootfs = "rootfs/busybox"                      # for OCI runtimes: a folder, beside this file
+    command = ["sh"]
+    commands = "run"
+
+In ``command``, ``{python}`` is the interpreter that runs the agent, ``{port}`` the port to listen on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from allotment.node.runtimes.runtime import NotStarted
+
+Tree = dict[str, Any]
+#: What becomes of a manifest's command: ``refused`` does not start, ``ignored`` runs the image's own, ``run`` runs it.
+Commands = Literal["refused", "ignored", "run"]
+
+_PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
+_PLACEHOLDERS: Final = ("python", "port")
+_DEFAULT_HOST: Final = re.compile(r"(?:docker\.io/)?(?:library/)?")
+
+
+class InvalidImages(ValueError):
+    """Raised for a file that cannot be used; the text says file, entry and field, and what was wanted."""
+
+
+class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands for the images of a pattern. ``directory``: where to run; ``rootfs``: a container's file system."""
+
+    pattern: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    directory: str = ""
+    rootfs: str = ""
+    commands: Commands = "refused"
+
+    def words(self, spec: Tree, words: Sequence[str], port: int | None) -> tuple[str, ...]:
+        """What a container of this image runs: as in Kubernetes, ``command`` replaces and ``args`` follow.
+
+        ``spec``: the container's; ``words``: its command and arguments, resolved. Raises NotStarted.
+        """
+        own = tuple(_filled(word, port) for word in self.command)
+        if self.commands == "ignored":
+            found = own
+        elif not spec.get("command"):
+            found = (*own, *words)
+        elif self.commands == "run":
+            found = tuple(words)
+        else:
+            raise NotStarted(
+                "CreateContainerError",
+                f"image {spec.get('image')!r} runs its own command only, and the manifest gives another: it would run "
+                f'on this machine. To allow that, write commands = "run" beside pattern = "{self.pattern}"; to run the '
+                f'image\'s own instead, commands = "ignored"',
+            )
+        if not found:
+            raise NotStarted("CreateContainerError", f"image {spec.get('image')!r}: no command specified")
+        return found
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    image: tuple[Image, ...] = ()
+
+
+class Images:
+    """The entries of a file; the first that fits counts. ``source``: the file, as told to users."""
+
+    def __init__(self, entries: Sequence[Image], source: str = "images.toml") -> None:
+        self.entries = tuple(entries)
+        self.source = source
+        self._patterns = [(_expression(entry.pattern), entry) for entry in entries]
+
+    def find(self, name: str) -> Image | None:
+        """The entry of an image.
+
+        >>> Images([Image("ubuntu"), Image("*/demo:v1")]).find("docker.io/library/ubuntu:22.04").pattern
+        'ubuntu'
+        """
+        spellings = tuple(_spellings(name))
+        for expression, entry in self._patterns:
+            if any(expression.fullmatch(spelling) for spelling in spellings):
+                return entry
+        return None
+
+    def take(self, spec: Tree) -> Image:
+        """The entry of a container's image. Raises NotStarted, as when an image is neither there nor pulled."""
+        name = spec.get("image", "")
+        if entry := self.find(name):
+            return entry
+        what_to_do = f'nothing is pulled here: add an [[image]] with pattern = "{name}" to {self.source}'
+        if spec.get("imagePullPolicy") == "Never":
+            told = f'Container image "{name}" is not present with pull policy of Never'
+            raise NotStarted("ErrImageNeverPull", f"{told}; {what_to_do}")
+        raise NotStarted("ErrImagePull", f'failed to pull image "{name}": not found; {what_to_do}')
+
+
+def read_images(path: Path) -> Images:
+    """The images of a file; folders in it are relative to where it lies. Raises InvalidImages."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidImages(f"{path}: wanted a file of images, found none") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidImages(f"{path}: wanted a file of images: {error}") from None
+    return parse_images(text, str(path), path.absolute().parent)
+
+
+def parse_images(text: str, source: str, folder: Path) -> Images:
+    """The images of a text; its folders are relative to ``folder``. Raises InvalidImages with all faults."""
+    try:
+        file = msgspec.convert(tomllib.loads(text), _File)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidImages(f"{source}: not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise InvalidImages(f"{source}: {error}") from None
+    entries = [
+        msgspec.structs.replace(
+            entry,
+            directory=str(folder / entry.directory) if entry.directory else "",
+            rootfs=str(folder / entry.rootfs) if entry.rootfs else "",
+        )
+        for entry in file.image
+    ]
+    if faults := list(_faults(entries)):
+        raise InvalidImages("\n".join(f"{source}: {fault}" for fault in faults))
+    return Images(entries, source)
+
+
+def _faults(entries: Sequence[Image]) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for number, entry in enumerate(entries, 1):
+        where = f"image {number} ({entry.pattern or 'no pattern'})"
+        if not entry.pattern.strip():
+            yield f"{where}: pattern: wanted the name of an image, found nothing"
+        elif seen.setdefault(entry.pattern, number) != number:
+            yield f"{where}: pattern: is that of image {seen[entry.pattern]}, which always comes first"
+        if not entry.command and entry.commands != "run":
+            yield f'{where}: command: wanted a program and its arguments (or commands = "run"), found none'
+        for word in entry.command:
+            for name in _PLACEHOLDER.findall(word):
+                if name not in _PLACEHOLDERS:
+                    yield f"{where}: command: wanted {{python}} or {{port}}, found {{{name}}}"
+        for name in entry.env:
+            if not name or "=" in name:
+                yield f"{where}: env: wanted a variable's name, found {name!r}"
+        for field in ("directory", "rootfs"):
+            place = getattr(entry, field)
+            if place and not Path(place).is_dir():
+                yield f"{where}: {field}: wanted a folder, found none at {place}"
+
+
+def _filled(word: str, port: int | None) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "python":
+            return sys.executable
+        if port is None:
+            raise NotStarted("CreateContainerError", f"{word!r}: wanted a containerPort in the manifest, found none")
+        return str(port)
+
+    return _PLACEHOLDER.sub(value, word)
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    plain = _DEFAULT_HOST.sub("", pattern, count=1)
+    return re.compile(".*".join(re.escape(part) for part in plain.split("*")))
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """An image's name as patterns may spell it: without the default registry; with digest and tag, and without."""
+    name = _DEFAULT_HOST.sub("", name, count=1)
+    yield name
+    name = name.partition("@")[0]
+    yield name
+    head, slash, last = name.rpartition("/")
+    yield f"{head}{slash}{last.partition(':')[0]}"

@@ -1,0 +1,288 @@
+"""Containers as processes of this machine: real programs, ports and logs, without root, and without any walls.
+
+A container's command runs with all rights of the user who started the agent: it sees his files, his network and his
+other processes. So this runtime is for one's own manifests on one's own machine. It is never a default, and it runs
+only what a file of images allows (:mod:`.images`).
+
+What a command has of its container:
+
+- its own session and process group, working folder (``HOME`` and ``TMPDIR``, empty, removed at the end), log;
+- the manifest's variables, over these the ones of its CDI devices; none of the agent's own but ``PATH`` and ``LANG``;
+- its own ports: for each ``containerPort`` P a free port of 127.0.0.1 in ``PORT_P``, the first also in ``PORT``,
+  whatever the manifest says of these. The program must listen there; whoever connects to P of the pod comes there;
+- its NVIDIA devices, and no others, in ``CUDA_VISIBLE_DEVICES``, unless the manifest or CDI sets it.
+
+What it has not: a file system of its own. A volume or CDI mount is not mounted. Instead, a word or variable that is a
+path in it (or has one between colons) is given as the path on the host. Where both paths are the same, nothing needs
+doing. Mount options (``ro``), device nodes, hooks, network interfaces, groups, users, limits and security settings have
+no effect; the log's first line says which of these a container's devices asked for.
+
+The end comes as SIGTERM to the group, and after the grace SIGKILL to everything that the command ever started. The same
+happens when the agent dies (:mod:`.launcher`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.node.runtimes.child import Child, Order
+from allotment.node.runtimes.images import Image, Images
+from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
+from allotment.node.runtimes.streams import StreamConnection
+
+Tree = dict[str, Any]
+
+_HERE: Final = "127.0.0.1"
+_PREFIX: Final = "container-"
+_REFUSED_CODE: Final = 126
+_NOT_FOUND_CODE: Final = 127
+#: Variables by which a vendor's programs are told their devices, where no walls hide the others.
+_VISIBLE: Final = {"gpu.nvidia.com": "CUDA_VISIBLE_DEVICES"}
+
+
+class ProcessRuntime:
+    """Runs containers as processes. ``folder`` is this runtime's alone: what a killed agent left there is removed."""
+
+    def __init__(self, images: Images, folder: Path) -> None:
+        self._images = images
+        self._folder = folder
+        self._running: set[ProcessRunning] = set()
+        self._ports: set[int] = set()
+        self._begun = False
+
+    @property
+    def name(self) -> str:
+        """``process``."""
+        return "process"
+
+    async def start(self, sandbox: Sandbox, output: Write) -> ProcessRunning:
+        """Start a container's command. Raises NotStarted."""
+        image = self._images.take(sandbox.spec)
+        ports = self._free_ports(sandbox.spec)
+        try:
+            running = await self._start(sandbox, image, ports, output)
+        except BaseException:
+            self._ports.difference_update(ports.values())
+            raise
+        self._running.add(running)
+        running.ended.add_done_callback(lambda _: self._forget(running))
+        return running
+
+    async def close(self) -> None:
+        """Kill everything that still runs."""
+        for running in list(self._running):
+            running.kill()
+        await asyncio.gather(*(running.ended for running in self._running), return_exceptions=True)
+
+    async def _start(self, sandbox: Sandbox, image: Image, ports: Mapping[int, int], output: Write) -> ProcessRunning:
+        first = next(iter(ports.values()), None)
+        places = dict(_places(sandbox))
+        words = [_translated(word, places) for word in image.words(sandbox.spec, sandbox.words, first)]
+        folder = self._new_folder(sandbox.spec["name"])
+        try:
+            environment = _environment(sandbox, image, ports, folder)
+            environment = {name: _translated(value, places) for name, value in environment.items()}
+            directory = _directory(sandbox.spec, image, places, folder)
+            if _found(words[0], environment, directory) is None:
+                raise NotStarted("RunContainerError", _not_found(words[0]))
+            if notes := list(_notes(sandbox.edits, places)):
+                told = f"allotment: a process of this machine, without walls: {'; '.join(notes)}\n"
+                await output(told.encode())
+            order = Order(words, environment, directory)
+            child = await Child.start(order)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise NotStarted("RunContainerError", f"{words[0]}: {error}") from None
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return ProcessRunning(child, order, image, ports, folder, output)
+
+    def _forget(self, running: ProcessRunning) -> None:
+        self._running.discard(running)
+        self._ports.difference_update(running.ports.values())
+
+    def _new_folder(self, container: str) -> Path:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not self._begun:
+            self._begun = True
+            for left in self._folder.glob(f"{_PREFIX}*"):
+                shutil.rmtree(left, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{container}-", dir=self._folder))
+
+    def _free_ports(self, spec: Tree) -> dict[int, int]:
+        """A port of this machine for each that the container declares."""
+        found: dict[int, int] = {}
+        for declared in spec.get("ports") or ():
+            if declared.get("protocol", "TCP") == "TCP":
+                found.setdefault(declared["containerPort"], self._free_port())
+        return found
+
+    def _free_port(self) -> int:
+        while True:
+            with socket.socket() as probe:
+                probe.bind((_HERE, 0))
+                port: int = probe.getsockname()[1]
+            if port not in self._ports:  # one that its program has not opened yet
+                self._ports.add(port)
+                return port
+
+
+class ProcessRunning:
+    """A container's command that runs."""
+
+    def __init__(
+        self, child: Child, order: Order, image: Image, ports: Mapping[int, int], folder: Path, output: Write
+    ) -> None:
+        self.ports = ports
+        self._child = child
+        self._order = order
+        self._image = image
+        self._folder = folder
+        self._beside: set[Child] = set()
+        self.ended = asyncio.create_task(self._life(output))
+
+    async def wait(self) -> int:
+        """Its exit code, once it ended and all that it printed was taken."""
+        return await asyncio.shield(self.ended)
+
+    def kill(self) -> None:
+        """SIGKILL to everything it started."""
+        self._child.kill()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM to its group; SIGKILL to everything it started when the time is over."""
+        self._child.terminate()
+        await asyncio.wait([self.ended], timeout=max(grace_seconds, 0))
+        if not self.ended.done():
+            self._child.kill()
+            await asyncio.wait([self.ended])
+
+    async def exec(
+        self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
+    ) -> int:
+        """Run a command in the same environment and folder, until it or the container ends."""
+        if self._image.commands != "run":
+            told = f'commands of one\'s own run on this machine: not without commands = "run" for {self._image.pattern}'
+            await stderr(f"exec: {told}\n".encode())
+            return _REFUSED_CODE
+        if _found(words[0], self._order.environment, self._order.directory) is None:
+            await stderr(f"{_not_found(words[0])}\n".encode())
+            return _NOT_FOUND_CODE
+        order = self._order._replace(words=words, tty=tty)
+        child = await Child.start(order, stdin=stdin is not None, one_stream=False)
+        self._beside.add(child)
+        if self.ended.done():
+            child.kill()
+        try:
+            return await child.finish(stdin, stdout, stderr)
+        finally:
+            self._beside.discard(child)
+
+    async def connect(self, port: int) -> StreamConnection:
+        """Connect to where its program was told to listen for a port. Raises OSError."""
+        here = self.ports.get(port)
+        if here is None:
+            # Never the host's own port of that number: somebody else's service may be there.
+            raise ConnectionRefusedError(f"port {port}: the container declares no such containerPort")
+        try:
+            return StreamConnection(*await asyncio.open_connection(_HERE, here))
+        except OSError as error:
+            told = f"port {port}: nobody listens on {_HERE}:{here}, which the program was told in PORT"
+            raise ConnectionRefusedError(f"{told}: {error.strerror or error}") from None
+
+    async def _life(self, output: Write) -> int:
+        try:
+            return await self._child.finish(None, output)
+        finally:
+            for child in self._beside:
+                child.kill()
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
+def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folder: Path) -> dict[str, str]:
+    """From weak to strong: the runtime's, the image's, the manifest's, the ports', CDI's."""
+    written = {variable["name"] for variable in sandbox.spec.get("env") or ()}
+    own = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
+    for driver, variable in _VISIBLE.items():
+        own[variable] = ",".join(device.uuid for device in sandbox.devices if device.driver == driver and device.uuid)
+    given = {name: value for name, value in {**own, **image.env}.items() if name not in written}
+    heard = {f"PORT_{port}": str(here) for port, here in ports.items()}
+    for here in list(ports.values())[:1]:
+        heard["PORT"] = str(here)
+    edits = dict(variable.split("=", 1) for variable in sandbox.edits.env)
+    return {**sandbox.environment, **given, **heard, **edits}
+
+
+def _places(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
+    """Where on the host the folders and files of the container lie."""
+    for path, source in sandbox.mounts.items():
+        yield str(PurePosixPath(path)), str(source)
+    for mount in sandbox.edits.mounts:
+        if mount.host_path.startswith("/"):  # not a tmpfs or the like
+            yield str(PurePosixPath(mount.container_path)), mount.host_path
+
+
+def _translated(text: str, places: Mapping[str, str]) -> str:
+    """A word or variable with its container paths as host paths.
+
+    >>> _translated("/etc/app/x.yaml:/usr/lib", {"/etc/app": "/tmp/v1"})
+    '/tmp/v1/x.yaml:/usr/lib'
+    """
+    if not places or "/" not in text:
+        return text
+    return ":".join(_on_host(part, places) for part in text.split(":"))
+
+
+def _on_host(path: str, places: Mapping[str, str]) -> str:
+    if path.startswith("/"):
+        pure = PurePosixPath(path)
+        for parent in (pure, *pure.parents):
+            if source := places.get(str(parent)):
+                rest = pure.relative_to(parent)
+                return source if str(rest) == "." else f"{source.rstrip('/')}/{rest}"
+    return path
+
+
+def _directory(spec: Tree, image: Image, places: Mapping[str, str], folder: Path) -> Path:
+    if image.directory:
+        return Path(image.directory)
+    asked = spec.get("workingDir") or ""
+    inside = _on_host(asked, places)
+    return Path(inside) if inside != asked else folder
+
+
+def _found(program: str, environment: Mapping[str, str], directory: Path) -> str | None:
+    path = str(directory / program) if "/" in program else program
+    return shutil.which(path, path=environment.get("PATH", os.defpath))
+
+
+def _not_found(program: str) -> str:
+    where = "no such file or directory" if "/" in program else "executable file not found in $PATH"
+    return f'exec: "{program}": {where}'
+
+
+def _notes(edits: ContainerEdits, places: Mapping[str, str]) -> Iterator[str]:
+    for path, source in places.items():
+        if path != source:
+            yield f"{path} is at {source}"
+    if edits.hooks:
+        yield f"{len(edits.hooks)} hooks are not run"
+    if edits.net_devices:
+        yield f"network interfaces stay where they are: {', '.join(n.host_interface_name for n in edits.net_devices)}"
+    for node in edits.device_nodes:
+        if node.host_path not in ("", node.path):
+            yield f"{node.path} is at {node.host_path}"
