@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
+import weakref
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,6 +109,7 @@ class FileStorage:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
+        self._open: Callable[[], object] | None = None
 
     def load(self) -> bytes | None:
         """What was saved last."""
@@ -119,18 +121,26 @@ class FileStorage:
 
     async def save(self, data: bytes) -> None:
         """Replace the file. Raises OSError."""
-        await asyncio.to_thread(self._save, data)
+        replaced = await asyncio.to_thread(self._save, data)
+        if replaced is not None:
+            asyncio.get_running_loop().run_in_executor(None, replaced)
 
-    def _save(self, data: bytes) -> None:
+    def _save(self, data: bytes) -> Callable[[], object] | None:
+        """Returns what lets go of the file before. It is still open, so its blocks are freed then, not by the rename.
+
+        A file system takes longer for freeing them than for all the rest, and who waits for a claim need not wait.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.new")
-        with beside.open("wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        replaced, self._open = self._open, weakref.finalize(self, os.close, descriptor)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
         beside.replace(self.path)
         self._seen = self._stamp()
+        return replaced
 
     async def set_aside(self, data: bytes) -> None:
         """Add to the side file, a line each."""

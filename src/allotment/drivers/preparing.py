@@ -181,7 +181,8 @@ class NodeDriver:
             await self._roll_back(uid, error)
             raise _refusal(error) from error
         self._unprepared.pop(uid, None)
-        if self._statuses is not None:
+        # A driver that has nothing to say of its devices costs the API nothing.
+        if self._statuses is not None and any(ready.data is not None for ready in prepared.devices.values()):
             self._statuses.tell(ref, [self._status(part, prepared, entry.since) for part in entry.parts])
         return _answer(entry)
 

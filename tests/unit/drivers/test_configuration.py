@@ -1,0 +1,194 @@
+"""Which parameters win, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.drivers import configuration
+from allotment.drivers.configuration import decode
+from allotment.drivers.driver import Refused
+from allotment.model.quantity import Quantity
+from allotment.model.resource import DeviceAllocationConfiguration, OpaqueDeviceConfiguration
+
+
+class Slices(msgspec.Struct, rename="camel"):
+    """A part of the parameters."""
+
+    interval: Literal["Default", "Short", "Long"] = "Default"
+    memory_limit: Quantity | None = None
+    limits: dict[str, Quantity] = {}
+
+
+class GpuConfig(msgspec.Struct, rename="camel"):
+    """For whole GPUs."""
+
+    sharing: Slices | None = None
+    count: int = 1
+    names: tuple[str, ...] = ()
+    fast: bool = False
+
+
+class PartConfig(msgspec.Struct, rename="camel"):
+    """For parts of GPUs."""
+
+    size: int = 1
+
+
+CONFIGS: dict[tuple[str, str], type] = {("v1", "GpuConfig"): GpuConfig, ("v1", "PartConfig"): PartConfig}
+
+
+class Reader:
+    name = "gpu.test"
+    configs = CONFIGS
+
+    def suits(self, device: str, config: Any) -> bool:
+        return isinstance(config, PartConfig) == device.startswith("part-")
+
+    def validate(self, config: Any) -> None:
+        if isinstance(config, GpuConfig) and config.count > 9:
+            raise Refused(f"count: wanted at most 9, found {config.count}")
+
+
+def entry(
+    source: str, requests: tuple[str, ...], count: int = 1, kind: str = "GpuConfig", driver: str = "gpu.test"
+) -> Any:
+    field = "count" if kind == "GpuConfig" else "size"
+    parameters = {"apiVersion": "v1", "kind": kind, field: count}
+    return DeviceAllocationConfiguration(
+        source=source, requests=requests, opaque=OpaqueDeviceConfiguration(driver=driver, parameters=parameters)
+    )
+
+
+def winner(entries: list[Any], request: str, device: str) -> Any:
+    found = configuration.winner(Reader(), configuration.read(Reader(), entries), request, device)
+    return None if found is None else getattr(found, "count", None) or found.size
+
+
+@pytest.mark.parametrize(
+    ("entries", "request_", "wins"),
+    [
+        ([], "a", None),
+        ([("FromClass", (), 1), ("FromClass", (), 2)], "a", 2),
+        ([("FromClaim", (), 1), ("FromClass", (), 2)], "a", 1),
+        ([("FromClass", ("a",), 1), ("FromClaim", ("b",), 2)], "a", 1),
+        ([("FromClass", ("a",), 1), ("FromClaim", (), 2)], "a", 2),
+        ([("FromClaim", ("a",), 1), ("FromClaim", ("a/x",), 2)], "a/x", 2),
+        ([("FromClaim", ("a",), 1), ("FromClaim", ("a/y",), 2)], "a/x", 1),
+        ([("FromClaim", ("a/x",), 1)], "a", None),
+        ([("FromClaim", ("a",), 1), ("FromClaim", (), 2)], "a", 2),
+    ],
+)
+def test_the_claim_counts_more_than_the_class_and_later_more_than_earlier(
+    entries: list[Any], request_: str, wins: int | None
+) -> None:
+    assert winner([entry(*each) for each in entries], request_, "gpu-0") == wins
+
+
+def test_one_claim_can_mix_kinds_of_devices() -> None:
+    entries = [entry("FromClaim", (), 5), entry("FromClaim", (), 7, "PartConfig")]
+    assert winner(entries, "a", "gpu-0") == 5
+    assert winner(entries, "a", "part-0") == 7
+
+
+def test_parameters_that_name_a_request_must_suit_its_device() -> None:
+    with pytest.raises(Refused, match=r"config\[0\] \(of the claim\): PartConfig is not for device gpu-0") as caught:
+        winner([entry("FromClaim", ("a",), 7, "PartConfig")], "a", "gpu-0")
+    assert caught.value.permanent
+
+
+def test_parameters_of_other_drivers_are_not_looked_at() -> None:
+    assert winner([entry("FromClaim", (), 99, "Nonsense", "other.test")], "a", "gpu-0") is None
+
+
+def test_parameters_that_are_not_opaque_are_refused() -> None:
+    with pytest.raises(Refused, match=r"config\[0\]: wanted opaque"):
+        configuration.read(Reader(), [DeviceAllocationConfiguration(source="FromClaim")])
+
+
+def test_the_drivers_own_rules_are_told_with_their_place() -> None:
+    with pytest.raises(
+        Refused, match=r"config\[0\] \(of the device class\): count: wanted at most 9, found 10"
+    ) as caught:
+        winner([entry("FromClass", (), 10)], "a", "gpu-0")
+    assert caught.value.permanent
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"shring": {}}, 'shring: GpuConfig has no such field; did you mean "sharing"?'),
+        ({"Count": 1}, 'Count: GpuConfig has no such field; did you mean "count"?'),
+        ({"zzz": 1}, "zzz: GpuConfig has no such field; its fields are sharing, count, names, fast"),
+        (
+            {"sharing": {"interval": "long"}},
+            'sharing.interval: wanted one of "Default", "Long", "Short", found "long"; did you mean "Long"?',
+        ),
+        ({"sharing": {"memoryLimit": "5Gx"}}, 'sharing.memoryLimit: wanted a quantity such as "512Mi", found "5Gx"'),
+        ({"sharing": {"limits": {"0": True}}}, 'sharing.limits["0"]: wanted a quantity such as "512Mi", found true'),
+        ({"sharing": []}, "sharing: wanted an object, found []"),
+        ({"count": "2"}, 'count: wanted a whole number, found "2"'),
+        ({"count": True}, "count: wanted a whole number, found true"),
+        ({"fast": 1}, "fast: wanted true or false, found 1"),
+        ({"names": ["a", 2]}, "names[1]: wanted a string, found 2"),
+        ({"names": "a"}, 'names: wanted a list, found "a"'),
+        ({"count": "2", "x": 1}, 'count: wanted a whole number, found "2"; x: GpuConfig has no such field'),
+    ],
+)
+def test_what_is_wrong_is_told_with_path_and_remedy(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        decode({"apiVersion": "v1", "kind": "GpuConfig", **fields}, CONFIGS)
+    assert str(caught.value).startswith(text)
+    assert caught.value.permanent
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ([], "parameters: wanted an object, found []"),
+        ({}, "apiVersion and kind: wanted, found none; known are GpuConfig of v1, PartConfig of v1"),
+        ({"apiVersion": "v1"}, "kind: wanted, found none"),
+        ({"apiVersion": "v2", "kind": "GpuConfig"}, 'apiVersion: GpuConfig is of "v1", found "v2"'),
+        ({"apiVersion": "v1", "kind": "GpuConfg"}, 'kind: found "GpuConfg" of "v1"; known are'),
+        ({"apiVersion": 1, "kind": ["x"]}, 'kind: found ["x"] of 1'),
+    ],
+)
+def test_parameters_of_unknown_kinds_are_told_what_is_known(parameters: Any, text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        decode(parameters, CONFIGS)
+    assert str(caught.value).startswith(text)
+
+
+def test_good_parameters_become_values() -> None:
+    tree = {
+        "apiVersion": "v1", "kind": "GpuConfig", "names": ["a"], "fast": True,
+        "sharing": {"interval": "Long", "memoryLimit": "5Gi", "limits": {"0": 7}},
+    }  # fmt: skip
+    value = decode(tree, CONFIGS)
+    sharing = Slices("Long", Quantity.parse("5Gi"), {"0": Quantity.of_int(7)})
+    assert value == GpuConfig(sharing, 1, ("a",), True)
+    assert decode({"apiVersion": "v1", "kind": "GpuConfig", "sharing": None}, CONFIGS) == GpuConfig()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["sharing", "count", "interval", "limits", "names", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_any_parameters_are_read_or_refused_in_words(tree: Any) -> None:
+    parameters = {**tree, "apiVersion": "v1", "kind": "GpuConfig"} if isinstance(tree, dict) else tree
+    try:
+        told: Any = decode(parameters, CONFIGS)
+    except Refused as error:
+        told = str(error)
+    assert ": " in told if isinstance(told, str) else isinstance(told, GpuConfig)

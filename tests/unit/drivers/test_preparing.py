@@ -1,0 +1,400 @@
+"""Claims are prepared once, undone wholly, and told why not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from allotment.cdi.store import Memory
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import CLAIMS
+from allotment.drivers.driver import Condition
+from allotment.drivers.host import MemoryStorage
+from allotment.model.resource import DeviceTaint
+from allotment.plugin.messages import ClaimRef, PreparedDevice
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim
+
+
+def test_a_prepared_claim_has_a_cdi_file_and_ids_for_its_request() -> None:
+    async def main() -> None:
+        client, driver, host = MemoryClient(), FakeDriver(), memory_host()
+        ref = put_claim(client, "c", "gpu/big=gpu-3")
+        plugin = node_driver(driver, host, client)
+        answer = (await plugin.prepare([ref]))[ref.uid]
+        assert answer.error == ""
+        assert answer.devices == (PreparedDevice(("gpu",), NODE, "gpu-3", (f"k8s.{DRIVER}/claim={ref.uid}-gpu-3",)),)
+        spec = host.cdi.read(f"k8s.{DRIVER}-claim_{ref.uid}")
+        assert spec is not None
+        assert spec.container_edits.env == ("ALL=1",)
+        assert [(d.name, d.container_edits.env) for d in spec.devices] == [(f"{ref.uid}-gpu-3", ("GPU_gpu-3=1",))]
+        assert driver.on == {"gpu-3": ref.uid}
+
+    asyncio.run(main())
+
+
+def test_the_second_prepare_gives_the_stored_answer_without_the_api() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0", "gpu-1")
+        plugin = node_driver(driver, memory_host(), client)
+        first = await plugin.prepare([ref])
+        await plugin.settled()
+        client.refuse.append(Unreachable("away"))
+        assert await plugin.prepare([ref]) == first
+        assert driver.calls == [f"prepare {ref.uid}"]
+
+    asyncio.run(main())
+
+
+def test_unprepare_undoes_everything_without_the_api() -> None:
+    async def main() -> None:
+        client, driver, host = MemoryClient(), FakeDriver(), memory_host()
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(driver, host, client)
+        await plugin.prepare([ref])
+        await plugin.settled()
+        client.remove(CLAIMS, "shop", "c")
+        client.refuse.extend(Unreachable("away") for _ in range(9))
+        assert await plugin.unprepare([ref]) == {ref.uid: ""}
+        assert driver.on == {}
+        assert host.cdi.names() == frozenset()
+        assert await plugin.unprepare([ref, ClaimRef("shop", "never-seen", "x")]) == {ref.uid: "", "never-seen": ""}
+
+    asyncio.run(main())
+
+
+def test_every_claim_is_answered_and_one_does_not_hold_up_the_others() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        good = put_claim(client, "good", "gpu-0")
+        bare = client.put(CLAIMS, {"metadata": {"namespace": "shop", "name": "bare"}, "spec": {}})
+        refs = [
+            good,
+            ClaimRef("shop", "gone-1", "gone"),
+            ClaimRef("shop", "old-uid", "good"),
+            ClaimRef("shop", bare["metadata"]["uid"], "bare"),
+        ]
+        answers = await node_driver(driver, memory_host(), client).prepare(refs)
+        never = " (trying again will not help)"
+        assert [answers[ref.uid].error for ref in refs] == [
+            "",
+            f"claim shop/gone: the claim is gone; nothing is prepared for it{never}",
+            f"claim shop/good: the claim was replaced: wanted uid old-uid, found {good.uid}{never}",
+            "claim shop/bare: the claim is not allocated",
+        ]
+
+    asyncio.run(main())
+
+
+def test_results_of_other_drivers_are_not_looked_at() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        tree = client.objects[CLAIMS, "shop", "c"]
+        other = {"request": "nic", "driver": "nic.test", "pool": "elsewhere", "device": "nic-0"}
+        tree["status"]["allocation"]["devices"]["results"].append(other)
+        answer = (await node_driver(driver, memory_host(), client).prepare([ref]))[ref.uid]
+        assert [device.device for device in answer.devices] == ["gpu-0"]
+        foreign = put_claim(client, "foreign", "nic-0", driver="nic.test")
+        assert (await node_driver(driver, memory_host(), client).prepare([foreign]))[foreign.uid].devices == ()
+
+    asyncio.run(main())
+
+
+def test_a_device_of_another_node_is_refused() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        client.objects[CLAIMS, "shop", "c"]["status"]["allocation"]["devices"]["results"][0]["pool"] = "n2"
+        plugin = node_driver(driver, memory_host(), client)
+        await plugin.offers()
+        error = (await plugin.prepare([ref]))[ref.uid].error
+        assert "device n2/gpu-0 is not of this node: gpu.test on n1 has pool n1" in error
+
+    asyncio.run(main())
+
+
+def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
+    async def main() -> None:
+        client, driver, host = MemoryClient(), FakeDriver(), memory_host()
+        plugin = node_driver(driver, host, client)
+        owner = put_claim(client, "owner", "gpu-0")
+        second = put_claim(client, "second", "gpu-0")
+        answers = await plugin.prepare([owner, second])
+        assert answers[owner.uid].error == ""
+        assert (
+            f"device n1/gpu-0 is being prepared or undone for claim shop/owner ({owner.uid})"
+            in answers[second.uid].error
+        )
+        again = (await plugin.prepare([second]))[second.uid].error
+        assert f"device n1/gpu-0 is still prepared for claim shop/owner ({owner.uid})" in again
+        admin = put_claim(client, "admin", "gpu-0", adminAccess=True)
+        assert (await plugin.prepare([admin]))[admin.uid].error == ""
+        shares = [put_claim(client, f"s{n}", "gpu-1", shareID=f"share-{n}") for n in range(2)]
+        for n, answer in enumerate((await plugin.prepare(shares)).values()):
+            assert answer.devices[0].share_id == f"share-{n}"
+            assert answer.devices[0].cdi_ids[0].endswith(f"-gpu-1-share-{n}")
+        await plugin.unprepare([owner])
+        assert (await plugin.prepare([second]))[second.uid].error == ""
+
+    asyncio.run(main())
+
+
+def test_admin_access_changes_nothing_on_the_device() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        wrong = opaque({"apiVersion": "test/v1", "kind": "Mode", "nonsense": 1})
+        ref = put_claim(client, "c", "gpu-0", config=[wrong], adminAccess=True)
+        assert (await node_driver(driver, memory_host(), client).prepare([ref]))[ref.uid].error == ""
+        assert driver.seen[0].granted[0].admin
+        assert driver.seen[0].granted[0].config is None
+
+    asyncio.run(main())
+
+
+def test_wrong_parameters_are_told_as_such() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        wrong = opaque({"apiVersion": "test/v1", "kind": "Mode", "sharecount": 2}, "gpu")
+        ref = put_claim(client, "c", "gpu-0", config=[wrong])
+        error = (await node_driver(driver, memory_host(), client).prepare([ref]))[ref.uid].error
+        assert error == (
+            'claim shop/c: config[0] (of the claim): sharecount: Mode has no such field; did you mean "shareCount"? '
+            "(trying again will not help)"
+        )
+        assert driver.calls == []
+
+    asyncio.run(main())
+
+
+def test_what_fails_half_way_is_undone() -> None:
+    async def main() -> None:
+        client, driver, host = MemoryClient(), FakeDriver(), memory_host()
+        driver.break_at = {"prepare"}
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(driver, host, client)
+        assert (await plugin.prepare([ref]))[ref.uid].error == "claim shop/c: gpu-0: does not start"
+        assert driver.on == {}
+        assert driver.calls == [f"prepare {ref.uid}", f"unprepare {ref.uid}"]
+        driver.break_at = set()
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_undone_stays_on_record_and_is_undone_before_the_next_attempt() -> None:
+    async def main() -> None:
+        client, driver, host = MemoryClient(), FakeDriver(), memory_host()
+        driver.break_at = {"prepare", "unprepare"}
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(driver, host, client)
+        await plugin.prepare([ref])
+        assert driver.on == {"gpu-0": ref.uid}
+        assert await plugin.unprepare([ref]) == {ref.uid: "claim shop/c: bus error"}
+        driver.break_at = set()
+        driver.calls.clear()
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+        assert driver.calls == [f"unprepare {ref.uid}", f"prepare {ref.uid}"]
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_refuses_a_claim_and_leaves_no_trace() -> None:
+    class Full(MemoryStorage):
+        full = True
+
+        async def save(self, data: bytes) -> None:
+            if self.full:
+                raise OSError(28, "No space left on device")
+            await super().save(data)
+
+    async def main() -> None:
+        client, driver, storage = MemoryClient(), FakeDriver(), Full()
+        plugin = node_driver(driver, memory_host(storage=storage), client)
+        ref = put_claim(client, "c", "gpu-0")
+        assert "checkpoint could not be written" in (await plugin.prepare([ref]))[ref.uid].error
+        assert driver.calls == []
+        storage.full = False
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+
+    asyncio.run(main())
+
+
+def test_work_goes_on_when_the_kubelet_hangs_up_and_is_found_by_its_next_call() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        driver.gate = asyncio.Event()
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(driver, memory_host(), client)
+        call = asyncio.create_task(plugin.prepare([ref]))
+        await asyncio.sleep(0.01)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        again = asyncio.create_task(plugin.prepare([ref]))
+        await asyncio.sleep(0.01)
+        assert not again.done()
+        driver.gate.set()
+        assert (await again)[ref.uid].error == ""
+        assert driver.calls == [f"prepare {ref.uid}"]
+
+    asyncio.run(main())
+
+
+def test_a_prepare_that_waited_behind_an_unprepare_comes_too_late() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(driver, memory_host(), client)
+        driver.gate = asyncio.Event()
+        first = asyncio.create_task(plugin.prepare([ref]))
+        await asyncio.sleep(0.01)
+        undo = asyncio.create_task(plugin.unprepare([ref]))
+        await asyncio.sleep(0.01)
+        late = asyncio.create_task(plugin.prepare([ref]))
+        await asyncio.sleep(0.01)
+        driver.gate.set()
+        await first
+        assert await undo == {ref.uid: ""}
+        assert "was unprepared while this call waited" in (await late)[ref.uid].error
+        assert driver.on == {}
+        # Somebody else of the same claim may come afterwards.
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+
+    asyncio.run(main())
+
+
+def test_an_undone_claim_that_nobody_reserved_is_not_prepared_again() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0", reserved=False)
+        plugin = node_driver(driver, memory_host(), client)
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+        await plugin.unprepare([ref])
+        assert "nobody has reserved it since" in (await plugin.prepare([ref]))[ref.uid].error
+        assert driver.on == {}
+
+    asyncio.run(main())
+
+
+def test_a_driver_sees_the_plans_of_other_claims() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        plugin = node_driver(driver, memory_host(), client)
+        first, second = put_claim(client, "a", "gpu-0"), put_claim(client, "b", "gpu-1")
+        await plugin.prepare([first])
+        await plugin.prepare([second])
+        assert driver.seen[1].others == ({"claim": first.uid, "gpus": ["gpu-0"]},)
+
+    asyncio.run(main())
+
+
+def test_the_claim_is_told_of_its_devices() -> None:
+    applied: list[tuple[Any, ...]] = []
+
+    class Recording(MemoryClient):
+        async def patch(self, resource: Any, name: str, patch: Any, namespace: str = "", **more: Any) -> Any:
+            applied.append((resource.plural, name, namespace, patch, more))
+            if len(applied) == 1:
+                raise Unreachable("away")
+            return {}
+
+    async def main() -> None:
+        client, driver = Recording(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(driver, memory_host(), client)
+        plugin._clock.speed = 1000.0
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+        await plugin.settled()
+        assert len(applied) == 2
+        plural, name, namespace, tree, more = applied[1]
+        assert (plural, name, namespace) == ("resourceclaims", "c", "shop")
+        assert more == {"kind": "apply", "subresource": "status", "force": True}
+        assert tree["metadata"]["uid"] == ref.uid
+        (device,) = tree["status"]["devices"]
+        assert device["data"] == {"uuid": "GPU-gpu-0"}
+        assert [(each["type"], each["status"]) for each in device["conditions"]] == [("Ready", "True")]
+        applied.clear()
+        silent = node_driver(FakeDriver(), memory_host(), client, status=False)
+        await silent.prepare([ref])
+        await silent.settled()
+        assert applied == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("code", [403, 409])
+def test_a_status_that_may_not_be_written_costs_nothing_else(code: int) -> None:
+    class Forbidding(MemoryClient):
+        async def patch(self, *_: Any, **__: Any) -> Any:
+            raise StatusError({"code": code, "message": "no"})
+
+    async def main() -> None:
+        client = Forbidding()
+        ref = put_claim(client, "c", "gpu-0")
+        plugin = node_driver(FakeDriver(), memory_host(), client)
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+        await asyncio.wait_for(plugin.settled(), 1)
+
+    asyncio.run(main())
+
+
+class Wanted:
+    """Takes offers, as a publisher."""
+
+    def __init__(self) -> None:
+        self.offers: list[Any] = []
+        self.came = asyncio.Event()
+
+    def want(self, driver: str, node: str, offers: Any) -> None:
+        assert (driver, node) == (DRIVER, NODE)
+        self.offers.append(offers)
+        self.came.set()
+
+
+def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
+    async def main() -> None:
+        driver, wanted = FakeDriver(), Wanted()
+        plugin = node_driver(driver, memory_host(), MemoryClient())
+        work = asyncio.create_task(plugin.run(wanted))
+        await wanted.came.wait()
+        stream = plugin.health()
+        first = await anext(stream)
+        assert {each.health for each in first} == {"Healthy"}
+        assert len(first) == 8
+        taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
+        wanted.came.clear()
+        driver.news.put_nowait(Condition("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
+        await wanted.came.wait()
+        tainted = [device for group in wanted.offers[-1][0].groups for device in group if device.taints]
+        assert [(device.name, device.taints) for device in tainted] == [("gpu-2", (taint,))]
+        told = {each.device: (each.health, each.message) for each in await anext(stream)}
+        assert told["gpu-2"] == ("Unhealthy", "fell off the bus")
+        assert told["gpu-1"] == ("Healthy", "")
+        wanted.came.clear()
+        driver.news.put_nowait(Condition("gpu-2", "Healthy"))
+        await wanted.came.wait()
+        assert not any(device.taints for group in wanted.offers[-1][0].groups for device in group)
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+
+
+def test_foreign_cdi_files_are_never_touched() -> None:
+    async def main() -> None:
+        from allotment.cdi.spec import ContainerEdits, Device, Spec
+
+        cdi = Memory()
+        foreign = Spec("vendor.com/gpu", (Device("all", ContainerEdits(env=("A=1",))),))
+        for name in ("vendor.com-gpu", "k8s.gpu.test-claim", "k8s.other.test-claim_1", "k8s.gpu.test-claim_stale"):
+            cdi.write(name, foreign)
+        await node_driver(FakeDriver(), memory_host(cdi=cdi), MemoryClient()).recover()
+        assert cdi.names() == {"vendor.com-gpu", "k8s.gpu.test-claim", "k8s.other.test-claim_1"}
+
+    asyncio.run(main())

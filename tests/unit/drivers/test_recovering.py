@@ -1,0 +1,242 @@
+"""Whatever ended the last process: the next one finds its claims, undoes what was begun and starts in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cdi.store import Folder
+from allotment.cluster.resources import CLAIMS
+from allotment.drivers import host as hosts
+from allotment.drivers.host import FileStorage, Held
+from allotment.plugin.messages import CallFailed
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import DRIVER, FakeDriver, disk_host, node_driver, put_claim
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = json.loads((folder / "plugin" / "checkpoint.json").read_text())
+    return tree
+
+
+def test_a_restart_keeps_claims_and_writes_lost_cdi_files_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        first = await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
+        cdi = Folder(tmp_path / "cdi")
+        before = cdi.read(f"k8s.{DRIVER}-claim_{ref.uid}")
+        cdi.remove(f"k8s.{DRIVER}-claim_{ref.uid}")
+        client.remove(CLAIMS, "shop", "c")
+        plugin = node_driver(driver, disk_host(tmp_path), client)
+        await plugin.recover()
+        assert cdi.read(f"k8s.{DRIVER}-claim_{ref.uid}") == before
+        assert await plugin.prepare([ref]) == first
+        assert driver.calls == [f"prepare {ref.uid}"]
+        assert await plugin.unprepare([ref]) == {ref.uid: ""}
+        assert driver.on == {}
+        assert stored(tmp_path)["claims"] == {}
+
+    asyncio.run(main())
+
+
+def test_what_was_begun_is_undone_from_the_plan_alone(tmp_path: Path) -> None:
+    class Dies(FakeDriver):
+        async def prepare(self, claim: Any, plan: Any) -> Any:
+            # The plan is on disk before the hardware is touched.
+            assert stored(tmp_path)["claims"][claim.uid]["state"] == "started"
+            assert stored(tmp_path)["claims"][claim.uid]["plan"] == plan
+            self.on["gpu-0"] = claim.uid
+            raise asyncio.CancelledError  # the end of the process, as far as the framework can tell
+
+    async def main() -> None:
+        client, driver = MemoryClient(), Dies()
+        ref = put_claim(client, "c", "gpu-0")
+        with pytest.raises(asyncio.CancelledError):
+            await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
+        after = FakeDriver()
+        after.on = driver.on
+        await node_driver(after, disk_host(tmp_path), client).recover()
+        assert after.on == {}
+        assert stored(tmp_path)["claims"] == {}
+
+    asyncio.run(main())
+
+
+def test_a_restart_of_the_machine_undoes_everything_by_itself(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
+        (tmp_path / "cdi" / "vendor.com-gpu.json").write_text("{}")
+        driver.calls.clear()
+        await node_driver(driver, disk_host(tmp_path, "boot-2"), client).recover()
+        assert driver.calls == []
+        assert stored(tmp_path) == {"version": 1, "bootID": "boot-2", "claims": {}}
+        assert [path.name for path in (tmp_path / "cdi").iterdir()] == ["vendor.com-gpu.json"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"version": 7, "state": "completed"},
+        {"version": 1, "state": "half", "namespace": "shop", "name": "c", "plan": {}},
+        {"version": 1, "state": "completed", "namespace": "shop", "name": "c", "plan": "x"},
+        [],
+        None,
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_set_aside_and_the_others_stay(tmp_path: Path, damage: Any) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        good, bad = put_claim(client, "good", "gpu-0"), put_claim(client, "bad", "gpu-1")
+        await node_driver(driver, disk_host(tmp_path), client).prepare([good, bad])
+        tree = stored(tmp_path)
+        tree["claims"][bad.uid] = damage
+        (tmp_path / "plugin" / "checkpoint.json").write_text(json.dumps(tree))
+        plugin = node_driver(driver, disk_host(tmp_path), client)
+        await plugin.recover()
+        assert list(stored(tmp_path)["claims"]) == [good.uid]
+        aside = [
+            json.loads(line) for line in (tmp_path / "plugin" / "checkpoint.json.unreadable").read_text().splitlines()
+        ]
+        assert [(each["claim"], each["entry"]) for each in aside] == [(bad.uid, damage)]
+        # The claim may be in use: its CDI file stays until the kubelet says so.
+        assert len(list((tmp_path / "cdi").iterdir())) == 2
+        assert await plugin.unprepare([bad]) == {bad.uid: ""}
+        assert len(list((tmp_path / "cdi").iterdir())) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b'{"version": 9, "claims": {}}', b"[]", b'{"claims": {}}'])
+def test_a_checkpoint_that_cannot_be_read_is_no_reason_not_to_start(tmp_path: Path, damage: bytes) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        ref = put_claim(client, "c", "gpu-0")
+        await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
+        (tmp_path / "plugin" / "checkpoint.json").write_bytes(damage)
+        plugin = node_driver(driver, disk_host(tmp_path), client)
+        await plugin.recover()
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+        side = tmp_path / "plugin" / "checkpoint.json.unreadable"
+        assert (side.read_bytes().rstrip(b"\n") if side.exists() else b"") == damage
+
+    asyncio.run(main())
+
+
+def test_fields_of_a_newer_version_stay_in_the_file(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
+        await node_driver(driver, disk_host(tmp_path), client).prepare([one])
+        tree = stored(tmp_path)
+        tree["partitionMode"] = "NPS4"
+        tree["claims"][one.uid]["cgroup"] = {"path": "/a"}
+        (tmp_path / "plugin" / "checkpoint.json").write_text(json.dumps(tree))
+        plugin = node_driver(driver, disk_host(tmp_path), client)
+        await plugin.recover()
+        await plugin.prepare([two])
+        assert stored(tmp_path)["partitionMode"] == "NPS4"
+        assert stored(tmp_path)["claims"][one.uid]["cgroup"] == {"path": "/a"}
+        driver.break_at = {"unprepare"}
+        await plugin.unprepare([one])
+        assert stored(tmp_path)["claims"][one.uid]["state"] == "started"
+        assert stored(tmp_path)["claims"][one.uid]["cgroup"] == {"path": "/a"}
+
+    asyncio.run(main())
+
+
+def test_what_was_begun_for_a_claim_that_is_gone_is_undone_in_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        gone, here = put_claim(client, "gone", "gpu-0"), put_claim(client, "here", "gpu-1")
+        plugin = node_driver(driver, disk_host(tmp_path), client)
+        driver.break_at = {"prepare", "unprepare"}
+        await plugin.prepare([gone, here])
+        driver.break_at = set()
+        client.remove(CLAIMS, "shop", "gone")
+        put_claim(client, "gone", "gpu-0", uid="another")
+        await plugin.clean()
+        assert driver.on == {"gpu-1": here.uid}
+        assert list(stored(tmp_path)["claims"]) == [here.uid]
+
+    asyncio.run(main())
+
+
+def test_two_processes_never_prepare_at_once_and_see_each_others_work(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.1)
+
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        old, new = (node_driver(driver, disk_host(tmp_path), client) for _ in range(2))
+        await old.recover()
+        await new.recover()
+        one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
+        driver.gate = asyncio.Event()
+        slow = asyncio.create_task(old.prepare([one]))
+        await asyncio.sleep(0.05)
+        with pytest.raises(CallFailed, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
+            await new.prepare([two])
+        driver.gate.set()
+        first = await slow
+        assert (await new.prepare([two]))[two.uid].error == ""
+        # What the old process prepared is known to the new one, and the other way round.
+        assert await new.prepare([one]) == first
+        assert await old.unprepare([two]) == {two.uid: ""}
+        assert list(stored(tmp_path)["claims"]) == [one.uid]
+        assert sorted(driver.calls) == sorted([f"prepare {one.uid}", f"prepare {two.uid}", f"unprepare {two.uid}"])
+
+    asyncio.run(main())
+
+
+def test_the_lock_goes_with_the_process(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.05)
+
+    async def main() -> None:
+        storage, other = (FileStorage(tmp_path / "checkpoint.json") for _ in range(2))
+        lock = tmp_path / "checkpoint.json.lock"
+        holds = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print('held', flush=True); input()"
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-S", "-c", holds, lock, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        assert child.stdout is not None
+        assert await child.stdout.readline() == b"held\n"
+        with pytest.raises(Held):
+            async with storage.lock():
+                pass
+        child.kill()
+        await child.wait()
+        async with other.lock():
+            pass
+
+    asyncio.run(main())
+
+
+def test_saves_that_wait_go_together(tmp_path: Path) -> None:
+    class Counting(FileStorage):
+        saves = 0
+
+        async def save(self, data: bytes) -> None:
+            Counting.saves += 1
+            await super().save(data)
+
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        host = disk_host(tmp_path)._replace(checkpoint=Counting(tmp_path / "plugin" / "checkpoint.json"))
+        plugin = node_driver(driver, host, client)
+        refs = [put_claim(client, f"c{i}", f"gpu-{i}") for i in range(8)]
+        answers = await plugin.prepare(refs)
+        assert not any(answer.error for answer in answers.values())
+        assert len(stored(tmp_path)["claims"]) == 8
+        assert Counting.saves < 12  # 16 if each went alone
+
+    asyncio.run(main())

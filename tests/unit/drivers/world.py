@@ -1,0 +1,137 @@
+"""A vendor's driver with imaginary hardware, claims for it, and nodes to put it on."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.cdi.store import Folder, Memory
+from allotment.cluster.clock import Clock
+from allotment.cluster.resources import CLAIMS
+from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Refused
+from allotment.drivers.host import FileStorage, Host, MemoryStorage
+from allotment.drivers.preparing import NodeDriver
+from allotment.model.resource import Device
+from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster.memory import MemoryClient
+
+Tree = dict[str, Any]
+DRIVER = "gpu.test"
+NODE = "n1"
+
+
+class Mode(msgspec.Struct, rename="camel"):
+    """Parameters of the imaginary GPUs."""
+
+    strategy: str = "None"
+    share_count: int = 1
+
+
+class FakeDriver:
+    """Eight GPUs; ``on`` are those that a claim holds. ``break_at`` names a step that fails."""
+
+    name = DRIVER
+    configs = {("test/v1", "Mode"): Mode}
+
+    def __init__(self) -> None:
+        self.on: dict[str, str] = {}
+        self.calls: list[str] = []
+        self.break_at: set[str] = set()
+        self.gate: asyncio.Event | None = None
+        self.news: asyncio.Queue[News] = asyncio.Queue()
+        self.devices = [f"gpu-{i}" for i in range(8)]
+        self.seen: list[Claim] = []
+
+    async def discover(self) -> Sequence[Offer]:
+        return [Offer([[Device(name=name)] for name in self.devices])]
+
+    def suits(self, device: str, config: Any) -> bool:
+        return not device.startswith("nic-")
+
+    def validate(self, config: Any) -> None:
+        if config.share_count < 1:
+            raise Refused(f"shareCount: wanted at least 1, found {config.share_count}")
+
+    def plan(self, claim: Claim) -> Tree:
+        self.seen.append(claim)
+        return {"claim": claim.uid, "gpus": [each.device for each in claim.granted]}
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        self.calls.append(f"prepare {claim.uid}")
+        if self.gate is not None:
+            await self.gate.wait()
+        for each in claim.granted:
+            self.on[each.device] = claim.uid
+            if "prepare" in self.break_at:
+                raise Refused(f"{each.device}: does not start")
+        return Prepared(
+            {
+                (each.pool, each.device, each.share_id): Ready(
+                    ContainerEdits(env=(f"GPU_{each.device}=1",)), {"uuid": f"GPU-{each.device}"}
+                )
+                for each in claim.granted
+            },
+            ContainerEdits(env=("ALL=1",)),
+        )
+
+    async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
+        self.calls.append(f"unprepare {plan['claim']}")
+        if "unprepare" in self.break_at:
+            raise RuntimeError("bus error")
+        for gpu in plan["gpus"]:
+            if self.on.get(gpu) == plan["claim"]:
+                del self.on[gpu]
+
+    async def watch(self) -> AsyncIterator[News]:
+        while True:
+            yield await self.news.get()
+
+
+_numbers = itertools.count(1)
+
+
+def put_claim(
+    client: MemoryClient, name: str, *devices: str, uid: str = "", driver: str = DRIVER, config: Sequence[Tree] = (),
+    reserved: bool = True, **more: Any,
+) -> ClaimRef:  # fmt: skip
+    """An allocated claim; each device is ``request=device`` or just the device, for request ``gpu``."""
+    results = []
+    for each in devices:
+        request, _, device = each.rpartition("=")
+        results.append({"request": request or "gpu", "driver": driver, "pool": NODE, "device": device, **more})
+    tree = client.put(
+        CLAIMS,
+        {
+            "metadata": {"namespace": "shop", "name": name, "uid": uid or f"0c-{next(_numbers)}"},
+            "spec": {},
+            "status": {
+                "allocation": {"devices": {"results": results, "config": list(config)}},
+                **({"reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}]} if reserved else {}),
+            },
+        },
+    )
+    return ClaimRef("shop", tree["metadata"]["uid"], name)
+
+
+def opaque(parameters: Tree, *requests: str, source: str = "FromClaim", driver: str = DRIVER) -> Tree:
+    """An entry of an allocation's config."""
+    return {"source": source, "requests": list(requests), "opaque": {"driver": driver, "parameters": parameters}}
+
+
+def memory_host(boot_id: str = "boot-1", storage: MemoryStorage | None = None, cdi: Memory | None = None) -> Host:
+    return Host(NODE, boot_id, storage or MemoryStorage(), cdi or Memory())
+
+
+def disk_host(folder: Path, boot_id: str = "boot-1") -> Host:
+    return Host(NODE, boot_id, FileStorage(folder / "plugin" / "checkpoint.json"), Folder(folder / "cdi"))
+
+
+def node_driver(driver: FakeDriver, host: Host, client: MemoryClient, **more: Any) -> NodeDriver:
+    return NodeDriver(driver, host, client, Clock(), random=Random(1), **more)
