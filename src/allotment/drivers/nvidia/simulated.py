@@ -35,7 +35,8 @@ class SimulatedHardware:
     """The GPUs of one simulated node; ``name`` (the node's) is part of the tokens that containers get.
 
     ``made``: MIG devices that an administrator has made, by PCI address. ``state``: a folder to keep it all in.
-    ``address``: where programs with a token find the simulated compute engine. ``latency``: seconds that every step takes.
+    ``address``: where programs with a token find the simulated compute engine. ``latency``: seconds
+    that every step takes.
     """
 
     def __init__(

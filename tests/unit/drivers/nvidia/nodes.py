@@ -1,0 +1,113 @@
+"""Simulated nodes with the NVIDIA driver, and claims for their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from allotment.drivers import configuration
+from allotment.drivers.driver import Claim, Granted, Prepared, Ready
+from allotment.drivers.nvidia.config import ALL_ON, VERSION, Gates
+from allotment.drivers.nvidia.driver import NvidiaDriver
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated_faults import Faults
+from allotment.fleet.hardware import hardware
+from allotment.fleet.modes import parse_mode
+from allotment.fleet.nvidia import gpus_of
+from allotment.fleet.nvidia.offering import made_of
+from allotment.model.quantity import Quantity
+
+NODE = "n1"
+Tree = dict[str, Any]
+
+
+class Simulated(NamedTuple):
+    """A node: its driver over its hardware. ``pci``: addresses by minor number."""
+
+    driver: NvidiaDriver
+    hardware: SimulatedHardware
+    faults: Faults
+    pci: tuple[str, ...]
+
+    def plan(self, uid: str, *granted: Granted, others: tuple[Tree, ...] = ()) -> Tree:
+        """The plan of a claim."""
+        return self.driver.plan(Claim(uid, "default", uid, granted, others))
+
+    async def prepare(self, uid: str, *granted: Granted, others: tuple[Tree, ...] = ()) -> tuple[Tree, Prepared]:
+        """Prepare a claim: its plan and what came of it."""
+        claim = Claim(uid, "default", uid, granted, others)
+        plan = self.driver.plan(claim)
+        return plan, await self.driver.prepare(claim, plan)
+
+    def card(self, minor: int = 0) -> Any:
+        """What a GPU is set to."""
+        return self.hardware.picture().cards[self.pci[minor]]
+
+    def daemons(self) -> list[Any]:
+        """The MPS daemons that run."""
+        return list(self.hardware.picture().daemons.values())
+
+
+async def node(
+    machine: str = "dgx-a100-40gb",
+    mode: str = "full",
+    *,
+    gpus: int | None = None,
+    gates: Gates = ALL_ON,
+    state: Path | None = None,
+    address: Callable[[str], str] | None = None,
+) -> Simulated:
+    """A node whose driver knows its devices."""
+    what = hardware(machine, gpus)
+    parsed = parse_mode(mode, what)
+    facts = gpus_of(what, NODE, parsed)
+    faults = Faults()
+    simulated = SimulatedHardware(
+        facts, state, made=made_of(facts, NODE, parsed), name=NODE, address=address, faults=faults
+    )
+    driver = NvidiaDriver(simulated, parsed, gates=gates)
+    await driver.discover()
+    return Simulated(driver, simulated, faults, tuple(slot.pci for slot in what.slots))
+
+
+def config(kind: str, gates: Gates = ALL_ON, **fields: Any) -> Any:
+    """Parameters, read and checked as the framework does."""
+    driver = NvidiaDriver(SimulatedHardware(()), parse_mode("full", hardware("t4")), gates=gates)
+    value = configuration.decode({"apiVersion": VERSION, "kind": kind, **fields}, driver.configs)
+    driver.validate(value)
+    return value
+
+
+def gpu(
+    device: str, config: Any = None, *, request: str = "gpu", share: str = "", admin: bool = False, **consumed: str
+) -> Granted:
+    """A device that a claim was given."""
+    amounts = {name: Quantity.parse(amount) for name, amount in consumed.items()}
+    return Granted(request, NODE, device, config, admin, share, amounts)
+
+
+def mps(**fields: Any) -> Any:
+    """GpuConfig with MPS."""
+    return config("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": fields})
+
+
+def slicing(interval: str) -> Any:
+    """GpuConfig with time slices."""
+    return config("GpuConfig", sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}})
+
+
+def only(prepared: Prepared) -> Ready:
+    """The one device of a claim."""
+    (ready,) = prepared.devices.values()
+    return ready
+
+
+def env(ready: Ready) -> dict[str, str]:
+    """The variables that a container gets of a device."""
+    return dict(variable.split("=", 1) for variable in ready.edits.env)
+
+
+def paths(ready: Ready) -> list[str]:
+    """The device nodes that a container gets of a device."""
+    return [each.path for each in ready.edits.device_nodes]
