@@ -22,6 +22,7 @@ def _of_type(driver: str, kind: str) -> str:
 
 
 _GPU = "gpu.nvidia.com"
+_AMD = "gpu.amd.com"
 _DOMAIN = "compute-domain.nvidia.com"
 
 #: vendor -> classes. AMD's class has no type, so it takes whole GPUs and partitions alike.
@@ -36,5 +37,13 @@ CLASSES: dict[str, tuple[DeviceClass, ...]] = {
             f"{_of_type(_DOMAIN, 'channel')} && device.attributes['{_DOMAIN}'].id == 0",
         ),
     ),
-    "amd": (_device_class("gpu.amd.com", "device.driver == 'gpu.amd.com'"),),
+    "amd": (_device_class("gpu.amd.com", f"device.driver == '{_AMD}'"),),
 }
+
+#: Where AMD's driver partitions GPUs by itself, a request for a whole one must not end on a partition.
+AMD_WHOLE = _device_class(
+    "gpu.amd.com-spx",
+    f"device.driver == '{_AMD}' && 'computePartition' in device.attributes['{_AMD}'] && "
+    f"device.attributes['{_AMD}'].computePartition == 'spx'",
+    "amd.com/gpu",
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.classes import AMD_WHOLE, CLASSES
 from allotment.fleet.description import Machine
+from allotment.fleet.modes import AutoPartition
 from allotment.fleet.slices import slices_of
 from allotment.model.core import Node
 from allotment.model.meta import ObjectMeta
@@ -33,12 +34,19 @@ def cluster_of(machines: Iterable[Machine], kube: str = "1.36") -> Cluster:
     ['gpu.amd.com']
     """
     listed = tuple(machines)
-    vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in listed)
     return Cluster(
         nodes=tuple(node_of(machine) for machine in listed),
         slices=tuple(one for m in listed for one in slices_of(m.hardware, m.mode, m.node, kube)),
-        classes=tuple(one for vendor in vendors for one in CLASSES[vendor]),
+        classes=classes_of(listed),
     )
+
+
+def classes_of(machines: Iterable[Machine]) -> tuple[DeviceClass, ...]:
+    """The classes that the charts of these machines' drivers would install."""
+    listed = tuple(machines)
+    vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in listed)
+    auto = any(isinstance(machine.mode, AutoPartition) for machine in listed)
+    return tuple(one for vendor in vendors for one in CLASSES[vendor]) + ((AMD_WHOLE,) if auto else ())
 
 
 def node_of(machine: Machine) -> Node:

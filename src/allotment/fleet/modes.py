@@ -63,8 +63,14 @@ class Partitioned:
     vocabulary: Vocabulary
 
 
+@dataclass(frozen=True, slots=True)
+class AutoPartition:
+    """AMD: every partition mode of every GPU on offer; a GPU is put into the one that a claim gets."""
+
+
 NvidiaMode: TypeAlias = Full | StaticMig | DynamicMig | Vfio | ConsumableShares | Shared
-Mode: TypeAlias = NvidiaMode | Partitioned
+AmdMode: TypeAlias = Partitioned | AutoPartition
+Mode: TypeAlias = NvidiaMode | AmdMode
 
 #: More shares than this are a typing error.
 MOST_SHARES = 10_000
@@ -80,7 +86,9 @@ def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
             "consumable-shares",
             "vfio",
         )
-    return tuple(dict.fromkeys(p.compute for p in accelerator.partitions)) or ("spx",)
+    if not accelerator.partitions:
+        return ("spx",)
+    return (*dict.fromkeys(p.compute for p in accelerator.partitions), "auto")
 
 
 def parse_mode(text: str, machine: Hardware) -> Mode:
@@ -135,7 +143,7 @@ def _layouts(argument: str, machine: Hardware) -> tuple[tuple[Piece, ...], ...]:
     return parsed * len(machine.slots) if len(parsed) == 1 else parsed + ((),) * (len(machine.slots) - len(parsed))
 
 
-def _amd(text: str, accelerator: Accelerator) -> Mode:
+def _amd(text: str, accelerator: Accelerator) -> AmdMode:
     name, at, version = text.partition("@")
     if at and version not in ("v0", "v1"):
         raise FleetError(
@@ -151,6 +159,10 @@ def _amd(text: str, accelerator: Accelerator) -> Mode:
         if vocabulary == "v0":
             raise FleetError(f"mode {text!r}: the AMD driver of 2025 did not publish {accelerator.product}", "use @v1")
         return Partitioned(None, vocabulary)
+    if name == "auto":
+        if vocabulary == "v0":
+            raise FleetError(f"mode {text!r}: the AMD driver of 2025 did not partition by itself", "use auto@v1")
+        return AutoPartition()
     same = [p for p in accelerator.partitions if p.compute == compute]
     if not same:
         raise _unknown(text, compute, accelerator)
@@ -187,3 +199,5 @@ def label(mode: Mode) -> str:
             return "shared"
         case Partitioned(partition, _):
             return partition.compute if partition and partition.per_gpu > 1 else ""
+        case AutoPartition():
+            return "auto"

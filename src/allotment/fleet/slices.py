@@ -10,7 +10,7 @@ from typing import TypeAlias
 from allotment.fleet import amd, nvidia
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.modes import Mode, Partitioned
+from allotment.fleet.modes import AutoPartition, Mode, Partitioned
 from allotment.fleet.splitting import split
 from allotment.model.features import RELEASES
 from allotment.model.meta import ObjectMeta
@@ -46,6 +46,6 @@ def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> t
 
 
 def _offered(machine: Hardware, mode: Mode, node: str) -> tuple[str, _Groups, tuple[CounterSet, ...]]:
-    if isinstance(mode, Partitioned):
-        return amd.DRIVER, amd.devices_of(machine, node, mode), ()
+    if isinstance(mode, Partitioned | AutoPartition):
+        return amd.DRIVER, *amd.offering_of(machine, node, mode)
     return nvidia.DRIVER, *nvidia.offering_of(machine, node, mode)

@@ -1,0 +1,93 @@
+"""AutoPartition: a device for every way in which a GPU could be divided, of which claims take partitions.
+
+The ways of one GPU exclude each other by a counter of one that each of them needs. Memory modes exclude each other on
+the whole node, for changing one reloads the driver: while one is in use, devices of others are tainted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from allotment.fleet.amd.devices import capacities, common, devices_of_gpus
+from allotment.fleet.amd.gpu import Gpu, Setting
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    DeviceTaint,
+)
+
+#: The capacity of which claims take their partitions.
+PARTITIONS = "partitions"
+CONFLICT = "gpu.amd.com/memory-partition-conflict"
+
+_ONE = Quantity.of_int(1)
+_MODE = {"partition-mode": Counter(value=_ONE)}
+
+
+class Offering(NamedTuple):
+    """Devices in groups that share a slice, and the counters that they need."""
+
+    groups: tuple[tuple[Device, ...], ...]
+    counters: tuple[CounterSet, ...]
+
+
+def offering(gpus: Mapping[int, Gpu], memory: str = "") -> Offering:
+    """The devices of a node. ``gpus``: by the number that their devices' names have, which must stay theirs.
+
+    ``memory``: the memory mode that claims use now; empty while none does. A GPU that cannot be partitioned
+    is published as it is.
+    """
+    groups = []
+    for index, gpu in gpus.items():
+        ways = tuple(_device(gpu, index, one, memory) for one in gpu.settings)
+        groups.append(ways or devices_of_gpus([gpu], "v1"))
+    counters = tuple(CounterSet(_mutex(index), _MODE) for index, gpu in gpus.items() if gpu.settings)
+    return Offering(tuple(groups), counters)
+
+
+def name_of(index: int, setting: Setting) -> str:
+    """``gpu-0-cpx-nps1``: which GPU, and how divided."""
+    return f"gpu-{index}-{setting.compute}-{setting.memory}"
+
+
+def _mutex(index: int) -> str:
+    return f"gpu-{index}-mutex"
+
+
+def _device(gpu: Gpu, index: int, setting: Setting, memory: str) -> Device:
+    attributes = common(gpu) | {
+        "type": DeviceAttribute(string="amdgpu-partition" if setting.parts > 1 else "amdgpu"),
+        "partitionProfile": DeviceAttribute(string=setting.profile),
+        "computePartition": DeviceAttribute(string=setting.compute),
+        "memoryPartition": DeviceAttribute(string=setting.memory),
+        "gpuIndex": DeviceAttribute(int_=index),
+    }
+    amounts = (
+        _share((part.compute_units for part in gpu.parts), setting),
+        _share((part.simd_units for part in gpu.parts), setting),
+        _share((part.memory_bytes or 0 for part in gpu.parts), setting),
+    )
+    policy = CapacityRequestPolicy(default=_ONE, valid_range=CapacityRequestPolicyRange(min=_ONE, step=_ONE))
+    partitions = DeviceCapacity(value=Quantity.of_int(setting.parts), request_policy=policy)
+    conflict = memory not in ("", setting.memory)
+    return Device(
+        name=name_of(index, setting),
+        attributes=dict(sorted(attributes.items())),
+        capacity=dict(sorted((capacities(*amounts) | {PARTITIONS: partitions}).items())),
+        consumes_counters=(DeviceCounterConsumption(counter_set=_mutex(index), counters=_MODE),),
+        taints=(DeviceTaint(key=CONFLICT, value=memory, effect="NoExecute"),) if conflict else (),
+        allow_multiple_allocations=True,
+    )
+
+
+def _share(amounts: Iterable[int], setting: Setting) -> int:
+    """A partition's part of what the whole GPU has."""
+    return sum(amounts) // setting.parts
