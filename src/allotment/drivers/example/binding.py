@@ -1,0 +1,91 @@
+"""Says that allocated devices are ready, for those whose pods wait for it (KEP-5007).
+
+Where devices are attached to a node on demand, this would attach them first. The scheduler holds the pod until the
+condition is true, so this cannot be the node's part of a driver: at that time the claim has no node's kubelet yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.cluster.cache import Cache, Item
+from allotment.cluster.client import Tree
+from allotment.cluster.errors import StatusError
+from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CLAIMS
+from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
+
+MANAGER: Final = "dra-example-controller"
+
+
+def controller(driver: str) -> Program:
+    """The program for the devices of one driver."""
+
+    async def run(context: Context) -> None:
+        client = context.client_for(MANAGER, MANAGER)
+        claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
+
+        async def work(key: tuple[str, str]) -> None:
+            item = claims.item(*key)
+            devices = _waiting(item, driver, context.clock.now()) if item is not None else []
+            if item is None or not devices:
+                return
+            tree: Tree = {
+                "apiVersion": CLAIMS.api_version,
+                "kind": CLAIMS.kind,
+                "metadata": {"name": item.name, "namespace": item.namespace, "uid": item.uid},
+                "status": {"devices": devices},
+            }
+            try:
+                await client.patch(
+                    CLAIMS, item.name, tree, item.namespace, kind="apply", subresource="status", force=True
+                )
+            except StatusError as error:
+                if error.code not in (404, 409):  # gone, or another one of that name
+                    raise
+
+        queue: WorkQueue[tuple[str, str]] = WorkQueue("binding", work, clock=context.clock, random=context.random)
+
+        def changed(_: Item[ResourceClaim] | None, new: Item[ResourceClaim] | None) -> None:
+            if new is not None and (new.tree.get("status") or {}).get("allocation"):
+                queue.add(new.key)
+
+        await follow([queue], [(claims, changed)])
+
+    return run
+
+
+def _waiting(item: Item[ResourceClaim], driver: str, now: str) -> list[Tree]:
+    """The status of all devices that bind under conditions, if one of them is not ready yet."""
+    claim = item.value
+    allocation = claim.status.allocation
+    if allocation is None:
+        return []
+    results = [r for r in allocation.devices.results if r.driver == driver and r.binding_conditions]
+    if all(_is_ready(claim, result) for result in results):
+        return []
+    return [_status(result, now) for result in results]
+
+
+def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bool:
+    wanted = (result.driver, result.pool, result.device, result.share_id)
+    true = {
+        condition.type
+        for device in claim.status.devices
+        if (device.driver, device.pool, device.device, device.share_id) == wanted
+        for condition in device.conditions
+        if condition.status == "True"
+    }
+    return true.issuperset(result.binding_conditions)
+
+
+def _status(result: DeviceRequestAllocationResult, now: str) -> Tree:
+    status: dict[str, Any] = {"driver": result.driver, "pool": result.pool, "device": result.device}
+    if result.share_id:
+        status["shareID"] = result.share_id
+    status["conditions"] = [
+        {"type": each, "status": "True", "reason": "Ready", "message": "Device is ready", "lastTransitionTime": now}
+        for each in result.binding_conditions
+    ]
+    return status

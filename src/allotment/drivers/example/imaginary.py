@@ -1,0 +1,98 @@
+"""What the example drivers have in common: devices without hardware, told to containers by variables.
+
+With nothing to set up there is nothing to undo, so the plan only says what was given. Health is whatever somebody
+reports, so that taints, evictions and the kubelet's view of health can be tried as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.drivers.driver import Claim, Condition, Granted, News, Offer, Prepared, Ready, Tree
+from allotment.model.resource import Device, DeviceAttribute
+
+
+class Imaginary:
+    """A driver whose devices are known from the start. ``profile`` is the first word of its variables."""
+
+    def __init__(self, name: str, profile: str, node: str, offer: Offer) -> None:
+        self.name = name
+        self._profile = profile
+        self._node = node
+        self._offer = offer
+        self._devices: Mapping[str, Device] = {device.name: device for group in offer.groups for device in group}
+        self._news: asyncio.Queue[News] = asyncio.Queue()
+
+    @property
+    def configs(self) -> Mapping[tuple[str, str], type]:
+        """None, unless a profile has some."""
+        return {}
+
+    def variables(self, granted: Granted) -> Sequence[str]:
+        """What a profile tells of a device."""
+        raise NotImplementedError
+
+    def data(self, device: Device) -> Tree | None:
+        """What the claim's status says of a device: nothing, unless a profile does."""
+        return None
+
+    def report(self, condition: Condition) -> None:
+        """Make a device ill, or well again."""
+        self._news.put_nowait(condition)
+
+    # --- a driver -------------------------------------------------------------------------------------------------
+
+    async def discover(self) -> Sequence[Offer]:
+        """The same, always."""
+        return (self._offer,)
+
+    def suits(self, device: str, config: Any) -> bool:
+        """There is one kind of devices."""
+        return True
+
+    def validate(self, config: Any) -> None:
+        """Nothing beyond types, unless a profile has rules."""
+
+    def plan(self, claim: Claim) -> Tree:
+        """What was given; there is nothing to do."""
+        return {"devices": [granted.device for granted in claim.granted]}
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        """Only variables."""
+        common = (f"KUBERNETES_NODE_NAME={self._node}", f"DRA_RESOURCE_DRIVER_NAME={self.name}")
+        devices = {(g.pool, g.device, g.share_id): self._ready(claim, g) for g in claim.granted}
+        return Prepared(devices, ContainerEdits(env=common))
+
+    def _ready(self, claim: Claim, granted: Granted) -> Ready:
+        name = re.sub(r"[^A-Z0-9]+", "_", granted.device.upper())
+        env = (
+            f"{self._profile}_DEVICE_{name}_RESOURCE_CLAIM={claim.uid}",
+            f"DRA_ADMIN_ACCESS={str(granted.admin).lower()}",
+            *self.variables(granted),
+        )
+        device = self._devices.get(granted.device)
+        return Ready(ContainerEdits(env=env), self.data(device) if device is not None else None)
+
+    async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
+        """Nothing to undo."""
+
+    async def watch(self) -> AsyncIterator[News]:
+        """What was reported."""
+        while True:
+            yield await self._news.get()
+
+
+def facts(profile: str, node: str, index: int) -> dict[str, DeviceAttribute]:
+    """Attributes that the GPUs and cards of the demonstrations have; the same for a node each time."""
+    identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/{profile}/{index}")
+    return {
+        "index": DeviceAttribute(int_=index),
+        "uuid": DeviceAttribute(string=f"{profile}-{identity}"),
+        "model": DeviceAttribute(string=f"LATEST-{profile.upper()}-MODEL"),
+        "driverVersion": DeviceAttribute(version="1.0.0"),
+    }
