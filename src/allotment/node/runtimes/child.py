@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process, SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,7 +38,10 @@ class Order(NamedTuple):
 class Child:
     """A command that runs. Made by :meth:`start`; :meth:`finish` must be awaited."""
 
-    def __init__(self, process: asyncio.subprocess.Process, lifeline: int, terminal: int | None) -> None:
+    def __init__(
+        self, transport: asyncio.SubprocessTransport, process: Process, lifeline: int, terminal: int | None
+    ) -> None:
+        self._transport = transport
         self._process = process
         self._lifeline = lifeline
         self._terminal = terminal
@@ -46,6 +49,7 @@ class Child:
     @classmethod
     async def start(cls, order: Order, *, stdin: bool = False, one_stream: bool = True) -> Child:
         """Start a command. ``one_stream``: what it says on stderr comes with what it says on stdout. Raises OSError."""
+        loop = asyncio.get_running_loop()
         streams = (PIPE if stdin else DEVNULL, PIPE, STDOUT if one_stream else PIPE)
         ours = theirs = None
         if order.tty:
@@ -56,7 +60,8 @@ class Child:
             with tempfile.TemporaryFile() as paper:
                 paper.write(json.dumps({**order._asdict(), "directory": str(order.directory)}).encode())
                 paper.seek(0)
-                process = await asyncio.create_subprocess_exec(
+                transport, protocol = await loop.subprocess_exec(
+                    lambda: SubprocessStreamProtocol(_CHUNK, loop),
                     # Neither the user's site nor the command's environment has a say in the launcher.
                     sys.executable, "-I", "-S", str(launcher.__file__), str(paper.fileno()), str(listening),
                     stdin=streams[0], stdout=streams[1], stderr=streams[2], env={}, cwd="/",
@@ -71,7 +76,7 @@ class Child:
             os.close(listening)
             if theirs is not None:
                 os.close(theirs)
-        return cls(process, lifeline, ours)
+        return cls(transport, Process(transport, protocol, loop), lifeline, ours)
 
     def terminate(self) -> None:
         """SIGTERM to the command and all of its group."""
@@ -107,6 +112,7 @@ class Child:
         finally:
             self._let_go()
             await self._process.wait()
+            self._transport.close()  # streams that nobody read to their end
         return code if code >= 0 else 128 - code
 
     def _tell(self, word: bytes) -> None:

@@ -1,0 +1,58 @@
+"""Containers to run for real, and what they printed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.node.devices import Seen
+from allotment.node.runtimes.runtime import Sandbox
+
+_UNCHANGED: Final = ContainerEdits()
+
+
+class Log:
+    """What a container printed."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self._more = asyncio.Event()
+
+    async def __call__(self, data: bytes) -> None:
+        self.data += data
+        self._more.set()
+
+    @property
+    def text(self) -> str:
+        return self.data.decode()
+
+    async def until(self, text: str) -> None:
+        """Wait until it printed that."""
+        async with asyncio.timeout(20):
+            while text not in self.text:
+                self._more.clear()
+                await self._more.wait()
+
+
+async def typed(*data: bytes) -> AsyncIterator[bytes]:
+    """Standard input that ends."""
+    for each in data:
+        yield each
+
+
+def sandbox(
+    *command: str, args: tuple[str, ...] = (), image: str = "shell", env: Mapping[str, str] | None = None,
+    edits: ContainerEdits = _UNCHANGED, devices: tuple[Seen, ...] = (), ports: tuple[int, ...] = (),
+    mounts: Mapping[str, Path] | None = None, **more: Any,
+) -> Sandbox:  # fmt: skip
+    """A container that runs a command."""
+    spec: dict[str, Any] = {"name": "main", "image": image, **more}
+    spec |= {key: list(words) for key, words in (("command", command), ("args", args)) if words}
+    spec["env"] = [{"name": name, "value": value} for name, value in (env or {}).items()]
+    spec["ports"] = [{"containerPort": port, "protocol": "TCP"} for port in ports]
+    pod = {"metadata": {"name": "pod", "namespace": "default", "uid": "7f0c"}, "spec": {"containers": [spec]}}
+    environment = {"PATH": "/usr/bin:/bin", "HOSTNAME": "pod", **(env or {})}
+    return Sandbox(pod, spec, (*command, *args), environment, edits, devices, "10.0.0.1", mounts or {})

@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, Mount
+from allotment.node.devices import Seen
+from allotment.node.runtimes.images import Image, Images
+from allotment.node.runtimes.process import ProcessRunning, ProcessRuntime
+from allotment.node.runtimes.runtime import NotStarted
+from allotment.node.runtimes.streams import StreamConnection
+from tests.unit.node.sandboxes import Log, sandbox, typed
+
+_IMAGES = Images(
+    [
+        Image("shell", commands="run"),
+        Image("server", ("{python}", "-S", "-m", "http.server", "--bind", "127.0.0.1", "{port}")),
+        Image("printer", ("sh", "-c", 'echo "$0 $COLOR"'), {"COLOR": "image"}),
+    ]
+)
+
+
+@asynccontextmanager
+async def _runtime(folder: Path) -> AsyncIterator[ProcessRuntime]:
+    runtime = ProcessRuntime(_IMAGES, folder / "containers")
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+
+
+def _run(folder: Path, story: Callable[[ProcessRuntime], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(30), _runtime(folder) as runtime:
+            await story(runtime)
+
+    asyncio.run(whole())
+
+
+def _alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _gone(process: int) -> bool:
+    deadline = time.monotonic() + 10
+    while _alive(process) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not _alive(process)
+
+
+def test_a_command_runs_in_its_own_folder_and_its_output_and_code_are_told(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        running = await runtime.start(sandbox("sh", "-c", "pwd; echo oops >&2; echo $HOME; exit 7"), log)
+        assert await running.wait() == 7
+        folder, oops, home = log.text.splitlines()
+        assert oops == "oops"
+        assert folder == home
+        assert Path(folder).parent == tmp_path / "containers"
+        assert list((tmp_path / "containers").iterdir()) == []
+
+    _run(tmp_path, story)
+
+
+def test_the_environment_is_the_manifests_under_cdis_and_nothing_of_the_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_AGENT", "1")
+
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        edits = ContainerEdits(env=("A=cdi", "NVIDIA_VISIBLE_DEVICES=void"))
+        running = await runtime.start(sandbox("env", env={"A": "manifest", "B": "manifest"}, edits=edits), log)
+        assert await running.wait() == 0
+        found = dict(line.split("=", 1) for line in log.text.splitlines())
+        assert (found["A"], found["B"], found["NVIDIA_VISIBLE_DEVICES"]) == ("cdi", "manifest", "void")
+        assert found["PATH"] == os.environ["PATH"]
+        assert "SECRET_OF_THE_AGENT" not in found
+
+    _run(tmp_path, story)
+
+
+def test_the_images_variables_give_way_to_the_manifests(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        for env, color in ({}, "image"), ({"COLOR": "manifest"}, "manifest"):
+            log = Log()
+            running = await runtime.start(sandbox(args=("argument",), image="printer", env=env), log)
+            assert await running.wait() == 0
+            assert log.text == f"argument {color}\n"
+
+    _run(tmp_path, story)
+
+
+def test_a_container_sees_the_nvidia_devices_that_it_was_given_and_no_others(tmp_path: Path) -> None:
+    gpu = Seen("gpu.nvidia.com", "node", "gpu-0", "A100", "GPU-7f0c", 0, "", "")
+
+    async def story(runtime: ProcessRuntime) -> None:
+        for devices, env, told in (
+            ((), {}, ""), ((gpu, gpu._replace(uuid="MIG-1")), {}, "GPU-7f0c,MIG-1"),
+            ((gpu,), {"CUDA_VISIBLE_DEVICES": "0"}, "0"),
+        ):  # fmt: skip
+            log = Log()
+            show = sandbox("sh", "-c", 'echo "<$CUDA_VISIBLE_DEVICES>"', devices=devices, env=env)
+            assert await (await runtime.start(show, log)).wait() == 0
+            assert log.text == f"<{told}>\n"
+
+    _run(tmp_path, story)
+
+
+def test_paths_of_volumes_and_cdi_mounts_become_the_hosts_and_the_log_says_so(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "settings").write_text("from the volume\n")
+    edits = ContainerEdits(
+        env=("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",),
+        mounts=(Mount("/run/mps/7f0c", "/tmp/nvidia-mps"), Mount("/usr/lib", "/usr/lib")),
+        hooks=(Hook("createContainer", "/usr/bin/nvidia-cdi-hook"),),
+        device_nodes=(DeviceNode("/dev/nvidia0"), DeviceNode("/dev/gpu", "/dev/nvidia7")),
+    )
+
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        shown = 'cat "$0"; echo "$CUDA_MPS_PIPE_DIRECTORY $BOTH"; pwd'
+        given = sandbox(
+            "sh", "-c", shown, "/etc/app/settings", env={"BOTH": "/usr/lib:/etc/app"}, edits=edits,
+            mounts={"/etc/app/": volume}, workingDir="/etc/app",
+        )  # fmt: skip
+        assert await (await runtime.start(given, log)).wait() == 0
+        note, *lines = log.text.splitlines()
+        assert lines == ["from the volume", f"/run/mps/7f0c /usr/lib:{volume}", str(volume)]
+        assert note == (
+            f"allotment: a process of this machine, without walls: /etc/app is at {volume}; "
+            "/tmp/nvidia-mps is at /run/mps/7f0c; 1 hooks are not run; /dev/gpu is at /dev/nvidia7"
+        )
+
+    _run(tmp_path, story)
+
+
+def test_two_replicas_listen_on_one_port_each_on_its_own(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        both = [await runtime.start(sandbox(image="server", ports=(8000,)), Log()) for _ in range(2)]
+        assert both[0].ports != both[1].ports
+        for running in both:
+            connection = await _connected(running, 8000)
+            await connection.write(b"GET / HTTP/1.0\r\n\r\n")
+            assert (await connection.read()).startswith(b"HTTP/1.0 200")
+            await connection.close()
+        await asyncio.gather(*(running.stop(5) for running in both))
+
+    _run(tmp_path, story)
+
+
+async def _connected(running: ProcessRunning, port: int) -> StreamConnection:
+    while True:
+        try:
+            return await running.connect(port)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.05)
+
+
+def test_a_program_that_does_not_listen_where_it_was_told_is_not_reached(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        running = await runtime.start(sandbox("sleep", "100", ports=(8000,)), Log())
+        with pytest.raises(ConnectionRefusedError, match="which the program was told in PORT"):
+            await running.connect(8000)
+
+    _run(tmp_path, story)
+
+
+def test_a_port_that_is_not_declared_is_never_the_hosts_own(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            running = await runtime.start(sandbox("sleep", "100"), Log())
+            with pytest.raises(ConnectionRefusedError, match="declares no such containerPort"):
+                await running.connect(port)
+
+    _run(tmp_path, story)
+
+
+def test_stop_asks_the_whole_group(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        script = "trap 'wait; echo bye; exit 3' TERM; (trap 'echo child; exit' TERM; while :; do sleep 0.05; done) & "
+        running = await runtime.start(sandbox("sh", "-c", f"{script} sleep 0.2; echo up; wait"), log)
+        await log.until("up")
+        await running.stop(20)
+        assert await running.wait() == 3
+        assert {"child", "bye"} < set(log.text.split())
+
+    _run(tmp_path, story)
+
+
+def test_a_command_that_is_stopped_before_it_began_ends_at_once(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        started = time.monotonic()
+        for _ in range(5):
+            running = await runtime.start(sandbox("sleep", "100"), Log())
+            await running.stop(20)
+            assert await running.wait() == 128 + signal.SIGTERM
+        assert time.monotonic() - started < 15
+
+    _run(tmp_path, story)
+
+
+def test_what_does_not_listen_is_killed_and_so_is_what_it_left_behind(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        script = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$; sleep 100' &) ; sleep 0.2; echo up; sleep 100"
+        running = await runtime.start(sandbox("sh", "-c", script), log)
+        await log.until("up")
+        escaped = int(log.text.split()[0])
+        assert _alive(escaped)
+        await running.stop(0.1)
+        assert await running.wait() == 128 + signal.SIGKILL
+        assert _gone(escaped)
+
+    _run(tmp_path, story)
+
+
+def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        running = await runtime.start(
+            sandbox("sh", "-c", "(setsid sh -c 'echo $$; exec sleep 100' &) ; sleep 0.3"), log
+        )
+        assert await running.wait() == 0
+        assert _gone(int(log.text))
+
+    _run(tmp_path, story)
+
+
+_AGENT = """
+import asyncio, sys
+from pathlib import Path
+from allotment.node.runtimes.images import Image, Images
+from allotment.node.runtimes.process import ProcessRuntime
+from tests.unit.node.sandboxes import sandbox
+
+async def main():
+    runtime = ProcessRuntime(Images([Image("shell", commands="run")]), Path(sys.argv[1]))
+
+    async def output(data):
+        print(data.decode(), end="", flush=True)
+
+    script = "trap '' TERM HUP; echo $$; (setsid sh -c 'echo $$; exec sleep 100' &); sleep 0.2; echo up; sleep 100"
+    running = await runtime.start(sandbox("sh", "-c", script), output)
+    await running.wait()
+
+asyncio.run(main())
+"""
+
+
+def test_nothing_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _AGENT, str(tmp_path)], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    ) as agent:  # fmt: skip
+        assert agent.stdout is not None
+        told = [agent.stdout.readline().strip() for _ in range(3)]
+        processes = [int(each) for each in told if each != "up"]
+        assert len(processes) == 2
+        assert all(_alive(process) for process in processes)
+        agent.kill()
+    assert all(_gone(process) for process in processes)
+
+    # The folder of the container is still there, until the next agent.
+    assert len(list(tmp_path.glob("container-*"))) == 1
+
+    async def next_agent() -> None:
+        runtime = ProcessRuntime(_IMAGES, tmp_path)
+        await (await runtime.start(sandbox("true"), Log())).wait()
+        await runtime.close()
+
+    asyncio.run(next_agent())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_exec_runs_beside_with_the_same_environment(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        main = sandbox("sh", "-c", "echo $$ > pid; echo up; sleep 100", env={"A": "1"})
+        running = await runtime.start(main, log)
+        await log.until("up")
+        out, err = Log(), Log()
+        words = ["sh", "-c", "cat; echo $A; test -s pid && echo found; echo oops >&2; exit 4"]
+        assert await running.exec(words, stdin=typed(b"ty", b"ped\n"), stdout=out, stderr=err, tty=False) == 4
+        assert (out.text, err.text) == ("typed\n1\nfound\n", "oops\n")
+
+    _run(tmp_path, story)
+
+
+def test_exec_on_a_terminal_is_on_a_terminal(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        running = await runtime.start(sandbox("sleep", "100"), Log())
+        out, err = Log(), Log()
+        words = ["sh", "-c", "read line; test -t 0 && test -t 1 && echo got $line; exit 5"]
+        assert await running.exec(words, stdin=typed(b"typed\n"), stdout=out, stderr=err, tty=True) == 5
+        assert "got typed\r\n" in out.text
+        assert err.text == ""
+        # What is typed after the end of the input is its end.
+        assert await running.exec(["cat"], stdin=typed(b"a\n"), stdout=out, stderr=err, tty=True) == 0
+
+    _run(tmp_path, story)
+
+
+def test_exec_ends_with_its_container_and_with_who_asked_for_it(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        running = await runtime.start(sandbox("sleep", "100"), Log())
+        words = ["sh", "-c", "echo $$; exec sleep 100"]
+        out, other = Log(), Log()
+        asked = asyncio.create_task(running.exec(words, stdin=None, stdout=out, stderr=Log(), tty=False))
+        left = asyncio.create_task(running.exec(words, stdin=None, stdout=other, stderr=Log(), tty=False))
+        await out.until("\n")
+        await other.until("\n")
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        assert _gone(int(other.text))
+        await running.stop(5)
+        assert await asked == 128 + signal.SIGKILL
+        assert _gone(int(out.text))
+
+    _run(tmp_path, story)
+
+
+def test_a_listener_that_goes_away_ends_exec(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        async def broken(data: bytes) -> None:
+            raise ConnectionResetError("gone")
+
+        running = await runtime.start(sandbox("sleep", "100"), Log())
+        with pytest.raises(ConnectionResetError):
+            await running.exec(["yes"], stdin=None, stdout=broken, stderr=broken, tty=False)
+
+    _run(tmp_path, story)
+
+
+def test_where_commands_are_not_allowed_there_is_no_exec(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        running = await runtime.start(sandbox(image="server", ports=(8000,)), Log())
+        err = Log()
+        assert await running.exec(["id"], stdin=None, stdout=Log(), stderr=err, tty=False) == 126
+        assert 'not without commands = "run" for server' in err.text
+
+    _run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("no-such-program",), 'exec: "no-such-program": executable file not found in $PATH'),
+        (("/no/such/program",), 'exec: "/no/such/program": no such file or directory'),
+    ],
+)
+def test_a_program_that_is_not_there_does_not_start(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        with pytest.raises(NotStarted) as caught:
+            await runtime.start(sandbox(*words), Log())
+        assert (caught.value.reason, str(caught.value)) == ("RunContainerError", told)
+        assert list((tmp_path / "containers").iterdir()) == []
+        running, err = await runtime.start(sandbox("sleep", "100"), Log()), Log()
+        assert await running.exec(words, stdin=None, stdout=Log(), stderr=err, tty=False) == 127
+        assert err.text == told + "\n"
+
+    _run(tmp_path, story)
+
+
+def test_a_script_without_an_interpreter_says_so_in_the_log(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        assert await (await runtime.start(sandbox(str(script)), log)).wait() == 127
+        assert "No such file or directory" in log.text
+
+    _run(tmp_path, story)
+
+
+def test_an_image_that_nobody_named_does_not_start(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        with pytest.raises(NotStarted, match=r"add an \[\[image\]\]"):
+            await runtime.start(sandbox("true", image="unknown"), Log())
+
+    _run(tmp_path, story)
+
+
+def test_close_ends_everything_and_removes_what_was_made(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        script = "trap '' TERM; echo $$; sleep 100"
+        logs = [Log() for _ in range(3)]
+        running = [await runtime.start(sandbox("sh", "-c", script), log) for log in logs]
+        await asyncio.gather(*(log.until("\n") for log in logs))
+        await runtime.close()
+        assert [await each.wait() for each in running] == [128 + signal.SIGKILL] * 3
+        assert all(_gone(int(log.text)) for log in logs)
+        assert list((tmp_path / "containers").iterdir()) == []
+
+    _run(tmp_path, story)
