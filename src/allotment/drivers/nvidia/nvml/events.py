@@ -21,6 +21,7 @@ class Watch:
     def __init__(self, library: Library) -> None:
         nvml = library.nvml
         self._library = library
+        self._start = library.starts
         self._handles = library.handles()
         self._lost: set[str] = set()
         self._events: Any = library.told(nvml.nvmlEventSetCreate)
@@ -37,6 +38,11 @@ class Watch:
         except nvml.NVMLError:
             return False
         return True
+
+    @property
+    def stale(self) -> bool:
+        """Whether NVML was stopped since: then nothing more can be seen here."""
+        return not self._library.runs or self._library.starts != self._start
 
     def look(self) -> list[Xid]:
         """What happened; number 0 for a GPU that is lost, once."""
@@ -70,6 +76,6 @@ class Watch:
 
     def close(self) -> None:
         """Give the set back."""
-        if self._events is not None:
+        if self._events is not None and not self.stale:
             self._library.told(self._library.nvml.nvmlEventSetFree, self._events)
-            self._events = None
+        self._events = None

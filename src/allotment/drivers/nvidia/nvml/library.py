@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from allotment.drivers.nvidia.hardware import HardwareError
+from allotment.drivers.nvidia.hardware import GpuLost, HardwareError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,13 +62,21 @@ class Library:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._nvml: Any = None
+        #: How often NVML was started: handles of an earlier time are dead.
+        self.starts = 0
 
     @property
     def nvml(self) -> Any:
         """The module, with the library running. Raises Unavailable."""
         if self._nvml is None:
             self._nvml = self._start()
+            self.starts += 1
         return self._nvml
+
+    @property
+    def runs(self) -> bool:
+        """Whether NVML is started."""
+        return self._nvml is not None
 
     def _start(self) -> ModuleType:
         try:
@@ -99,6 +107,13 @@ class Library:
                 self._nvml.nvmlShutdown()
             self._nvml = None
 
+    def let_go(self, pci: str) -> None:
+        """Have no GPU open, so that the kernel can take the one at ``pci`` from its driver."""
+        with suppress(Unavailable, GpuLost):
+            # The persistence daemon's mode would keep the driver initialised on it.
+            self.told(self.nvml.nvmlDeviceSetPersistenceMode, self.handle(pci).device, 0)
+        self.stop()
+
     def told(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """What a call answers, None where the driver cannot tell."""
         try:
@@ -110,6 +125,8 @@ class Library:
         """What a call answers. Raises HardwareError, which says what was asked and NVML's words."""
         try:
             return call(*args, **kwargs)
+        except (self.nvml.NVMLError_GpuIsLost, self.nvml.NVMLError_GpuNotFound) as error:
+            raise GpuLost(f"{what}: {error}") from None
         except self.nvml.NVMLError as error:
             raise HardwareError(f"{what}: {error}") from None
 
@@ -124,9 +141,12 @@ class Library:
                 found.append(Handle(address(text(pci.busId)), number, device))
         return tuple(sorted(found, key=lambda handle: handle.pci))
 
-    def handle(self, pci: str) -> Handle | None:
-        """The GPU at an address."""
-        return next((handle for handle in self.handles() if handle.pci == pci), None)
+    def handle(self, pci: str) -> Handle:
+        """The GPU at an address. Raises GpuLost."""
+        for handle in self.handles():
+            if handle.pci == pci:
+                return handle
+        raise GpuLost(f"GPU {pci}: NVML does not know it (any more)")
 
 
 def text(value: str | bytes | None) -> str:

@@ -7,7 +7,8 @@ that place clears it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from ctypes import byref, c_uint
 from typing import Any, NamedTuple
 
@@ -61,7 +62,7 @@ def create(library: Library, handle: Handle, profile_id: int, start: int, *, res
         _switch(library, handle, _ON)
         switched = True
         # Switching may have taken the GPU from the driver and given it back.
-        handle = library.handle(handle.pci) or handle
+        handle = library.handle(handle.pci)
     try:
         return _make(library, handle, profile_id, start, what)
     except HardwareError:
@@ -134,13 +135,12 @@ def _remove(library: Library, instance: _Instance, what: str) -> None:
     _gone(library, f"{what}: destroying it", nvml.nvmlGpuInstanceDestroy, instance.handle)
 
 
-def _gone(library: Library, what: str, call: Any, handle: Any) -> None:
-    try:
-        call(handle)
-    except library.nvml.NVMLError_NotFound:
-        return
-    except library.nvml.NVMLError as error:
-        raise HardwareError(f"{what}: {error}") from None
+def _gone(library: Library, what: str, call: Callable[[Any], object], handle: Any) -> None:
+    def destroy_if_there() -> None:
+        with suppress(library.nvml.NVMLError_NotFound):
+            call(handle)
+
+    library.wanted(what, destroy_if_there)
 
 
 def _whole_compute_profile(library: Library, instance: Any, slices: int, what: str) -> int:

@@ -1,0 +1,182 @@
+"""What containers need of real GPUs: device nodes, the driver's libraries and programs, hooks.
+
+The container brings CUDA, the host brings the driver, and both must fit: so every library of the driver's version is
+mounted from the host.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, Mount
+from allotment.drivers.nvidia.hardware import HardwareError, MigDevice
+from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.nvidia.host.sysfs import drm_nodes, read
+from allotment.drivers.nvidia.nvml.library import LIBRARY_FOLDERS
+from allotment.fleet.nvidia import Gpu
+
+#: The legacy runtime hook must not add devices of its own.
+_VOID = "NVIDIA_VISIBLE_DEVICES=void"
+
+_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+_PROGRAMS = (
+    "nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server",
+    "nvidia-imex", "nvidia-imex-ctl",
+)  # fmt: skip
+_SOCKETS = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
+
+_READ_ONLY = ("ro", "nosuid", "nodev", "rbind", "rprivate")
+_SOCKET = ("rw", "nosuid", "nodev", "noexec", "rbind", "rprivate")
+
+HOOK = "nvidia-cdi-hook"
+
+
+def common(roots: Roots, driver_version: str) -> ContainerEdits:
+    """For every container with a GPU."""
+    libraries = tuple(_libraries(roots, driver_version))
+    hook = roots.program(HOOK)
+    mounts = [_mount(roots, path) for path in libraries]
+    if hook is None:
+        # Nobody will make links in the container: the libraries must be there under the names that programs ask for.
+        mounts += [_mount(roots, path, link) for path in libraries for link in _links(path) if ".so." in link.name]
+    for name in _PROGRAMS:
+        path = roots.program(name)
+        if path is not None:
+            mounts.append(_mount(roots, path))
+    mounts += [_mount(roots, path) for path in _firmware(roots, driver_version)]
+    mounts += [_mount(roots, path, options=_SOCKET) for name in _SOCKETS if (path := roots.driver / name).exists()]
+    cuda = next((path for path in libraries if path.name.startswith("libcuda.so.")), None)
+    env = (_VOID, *((f"NVIDIA_CTK_LIBCUDA_DIR={Path(roots.in_container(cuda)).parent}",) if cuda else ()))
+    return ContainerEdits(
+        env=env,
+        device_nodes=tuple(node(roots, name) for name in _CONTROL if (roots.dev / name).exists()),
+        mounts=tuple(mounts),
+        hooks=tuple(_hooks(roots, hook, libraries, driver_version)) if hook else (),
+    )
+
+
+def whole(roots: Roots, gpu: Gpu) -> ContainerEdits:
+    """For a whole GPU: its node, and those for graphics."""
+    drm = drm_nodes(roots, gpu.pci)
+    hook = roots.program(HOOK)
+    links = []
+    for name in drm:
+        kind = "card" if name.startswith("card") else "render"
+        links += ["--link", f"../{name}::/dev/dri/by-path/pci-{gpu.pci}-{kind}"]
+    return ContainerEdits(
+        device_nodes=(node(roots, f"nvidia{gpu.minor}"), *(node(roots, f"dri/{name}") for name in drm)),
+        hooks=(_hook(roots, hook, "create-symlinks", *links),) if hook and links else (),
+    )
+
+
+def piece(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
+    """For a MIG device: the GPU's node, and what opens the two instances. Raises HardwareError."""
+    instance = f"gi{device.gpu_instance}"
+    numbers = [
+        _capability(roots, f"gpu{gpu.minor}/mig/{instance}/access"),
+        _capability(roots, f"gpu{gpu.minor}/mig/{instance}/ci{device.compute_instance}/access"),
+    ]
+    major = _major(roots, "nvidia-caps")
+    profile = next((p.name for p in (gpu.mig.profiles if gpu.mig else ()) if p.gi_id == device.profile_id), "")
+    drm = drm_nodes(roots, gpu.pci) if "+gfx" in profile else ()
+    return ContainerEdits(
+        device_nodes=(
+            node(roots, f"nvidia{gpu.minor}"),
+            *(node(roots, f"nvidia-caps/nvidia-cap{minor}", major, minor) for minor in numbers),
+            *(node(roots, f"dri/{name}") for name in drm),
+        )
+    )
+
+
+def guest(roots: Roots, pci: str, group: int, api_device: bool) -> ContainerEdits:
+    """For a virtual machine: the group's node, or the device's own where there is an IOMMU API device."""
+    own = next(iter(sorted((roots.sys / "bus/pci/devices" / pci / "vfio-dev").glob("vfio*"))), None)
+    iommu_fd = api_device and (roots.dev / "iommu").exists() and own is not None
+    names = [f"vfio/devices/{own.name}" if iommu_fd and own is not None else f"vfio/{group}"]
+    if api_device:
+        names.append("iommu" if iommu_fd else "vfio/vfio")
+    return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(roots, name) for name in names))
+
+
+def node(roots: Roots, name: str, major: int = 0, minor: int = 0) -> DeviceNode:
+    """``/dev/<name>``, with its numbers where they can be had, so that a runtime need not look for them."""
+    path, here = f"/dev/{name}", roots.dev / name
+    try:
+        found = here.stat()
+    except OSError:
+        found = None
+    if found is not None and stat.S_ISCHR(found.st_mode):
+        major, minor = found.st_rdev >> 8 & 0xFFF, found.st_rdev & 0xFF | found.st_rdev >> 12 & 0xFFF00
+    host = "" if str(here) == path else str(here)
+    return DeviceNode(path=path, host_path=host, type="c" if major else "", major=major, minor=minor)
+
+
+# --- what the driver brought ------------------------------------------------------------------------------------------
+
+
+def _libraries(roots: Roots, driver_version: str) -> Iterator[Path]:
+    """The driver's libraries: all whose names end with its version."""
+    seen = set()
+    for folder in LIBRARY_FOLDERS if driver_version else ():
+        for pattern in ("", "vdpau/", "nvidia/", "gbm/"):
+            for path in sorted((roots.driver / folder).glob(f"{pattern}*.so.{driver_version}")):
+                real = path.resolve()  # lib64 may be a link to usr/lib64
+                if real not in seen:
+                    seen.add(real)
+                    yield path
+
+
+def _links(library: Path) -> Iterator[Path]:
+    """Links to a library beside it: ``libcuda.so.1`` and ``libcuda.so``."""
+    stem = library.name.partition(".so.")[0]
+    for path in sorted(library.parent.glob(f"{stem}.so*")):
+        if path.is_symlink() and path.resolve() == library.resolve():
+            yield path
+
+
+def _firmware(roots: Roots, driver_version: str) -> Iterable[Path]:
+    folder = roots.driver / "lib/firmware/nvidia" / driver_version
+    return sorted(folder.glob("gsp*.bin")) if driver_version else ()
+
+
+def _mount(roots: Roots, path: Path, to: Path | None = None, options: tuple[str, ...] = _READ_ONLY) -> Mount:
+    return Mount(host_path=roots.on_host(path), container_path=roots.in_container(to or path), options=options)
+
+
+def _hooks(roots: Roots, hook: Path, libraries: tuple[Path, ...], driver_version: str) -> Iterator[Hook]:
+    links = [
+        word
+        for path in libraries
+        for link in _links(path)
+        for word in ("--link", f"{path.name}::{roots.in_container(link)}")
+    ]
+    if links:
+        yield _hook(roots, hook, "create-symlinks", *links)
+    yield _hook(roots, hook, "enable-cuda-compat", f"--host-driver-version={driver_version}")
+    folders = dict.fromkeys(str(Path(roots.in_container(path)).parent) for path in libraries)
+    yield _hook(roots, hook, "update-ldcache", *(word for folder in folders for word in ("--folder", folder)))
+    yield _hook(roots, hook, "disable-device-node-modification")
+
+
+def _hook(roots: Roots, hook: Path, *arguments: str) -> Hook:
+    return Hook(hook_name="createContainer", path=roots.on_host(hook), args=(HOOK, *arguments))
+
+
+def _capability(roots: Roots, path: str) -> int:
+    """The number of the device node that opens a MIG instance."""
+    file = roots.proc / "driver/nvidia/capabilities" / path
+    found = re.search(r"^DeviceFileMinor:\s*([0-9]+)", read(file), re.MULTILINE)
+    if found is None:
+        raise HardwareError(f"{file}: wanted DeviceFileMinor, the number of the capability's device node")
+    return int(found[1])
+
+
+def _major(roots: Roots, driver: str) -> int:
+    """The major number of a driver's character devices."""
+    found = re.search(rf"^\s*([0-9]+) {re.escape(driver)}$", read(roots.proc / "devices"), re.MULTILINE)
+    if found is None:
+        raise HardwareError(f"{roots.proc / 'devices'}: no device number for {driver}")
+    return int(found[1])

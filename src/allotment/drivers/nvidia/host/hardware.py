@@ -1,0 +1,265 @@
+"""The GPUs of this host.
+
+NVML and everything else that blocks is called in one thread of its own, one call at a time: NVML's handles die when it
+is started anew, and a call may take seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import ParamSpec, TypeVar
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.drivers.nvidia import nvml
+from allotment.drivers.nvidia.hardware import Changed, ComputeMode, GpuLost, MigDevice, MpsDaemon, Xid
+from allotment.drivers.nvidia.host import edits, sysfs, vfio
+from allotment.drivers.nvidia.host.mps import Daemons
+from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.nvidia.host.running import smi
+from allotment.fleet.nvidia import Gpu
+from allotment.fleet.profiles import accelerators
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+#: Seconds for which the list of the driver's files is good.
+FRESH = 300.0
+
+
+class HostHardware:
+    """The Hardware of a real host. ``interval``: seconds between looks for events.
+
+    Close it to end its thread; MIG devices and daemons stay as they are.
+    """
+
+    def __init__(self, roots: Roots | None = None, *, interval: float = 1.0, patience: float = 20.0) -> None:
+        self._roots = roots or Roots()
+        self._interval = interval
+        self._library = nvml.Library(self._roots.driver)
+        self._daemons = Daemons(self._roots, patience)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nvml")
+        self._seen: dict[str, Gpu] = {}
+        self._unavailable = ""
+        self._common: tuple[float, str, ContainerEdits] | None = None
+
+    async def close(self) -> None:
+        """Stop NVML and the thread."""
+        await self._in_thread(self._library.stop)
+        self._thread.shutdown()
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    async def gpus(self) -> tuple[Gpu, ...]:
+        """All GPUs by PCI address: those that the driver has, and those handed to virtual machines."""
+        return await self._in_thread(self._gpus)
+
+    def _gpus(self) -> tuple[Gpu, ...]:
+        iommu_fd = (self._roots.dev / "iommu").exists()
+        found = {gpu.pci: gpu for gpu in self._driven()}
+        for pci in sysfs.passed_through(self._roots):
+            found[pci] = self._passed_through(pci)
+        self._seen |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in found.items()}
+        return tuple(self._seen[pci] for pci in sorted(found))
+
+    def _driven(self) -> list[Gpu]:
+        try:
+            handles = self._library.handles()
+        except nvml.Unavailable as reason:
+            if str(reason) != self._unavailable:
+                _log.warning("no GPUs: %s", reason)
+            self._unavailable = str(reason)
+            return []
+        self._unavailable = ""
+        found = [self._driven_gpu(handle) for handle in handles]
+        return [gpu for gpu in found if gpu is not None]
+
+    def _driven_gpu(self, handle: nvml.Handle) -> Gpu | None:
+        gpu = nvml.facts_of(self._library, handle)
+        if gpu is None:
+            return None
+        place = sysfs.place_of(self._roots, gpu.pci)
+        return gpu._replace(numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes or gpu.bar_bytes)
+
+    def _passed_through(self, pci: str) -> Gpu:
+        place = sysfs.place_of(self._roots, pci)
+        seen = self._seen.get(pci)
+        if seen is None:
+            known = (a for a in accelerators().values() if a.vendor == "nvidia" and a.pci_device == place.device_id)
+            product = next((a.product for a in known), "")
+            seen = Gpu(pci, "", -1, product, "", "", "", "", "", None, device_id=place.device_id)
+        return seen._replace(
+            numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes, vfio_bound=True, mig_enabled=False
+        )
+
+    def _known(self, pci: str) -> Gpu:
+        """The facts of a GPU, looked up if it was not seen before."""
+        if pci not in self._seen:
+            self._thread.submit(self._gpus).result()
+        if pci not in self._seen:
+            raise GpuLost(f"GPU {pci}: neither NVML nor the kernel knows it (any more)")
+        return self._seen[pci]
+
+    # --- MIG ----------------------------------------------------------------------------------------------------------
+
+    async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
+        """The MIG devices that exist on a GPU."""
+        return await self._in_thread(lambda: nvml.devices(self._library, self._handle(pci)))
+
+    async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
+        """Make a MIG device, all or nothing."""
+
+        def create() -> MigDevice:
+            handle = self._handle(pci)
+            fixed = self._needs_reset(handle)
+            device = nvml.create(self._library, handle, profile_id, start, reset_to_toggle=fixed)
+            # Switching the mode may have changed the number of the GPU's node.
+            self._gpus()
+            return device
+
+        return await self._in_thread(create)
+
+    async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
+        """Destroy a MIG device; with the last one MIG goes off, where that needs no reset."""
+
+        def destroy() -> None:
+            handle = self._handle(pci)
+            fixed = self._needs_reset(handle)
+            nvml.destroy(self._library, handle, profile_id, start, reset_to_toggle=fixed)
+
+        await self._in_thread(destroy)
+
+    def _handle(self, pci: str) -> nvml.Handle:
+        try:
+            return self._library.handle(pci)
+        except nvml.Unavailable as reason:
+            raise GpuLost(f"GPU {pci}: {reason}") from None
+
+    def _needs_reset(self, handle: nvml.Handle) -> bool:
+        gpu = self._seen.get(handle.pci) or nvml.facts_of(self._library, handle)
+        return gpu is None or gpu.mig is None or gpu.mig.reset_to_toggle
+
+    # --- sharing ------------------------------------------------------------------------------------------------------
+
+    async def set_time_slice(self, pci: str, interval: int) -> None:
+        """0 default, 1 short, 2 medium, 3 long. A GPU that has no time slices has the default one."""
+        uuid = (await self._in_thread(self._answering, pci)).uuid
+        await smi(self._roots, uuid, "-i", uuid, "-c", "DEFAULT")
+        arguments = ("compute-policy", "-i", uuid, "--set-timeslice", str(interval))
+        await smi(self._roots, uuid, *arguments, may_lack=interval == 0)
+
+    async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
+        """Who may use a GPU."""
+        uuid = (await self._in_thread(self._answering, pci)).uuid
+        await smi(self._roots, uuid, "-i", uuid, "-c", mode)
+
+    def _answering(self, pci: str) -> Gpu:
+        """A GPU that is there now."""
+        gpu = next((gpu for gpu in self._gpus() if gpu.pci == pci), None)
+        if gpu is None or gpu.vfio_bound:
+            raise GpuLost(f"GPU {pci}: NVIDIA's driver does not have it (any more)")
+        return gpu
+
+    async def start_mps(self, daemon: MpsDaemon) -> None:
+        """Start a control daemon and wait until it answers."""
+        await self._daemons.start(daemon)
+
+    async def stop_mps(self, key: str) -> None:
+        """Stop a control daemon and remove its folders."""
+        await self._daemons.stop(key)
+
+    async def mps_daemons(self) -> frozenset[str]:
+        """Keys of the daemons that run."""
+        return await self._daemons.running()
+
+    async def bind_vfio(self, pci: str, bound: bool) -> int:
+        """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group."""
+
+        def bind() -> int:
+            if not bound:
+                return vfio.take_back(self._roots, pci)
+            minor = self._seen[pci].minor if pci in self._seen else -1
+            self._library.let_go(pci)
+            return vfio.hand_over(self._roots, pci, minor)
+
+        return await self._in_thread(bind)
+
+    # --- containers ---------------------------------------------------------------------------------------------------
+
+    def common_edits(self) -> ContainerEdits:
+        """What every container with a GPU needs. The driver's files are looked for every few minutes."""
+        version = next((gpu.driver_version for gpu in self._seen.values() if gpu.driver_version), "")
+        now = monotonic()
+        if self._common is None or self._common[1] != version or now - self._common[0] > FRESH:
+            self._common = (now, version, edits.common(self._roots, version))
+        return self._common[2]
+
+    def gpu_edits(self, pci: str) -> ContainerEdits:
+        """What a container needs of a whole GPU."""
+        return edits.whole(self._roots, self._known(pci))
+
+    def mig_edits(self, device: MigDevice) -> ContainerEdits:
+        """What a container needs of a MIG device."""
+        return edits.piece(self._roots, self._known(device.pci), device)
+
+    def mps_edits(self, key: str) -> ContainerEdits:
+        """What a client of a control daemon needs."""
+        return self._daemons.edits(key)
+
+    def vfio_edits(self, pci: str, group: int, api_device: bool) -> ContainerEdits:
+        """What a virtual machine needs of a GPU handed to vfio-pci."""
+        return edits.guest(self._roots, pci, group, api_device)
+
+    def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
+        """Nothing: a container reaches a real GPU by its device node."""
+        return ContainerEdits()
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    async def events(self) -> AsyncIterator[Xid | Changed]:
+        """Critical events, and GPUs that came or went, for ever."""
+        watch: nvml.Watch | None = None
+        there = sysfs.bound_to(self._roots, "nvidia")
+        try:
+            while True:
+                watch, found = await self._in_thread(self._look, watch)
+                for event in found:
+                    yield event
+                now = sysfs.bound_to(self._roots, "nvidia")
+                if now != there:
+                    # NVML knows the GPUs of when it was started.
+                    await self._in_thread(self._restart, watch)
+                    watch = None
+                    yield Changed(fresh=tuple(sorted(now - there)))
+                    there = now
+                await asyncio.sleep(self._interval)
+        finally:
+            if watch is not None:
+                await self._in_thread(watch.close)
+
+    def _look(self, watch: nvml.Watch | None) -> tuple[nvml.Watch | None, list[Xid | Changed]]:
+        found: list[Xid | Changed] = []
+        if watch is None or watch.stale:
+            missed = bool(self._unavailable)
+            try:
+                watch = nvml.Watch(self._library)
+            except nvml.Unavailable:
+                return None, found
+            if watch.unwatched:
+                _log.warning("no critical events of GPU %s: the driver does not tell them", ", ".join(watch.unwatched))
+            if missed:
+                found.append(Changed())
+        return watch, [*found, *watch.look()]
+
+    def _restart(self, watch: nvml.Watch | None) -> None:
+        if watch is not None:
+            watch.close()
+        self._library.stop()

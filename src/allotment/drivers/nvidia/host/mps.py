@@ -1,0 +1,171 @@
+"""Control daemons of MPS as processes of the host.
+
+A daemon lives in a folder named by its key: ``pipe`` (how it is reached), ``shm`` and ``log``. It outlives the driver
+that started it; whether one runs is asked of the daemon itself, so that a restarted driver finds those it left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from allotment.cdi.spec import ContainerEdits, Mount
+from allotment.drivers.nvidia.hardware import HardwareError, MpsDaemon
+from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.nvidia.host.running import Ended, program, run
+from allotment.drivers.nvidia.host.sysfs import read
+from allotment.drivers.nvidia.nvml.library import find_library
+
+CONTROL = "nvidia-cuda-mps-control"
+
+#: Where a client looks, inside its container.
+PIPE_IN_CONTAINER = "/tmp/nvidia-mps"
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_REFUSED = re.compile(r"\b(error|failed|invalid|unrecognized|not supported)\b", re.IGNORECASE)
+_MEMORY = re.compile(r"^MemTotal:\s+([0-9]+) kB", re.MULTILINE)
+_SMALL = 64 << 20
+
+
+class Daemons:
+    """The control daemons of a host. ``patience``: seconds that one may take to come up, and to go."""
+
+    def __init__(self, roots: Roots, patience: float = 20.0) -> None:
+        self._roots = roots
+        self._patience = patience
+
+    async def start(self, daemon: MpsDaemon) -> None:
+        """Start a daemon, wait until it answers, and set its limits; only the last if it runs. Raises HardwareError."""
+        folder = self._folder(daemon.key)
+        if not await self._answers(folder):
+            await self._clear(folder)
+            await self._launch(folder, daemon)
+        try:
+            await self._limit(folder, daemon)
+        except HardwareError:
+            await self.stop(daemon.key)
+            raise
+
+    async def stop(self, key: str) -> None:
+        """Stop a daemon, with its servers, and remove its folders."""
+        folder = self._folder(key)
+        if not folder.exists():
+            return
+        with suppress(HardwareError):
+            await self._tell(folder, "quit")
+        if not await self._waited(folder, answering=False):
+            self._kill(folder)
+        await self._clear(folder)
+
+    async def running(self) -> frozenset[str]:
+        """Keys of the daemons that answer."""
+        try:
+            folders = sorted(path for path in (self._roots.state / "mps").iterdir() if path.is_dir())
+        except OSError:
+            return frozenset()
+        return frozenset([folder.name for folder in folders if await self._answers(folder)])
+
+    def edits(self, key: str) -> ContainerEdits:
+        """What a client needs."""
+        folder = self._folder(key)
+        options = ("rw", "nosuid", "nodev", "rbind", "rprivate")
+        return ContainerEdits(
+            env=(f"CUDA_MPS_PIPE_DIRECTORY={PIPE_IN_CONTAINER}",),
+            mounts=(
+                Mount(host_path=str(folder / "shm"), container_path="/dev/shm", options=options),
+                Mount(host_path=str(folder / "pipe"), container_path=PIPE_IN_CONTAINER, options=options),
+            ),
+        )
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _folder(self, key: str) -> Path:
+        if _KEY.fullmatch(key) is None:
+            raise HardwareError(f"MPS control daemon {key!r}: wanted a name of letters, digits, dots and dashes")
+        return self._roots.state / "mps" / key
+
+    async def _launch(self, folder: Path, daemon: MpsDaemon) -> None:
+        for name in ("pipe", "shm", "log"):
+            (folder / name).mkdir(parents=True)
+        await self._mount(folder / "shm")
+        command = [str(program(self._roots, CONTROL)), "-d", *(["-M"] if daemon.multi_user else [])]
+        env = {**self._reach(folder), "CUDA_VISIBLE_DEVICES": ",".join(daemon.uuids)}
+        ended = await run(command, env=env, output=folder / "log/start.log")
+        if ended.status == 0 and await self._waited(folder, answering=True):
+            return
+        reason = ended.output or _last_line(folder / "log/control.log") or "it gives no reason"
+        await self.stop(daemon.key)
+        raise HardwareError(f"MPS control daemon {daemon.key} did not start: {reason}")
+
+    async def _limit(self, folder: Path, daemon: MpsDaemon) -> None:
+        commands = [f"set_default_device_pinned_mem_limit {uuid} {mib}M" for uuid, mib in daemon.memory_limits.items()]
+        if daemon.threads is not None:
+            commands.append(f"set_default_active_thread_percentage {daemon.threads}")
+        for command in commands:
+            ended = await self._tell(folder, command)
+            if ended.status != 0 or _REFUSED.search(ended.output):
+                raise HardwareError(f"MPS control daemon {daemon.key}: {command}: {ended.output or 'refused'}")
+
+    async def _tell(self, folder: Path, command: str) -> Ended:
+        return await run([str(program(self._roots, CONTROL))], env=self._reach(folder), words=f"{command}\n")
+
+    async def _answers(self, folder: Path) -> bool:
+        if not (folder / "pipe").is_dir():
+            return False
+        try:
+            return (await self._tell(folder, "get_server_list")).status == 0
+        except HardwareError:
+            return False
+
+    async def _waited(self, folder: Path, *, answering: bool) -> bool:
+        pause = 0.02
+        try:
+            async with asyncio.timeout(self._patience):
+                while await self._answers(folder) != answering:
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, 1.0)
+        except TimeoutError:
+            return False
+        return True
+
+    def _kill(self, folder: Path) -> None:
+        """A daemon that does not obey; it writes its number down, and numbers are given to others later."""
+        number = read(folder / "pipe" / f"{CONTROL}.pid")
+        if number.isdecimal() and read(self._roots.proc / number / "comm").startswith("nvidia-cuda-mps"):
+            with suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGKILL)
+
+    def _reach(self, folder: Path) -> dict[str, str]:
+        env = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
+        library = find_library(self._roots.driver)
+        if library is not None and self._roots.driver != Path("/"):
+            env["LD_LIBRARY_PATH"] = str(library.parent)
+        return env
+
+    # --- folders ------------------------------------------------------------------------------------------------------
+
+    async def _mount(self, shm: Path) -> None:
+        """Clients share memory through a file system of its own, so that one claim cannot fill the host's.
+
+        Without the right to mount it is a plain folder.
+        """
+        memory = _MEMORY.search(read(self._roots.proc / "meminfo"))
+        size = int(memory[1]) * 1024 // 2 if memory else _SMALL
+        options = f"rw,nosuid,nodev,noexec,relatime,size={size}"
+        with suppress(HardwareError):
+            await run(["mount", "-t", "tmpfs", "-o", options, "shm", str(shm)])
+
+    async def _clear(self, folder: Path) -> None:
+        if (folder / "shm").is_mount():
+            await run(["umount", "-l", str(folder / "shm")])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_line(path: Path) -> str:
+    lines = read(path).splitlines()
+    return lines[-1] if lines else ""

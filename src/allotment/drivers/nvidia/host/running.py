@@ -1,0 +1,79 @@
+"""The driver's own programs, run and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from allotment.drivers.nvidia.hardware import HardwareError
+from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.nvidia.nvml.library import find_library
+
+#: Seconds; a program that takes longer hangs in the kernel.
+LIMIT = 30.0
+
+
+class Ended(NamedTuple):
+    """How a program ended; ``output``: what it wrote."""
+
+    status: int
+    output: str
+
+
+def program(roots: Roots, name: str) -> Path:
+    """One of the driver's programs. Raises HardwareError if it is not installed."""
+    path = roots.program(name)
+    if path is None:
+        raise HardwareError(f"no {name} under {roots.driver}: NVIDIA's driver is not installed there, or not complete")
+    return path
+
+
+async def run(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, words: str = "", output: Path | None = None
+) -> Ended:
+    """Run a program to its end, with ``words`` on its standard input. Raises HardwareError if it cannot, or hangs.
+
+    ``output``: a file for what it writes; for programs that leave others running, which would keep a pipe open.
+    """
+    try:
+        with nullcontext(asyncio.subprocess.PIPE) if output is None else output.open("wb") as out:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                env={**os.environ, **(env or {})},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,  # what stops this driver must not stop what it started
+            )
+    except OSError as error:
+        raise HardwareError(f"{' '.join(command)}: {error.strerror}") from None
+    try:
+        async with asyncio.timeout(LIMIT):
+            written, _ = await process.communicate(words.encode())
+    except TimeoutError:
+        raise HardwareError(f"{' '.join(command)}: no answer within {LIMIT:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    said = written if output is None else output.read_bytes()
+    return Ended(process.returncode or 0, said.decode(errors="replace").strip())
+
+
+async def smi(roots: Roots, uuid: str, *arguments: str, may_lack: bool = False) -> None:
+    """Run ``nvidia-smi``. Raises HardwareError with its words.
+
+    ``may_lack``: a GPU that does not support what is asked is no error.
+    """
+    command = (str(program(roots, "nvidia-smi")), *arguments)
+    library = find_library(roots.driver)
+    # It must not find another driver's library, or none in a container.
+    ended = await run(command, env={"LD_PRELOAD": str(library)} if library else None)
+    if ended.status == 0 or (may_lack and "not supported" in ended.output.lower()):
+        return
+    said = ended.output.splitlines()[-1] if ended.output else "no reason given"
+    raise HardwareError(f"GPU {uuid}: nvidia-smi {' '.join(arguments)} ended with {ended.status}: {said}")

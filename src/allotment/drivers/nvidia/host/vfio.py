@@ -1,0 +1,107 @@
+"""A GPU handed from NVIDIA's driver to virtual machines, and back.
+
+The kernel waits for ever in the middle of taking a device from a driver while somebody has it open, so that is looked
+for first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from allotment.drivers.nvidia.hardware import GpuLost, HardwareError
+from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.nvidia.host.sysfs import device_folder, driver_of, group_mates, iommu_group, read
+
+VFIO = "vfio-pci"
+
+#: Seconds that programs which have the GPU open may take to go, and the kernel to bind a driver.
+LEAVING = 60.0
+BINDING = 10.0
+
+
+def hand_over(roots: Roots, pci: str, minor: int, leaving: float = LEAVING, binding: float = BINDING) -> int:
+    """Bind a GPU to vfio-pci, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError.
+
+    Nobody may have the GPU open, this process included.
+    """
+    what = f"GPU {pci}: handing it to {VFIO}"
+    group = _group(roots, pci, what)
+    if driver_of(roots, pci) == VFIO:
+        return group
+    if read(device_folder(roots, pci) / "sriov_numvfs") not in ("", "0"):
+        raise HardwareError(f"{what}: it has virtual functions; remove them first")
+    others = [mate for mate in group_mates(roots, pci) if driver_of(roots, mate) not in ("", VFIO)]
+    if others:
+        raise HardwareError(f"{what}: IOMMU group {group} has other devices in use: {', '.join(others)}")
+    users: list[str] = []
+    if not _until(lambda: not users_of(roots, minor, users), leaving):
+        raise HardwareError(f"{what}: process {', '.join(users)} has it open")
+    if not _rebind(roots, pci, VFIO, binding):
+        _rebind(roots, pci, "", binding)
+        raise HardwareError(f"{what}: the kernel did not bind it; is the module {VFIO} loaded?")
+    return group
+
+
+def take_back(roots: Roots, pci: str, binding: float = BINDING) -> int:
+    """Bind a GPU to its own driver again, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError."""
+    what = f"GPU {pci}: taking it back from {VFIO}"
+    if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", binding):
+        raise HardwareError(f"{what}: no other driver took it; is the module nvidia loaded?")
+    return _group(roots, pci, what)
+
+
+def users_of(roots: Roots, minor: int, users: list[str] | None = None) -> list[str]:
+    """Processes that have a GPU's device file open; into ``users`` where that is given."""
+    found = [] if users is None else users
+    found.clear()
+    file = str(roots.dev / f"nvidia{minor}")
+    for process in sorted(roots.proc.glob("[0-9]*")):
+        with suppress(OSError):  # it may have ended, or not be ours to look at
+            if any(_target(entry) == file for entry in (process / "fd").iterdir()):
+                found.append(process.name)
+    return found
+
+
+def _target(entry: Path) -> str:
+    try:
+        return str(entry.readlink())
+    except OSError:
+        return ""
+
+
+def _group(roots: Roots, pci: str, what: str) -> int:
+    if not device_folder(roots, pci).exists():
+        raise GpuLost(f"{what}: the kernel does not know it (any more)")
+    group = iommu_group(roots, pci)
+    if group is None:
+        raise HardwareError(f"{what}: it is in no IOMMU group; is the IOMMU switched on?")
+    return group
+
+
+def _rebind(roots: Roots, pci: str, driver: str, patience: float) -> bool:
+    """Let only ``driver`` have a device (empty: whoever it is meant for); whether it has it."""
+    folder, before = device_folder(roots, pci), driver_of(roots, pci)
+    try:
+        (folder / "driver_override").write_text(f"{driver}\n")
+        if before:
+            (roots.sys / "bus/pci/drivers" / before / "unbind").write_text(pci)
+        (roots.sys / "bus/pci/drivers_probe").write_text(pci)
+    except OSError as error:
+        raise HardwareError(f"GPU {pci}: {error.filename}: {error.strerror}") from None
+    return _until(lambda: _bound(driver_of(roots, pci), driver), patience)
+
+
+def _bound(now: str, driver: str) -> bool:
+    return now == driver if driver else now not in ("", VFIO)
+
+
+def _until(true: Callable[[], bool], patience: float) -> bool:
+    end = time.monotonic() + patience
+    while not true():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(min(0.1, patience))
+    return True
