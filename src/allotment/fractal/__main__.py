@@ -1,0 +1,21 @@
+"""``python -m allotment.fractal``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from allotment.fractal.server import serve
+from allotment.fractal.settings import VARIABLES
+
+
+def main() -> int:
+    """Serve; everything is told by variables."""
+    if len(sys.argv) > 1:
+        sys.stdout.write(f"python -m allotment.fractal takes no arguments; variables it reads:\n\n{VARIABLES}\n")
+        return 0 if sys.argv[1] in ("-h", "--help") else 2
+    return serve(os.environ)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
