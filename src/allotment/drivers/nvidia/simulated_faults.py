@@ -41,6 +41,11 @@ class Faults:
         """Crash after so many more steps; None: not at all."""
         self._crash_in = steps
 
+    def clear(self) -> None:
+        """Nothing goes wrong any more."""
+        self._failing.clear()
+        self._crash_in = None
+
     def reach(self, step: Step) -> None:
         """Hardware takes a step. Raises HardwareError or Crash where a test wants it."""
         self.steps.append(step)

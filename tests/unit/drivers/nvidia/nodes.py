@@ -13,7 +13,7 @@ from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated import SimulatedHardware
 from allotment.drivers.nvidia.simulated_faults import Faults
 from allotment.fleet.hardware import hardware
-from allotment.fleet.modes import parse_mode
+from allotment.fleet.modes import Full, Partitioned, parse_mode
 from allotment.fleet.nvidia import gpus_of
 from allotment.fleet.nvidia.offering import made_of
 from allotment.model.quantity import Quantity
@@ -61,6 +61,7 @@ async def node(
     """A node whose driver knows its devices."""
     what = hardware(machine, gpus)
     parsed = parse_mode(mode, what)
+    assert not isinstance(parsed, Partitioned)
     facts = gpus_of(what, NODE, parsed)
     faults = Faults()
     simulated = SimulatedHardware(
@@ -73,7 +74,7 @@ async def node(
 
 def config(kind: str, gates: Gates = ALL_ON, **fields: Any) -> Any:
     """Parameters, read and checked as the framework does."""
-    driver = NvidiaDriver(SimulatedHardware(()), parse_mode("full", hardware("t4")), gates=gates)
+    driver = NvidiaDriver(SimulatedHardware(()), Full(), gates=gates)
     value = configuration.decode({"apiVersion": VERSION, "kind": kind, **fields}, driver.configs)
     driver.validate(value)
     return value

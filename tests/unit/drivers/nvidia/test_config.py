@@ -102,7 +102,7 @@ def test_a_limit_for_a_device_that_the_claim_has_not_is_refused(key: str) -> Non
 
 
 def test_a_strategy_does_not_take_the_settings_of_the_other() -> None:
-    both = {"timeSlicingConfig": {}, "mpsConfig": {}}
+    both: dict[str, dict[str, str]] = {"timeSlicingConfig": {}, "mpsConfig": {}}
     assert "timeSlicingConfig: not with strategy MPS" in refusal("GpuConfig", sharing={"strategy": "MPS", **both})
     text = refusal("GpuConfig", sharing={"strategy": "TimeSlicing", **both})
     assert "mpsConfig: not with strategy TimeSlicing" in text

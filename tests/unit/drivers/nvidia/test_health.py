@@ -1,0 +1,118 @@
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.drivers.driver import Condition, News, Rediscover
+from allotment.drivers.nvidia.hardware import Xid
+from allotment.drivers.nvidia.health import IGNORED, LOST_TAINT, XID_TAINT, Trouble
+from allotment.model.resource import DeviceTaint
+from tests.unit.drivers.nvidia.nodes import Simulated, node
+
+
+class Listening:
+    """The news of a driver, as they come."""
+
+    def __init__(self, n: Simulated) -> None:
+        self._news: AsyncIterator[News] = n.driver.watch()
+        self._next = asyncio.ensure_future(anext(self._news))
+
+    async def news(self) -> list[News]:
+        """All that has come by now."""
+        found = []
+        while True:
+            done, _ = await asyncio.wait([self._next], timeout=0.01)
+            if not done:
+                return found
+            found.append(self._next.result())
+            self._next = asyncio.ensure_future(anext(self._news))
+
+
+def on(story: Callable[[Simulated, Listening], Awaitable[None]], mode: str = "full") -> None:
+    async def told() -> None:
+        n = await node("dgx-a100-40gb", mode, gpus=2)
+        await story(n, Listening(n))
+
+    asyncio.run(told())
+
+
+def test_a_critical_event_keeps_schedulers_away() -> None:
+    async def story(n: Simulated, listening: Listening) -> None:
+        assert await listening.news() == []
+        n.hardware.xid(n.pci[1], 48)
+        taint = DeviceTaint(key="gpu.nvidia.com/xid", value="48", effect="NoSchedule")
+        assert await listening.news() == [Condition("gpu-1", "Unhealthy", "Xid 48: double-bit memory error", (taint,))]
+
+    on(story)
+
+
+@pytest.mark.parametrize("number", sorted(IGNORED))
+def test_a_fault_of_a_program_is_told_and_keeps_nobody_away(number: int) -> None:
+    async def story(n: Simulated, listening: Listening) -> None:
+        await listening.news()
+        n.hardware.xid(n.pci[0], number)
+        (news,) = await listening.news()
+        assert isinstance(news, Condition)
+        assert (news.health, [taint.effect for taint in news.taints]) == ("Healthy", ["None"])
+
+    on(story)
+
+
+def test_all_pieces_of_a_gpu_share_its_fate() -> None:
+    async def story(n: Simulated, listening: Listening) -> None:
+        await listening.news()
+        n.hardware.xid(n.pci[0], 79)
+        news = await listening.news()
+        assert len(news) == 25
+        assert all(isinstance(each, Condition) and each.device.startswith("gpu-0-mig-") for each in news)
+
+    on(story, "dynamic-mig")
+
+
+def test_a_lost_gpu_is_well_again_after_its_reset() -> None:
+    async def story(n: Simulated, listening: Listening) -> None:
+        await listening.news()
+        n.hardware.xid(n.pci[0], 79)
+        n.hardware.lose(n.pci[0])
+        lost = (await listening.news())[-1]
+        assert isinstance(lost, Condition)
+        assert {taint.key for taint in lost.taints} == {LOST_TAINT, XID_TAINT}
+        assert [device.name for device in (await n.driver.discover())[0].groups[0]] == ["gpu-0", "gpu-1"]
+        n.hardware.reset(n.pci[1])
+        assert await listening.news() == [Rediscover()]
+        n.hardware.reset(n.pci[0])
+        assert await listening.news() == [Rediscover(), Condition("gpu-0", "Healthy")]
+
+    on(story)
+
+
+def test_a_gpu_that_comes_back_brings_no_old_troubles() -> None:
+    async def story(n: Simulated, listening: Listening) -> None:
+        gpu = (await n.hardware.gpus())[0]
+        await listening.news()
+        n.hardware.xid(gpu.pci, 79)
+        n.hardware.remove(gpu.pci)
+        assert Rediscover() in await listening.news()
+        n.hardware.add(gpu)
+        await listening.news()
+        n.hardware.xid(gpu.pci, 31)
+        (news,) = await listening.news()
+        assert isinstance(news, Condition)
+        assert news.health == "Healthy"
+
+    on(story)
+
+
+@given(st.lists(st.integers(0, 200)))
+def test_an_ignored_event_hides_no_critical_one(numbers: list[int]) -> None:
+    trouble = Trouble()
+    for number in numbers:
+        trouble = trouble.after(Xid("0000:07:00.0", number))
+    critical = [number for number in numbers if number and number not in IGNORED]
+    effects = {taint.key: taint.effect for taint in trouble.taints}
+    assert effects.get(LOST_TAINT) == ("NoSchedule" if 0 in numbers else None)
+    assert effects.get(XID_TAINT) == ("NoSchedule" if critical else "None" if set(numbers) & IGNORED else None)
+    assert (trouble.health == "Healthy") == (not critical and 0 not in numbers)
+    assert bool(trouble.message) == bool(numbers)

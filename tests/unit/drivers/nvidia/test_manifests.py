@@ -1,0 +1,101 @@
+"""The articles' and the vendor's manifests, from what a scheduler made of them to what is on the node."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from allotment.drivers.claims import granted
+from allotment.drivers.driver import Claim
+from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node
+
+Shared = Callable[[str], Path]
+Tree = dict[str, Any]
+
+
+def spec_of(path: Path) -> Tree:
+    """The first claim or template of a file."""
+    for tree in yaml.safe_load_all(path.read_text()):
+        if tree and tree["kind"] in ("ResourceClaim", "ResourceClaimTemplate"):
+            spec: Tree = tree["spec"]
+            return spec.get("spec", spec)
+    raise AssertionError(f"{path}: no claim")
+
+
+async def prepared(n: Simulated, path: Path, **devices: str) -> tuple[Tree, Any]:
+    """Prepare a manifest's claim; ``devices``: which each request was given (``-`` written ``_``)."""
+    results = [
+        {"request": request.replace("_", "-"), "driver": "gpu.nvidia.com", "pool": NODE, "device": device}
+        for request, device in devices.items()
+    ]
+    spec = spec_of(path)
+    requests = {request["name"] for request in spec["devices"]["requests"]}
+    assert requests == {result["request"] for result in results}
+    config = [{"source": "FromClaim", **entry} for entry in spec["devices"].get("config", ())]
+    allocation = {"devices": {"results": results, "config": config}}
+    tree = {"metadata": {"name": "c", "namespace": "d", "uid": "u"}, "spec": spec, "status": {"allocation": allocation}}
+    claim = Claim("u", "d", "c", granted(n.driver, tree, NODE, {NODE}))
+    plan = n.driver.plan(claim)
+    return plan, await n.driver.prepare(claim, plan)
+
+
+def test_the_articles_time_slicing(shared: Shared) -> None:
+    async def story() -> None:
+        n = await node()
+        await prepared(n, shared("manifests/seed001-claim-timeslicing.yaml"), ts_gpu="gpu-0")
+        assert n.card().interval == 3
+
+    asyncio.run(story())
+
+
+def test_the_articles_mps(shared: Shared) -> None:
+    async def story() -> None:
+        n = await node()
+        plan, _ = await prepared(n, shared("manifests/seed001-claim-mps.yaml"), mps_gpu="gpu-0")
+        (daemon,) = n.daemons()
+        assert (daemon.threads, list(daemon.memory_limits.values())) == (33, [5120])
+        assert n.card().mode == "EXCLUSIVE_PROCESS"
+        await n.driver.unprepare(plan)
+        assert (n.card().mode, n.daemons()) == ("DEFAULT", [])
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_one_claim_with_a_gpu_of_each_sort(shared: Shared, version: str) -> None:
+    async def story() -> None:
+        n = await node()
+        path = shared(f"manifests/nvidia/quickstart/{version}/gpu-test5.yaml")
+        _, ready = await prepared(n, path, ts_gpu="gpu-0", mps_gpu="gpu-1")
+        assert (n.card(0).interval, n.card(1).interval) == (3, 0)
+        (daemon,) = n.daemons()
+        assert (daemon.threads, list(daemon.memory_limits.values())) == (50, [10240])
+        sliced, served = ready.devices.values()
+        assert ("CUDA_MPS_PIPE_DIRECTORY" in env(sliced), "CUDA_MPS_PIPE_DIRECTORY" in env(served)) == (False, True)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("file", "machine"), [("03-mps-Volta", "dgx-a100-40gb"), ("03-mps-preVolta", "t4")])
+def test_the_demo_applications_mps(shared: Shared, file: str, machine: str) -> None:
+    async def story() -> None:
+        n = await node(machine)
+        path = shared(f"manifests/castai/{file}.yaml")
+        (request,) = spec_of(path)["devices"]["requests"]
+        await prepared(n, path, **{request["name"].replace("-", "_"): "gpu-0"})
+        (daemon,) = n.daemons()
+        assert (daemon.threads, list(daemon.memory_limits.values())) == (33, [1024])
+
+    asyncio.run(story())
+
+
+def test_a_virtual_machines_gpu(shared: Shared) -> None:
+    async def story() -> None:
+        n = await node(mode="vfio")
+        await prepared(n, shared("manifests/nvidia/quickstart/v1/gpu-test-vfiopci.yaml"), gpu="gpu-vfio-0")
+        assert n.card().vfio
+
+    asyncio.run(story())
