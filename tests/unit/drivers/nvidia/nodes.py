@@ -13,7 +13,7 @@ from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated import SimulatedHardware
 from allotment.drivers.nvidia.simulated_faults import Faults
 from allotment.fleet.hardware import hardware
-from allotment.fleet.modes import Full, Partitioned, parse_mode
+from allotment.fleet.modes import Full, NvidiaMode, parse_mode
 from allotment.fleet.nvidia import gpus_of
 from allotment.fleet.nvidia.offering import made_of
 from allotment.model.quantity import Quantity
@@ -61,7 +61,7 @@ async def node(
     """A node whose driver knows its devices."""
     what = hardware(machine, gpus)
     parsed = parse_mode(mode, what)
-    assert not isinstance(parsed, Partitioned)
+    assert isinstance(parsed, NvidiaMode)
     facts = gpus_of(what, NODE, parsed)
     faults = Faults()
     simulated = SimulatedHardware(

@@ -21,7 +21,7 @@ class Listening:
 
     async def news(self) -> list[News]:
         """All that has come by now."""
-        found = []
+        found: list[News] = []
         while True:
             done, _ = await asyncio.wait([self._next], timeout=0.01)
             if not done:

@@ -21,7 +21,8 @@ def spec_of(path: Path) -> Tree:
     for tree in yaml.safe_load_all(path.read_text()):
         if tree and tree["kind"] in ("ResourceClaim", "ResourceClaimTemplate"):
             spec: Tree = tree["spec"]
-            return spec.get("spec", spec)
+            template: Tree = spec.get("spec", spec)
+            return template
     raise AssertionError(f"{path}: no claim")
 
 
