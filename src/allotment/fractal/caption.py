@@ -21,7 +21,7 @@ _LEAST: Final = 6.5
 _DESIGNED_FOR: Final = 800
 
 #: How dark the foot gets: the part of the light that is left at the bottom.
-_DARKEST: Final = 0.22
+_DARKEST: Final = 0.2
 
 
 def caption(pixels: bytearray, size: Size, about: About, view: View, number: int) -> None:
@@ -31,7 +31,7 @@ def caption(pixels: bytearray, size: Size, about: About, view: View, number: int
     margin = round(1.5 * large)
     lower = size.height - margin
     upper = round(lower - small - 0.95 * large)
-    _darken(pixels, size, round(4.6 * large))
+    _darken(pixels, size, round(6.5 * large))
     below = " · ".join(words for words in (about.strategy, about.share) if words)
     left = [(about.device, upper, large, _WHITE), (below, lower, small, _SOFT)]
     right = [(view.place, upper, small, _WHITE), (f"zoom {view.zoom:,.0f}× · no. {number}", lower, small, _SOFT)]
@@ -49,7 +49,7 @@ def _darken(pixels: bytearray, size: Size, rows: int) -> None:
     for depth in range(min(rows, size.height)):
         begin = (size.height - rows + depth) * row
         if begin >= 0:
-            part = min((depth + 1) / rows * 1.5, 1.0)
+            part = min((depth + 1) / rows * 1.8, 1.0)
             pixels[begin : begin + row] = pixels[begin : begin + row].translate(_dimmed(round(100 * part)))
 
 

@@ -18,7 +18,7 @@ RADIUS: Final = 64.0
 INSIDE: Final = -1.0
 
 #: What part of a probe may lie inside, and how many different shades it must have, for a picture to be worth drawing.
-_MOST_INSIDE: Final = 0.35
+_MOST_INSIDE: Final = 0.3
 _LEAST_SPREAD: Final = 0.25
 
 

@@ -34,7 +34,7 @@ class _Place(NamedTuple):
 WHOLE: Final = 3.6
 
 _PLACES: Final = (
-    _Place("seahorse valley", -0.743643887037151, 0.131825904205330, 8e-3, 4e-8),
+    _Place("seahorse valley", -0.743643887037151, 0.131825904205330, 8e-3, 2e-5),
     _Place("double spiral", -0.7453, 0.1127, 9e-3, 6e-4),
     _Place("elephant valley", 0.2925755, 0.0149977, 2e-2, 8e-4),
     _Place("triple spiral", -0.0880, 0.6565, 1e-2, 3e-3),
@@ -45,7 +45,7 @@ _PLACES: Final = (
     _Place("northern island", -0.15652016683375, 1.03224710892283, 5e-2, 2.6e-2),
     _Place("lightning", -1.315180982097868, 0.073481649996795, 8e-3, 2e-7),
     _Place("spiral arm", -0.761574, -0.0847596, 4e-3, 1e-3),
-    _Place("curl", 0.3602404434376144, -0.6413130610648032, 3e-3, 1e-7),
+    _Place("curl", 0.3602404434376144, -0.6413130610648032, 3e-3, 1e-6),
 )
 
 
@@ -61,9 +61,9 @@ def limit_for(width: float) -> int:
     """How many steps to wait for points to escape: the deeper, the longer they stay.
 
     >>> limit_for(WHOLE), limit_for(WHOLE / 1000)
-    (250, 1450)
+    (250, 1150)
     """
-    return round(250 + 400 * max(math.log10(WHOLE / width), 0.0))
+    return round(250 + 300 * max(math.log10(WHOLE / width), 0.0))
 
 
 def names() -> tuple[str, ...]:

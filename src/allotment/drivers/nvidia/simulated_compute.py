@@ -25,6 +25,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +34,7 @@ from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, Multiproces
 from allotment.drivers.nvidia.share import Share
 
 Find = Callable[[str], Share | None]
+Running = Callable[[Share], AbstractContextManager[None]]
 Tree = dict[str, Any]
 
 #: The variable that tells a container's programs where its simulated GPU is.
@@ -40,6 +42,7 @@ VARIABLE: Final = "ALLOTMENT_GPU"
 
 _LINE_LIMIT: Final = 1 << 16
 _BACKLOG: Final = 128
+_NOTHING: Final = "no CUDA-capable device: nothing prepared stands behind this token"
 
 #: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
 _LONGEST: Final = 365 * 86_400 * SECOND
@@ -73,7 +76,7 @@ class Compute:
         self._speed = speed
         self._folder = folder
         self._own_folder = False
-        self._finds: list[Find] = []
+        self._sources: dict[Find, Running | None] = {}
         self._engines: dict[str, _Engine] = {}
         self._opened = 0
         self._socket: socket.socket | None = None
@@ -81,14 +84,13 @@ class Compute:
 
     # --- what the hardware uses --------------------------------------------------------------------------------------
 
-    def attach(self, find: Find) -> None:
-        """Ask this, too, what a token stands for."""
-        if find not in self._finds:
-            self._finds.append(find)
+    def attach(self, find: Find, running: Running | None = None) -> None:
+        """Ask this, too, what a token stands for; ``running`` is held while a program is on such a share."""
+        self._sources[find] = running
 
     def detach(self, find: Find) -> None:
         """Ask it no longer."""
-        self._finds.remove(find)
+        del self._sources[find]
 
     def address(self, token: str) -> str:
         """What ``ALLOTMENT_GPU`` is for the containers that have a token. The first call makes the socket."""
@@ -176,7 +178,7 @@ class Compute:
 
     def open(self, token: str, *, threads: int | None = None) -> Client:
         """Let a program in, in this process. Raises ComputeError. Needs a running event loop."""
-        share = self.find(token)
+        find, share = self._find(token)
         engine = self._engines.get(share.engine)
         if engine is None:
             engine = self._engines[share.engine] = _Engine(share, self._speed)
@@ -188,32 +190,38 @@ class Compute:
         if threads is not None and not 1 <= threads <= 100:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads are 1 to 100 per cent, not {threads!r}")
         self._opened += 1
-        return Client(self, token, share, engine, f"program-{self._opened}", threads)
+        with ExitStack() as held:
+            if running := self._sources[find]:
+                held.enter_context(running(share))
+            client = Client(engine, f"program-{self._opened}", share, threads, lambda: find(token))
+            client.at_end.push(held.pop_all())
+        client.at_end.callback(self._left, engine)
+        return client
 
-    def find(self, token: str) -> Share:
-        """What a token stands for now. Raises ComputeError if nothing."""
-        for find in self._finds:
+    def _find(self, token: str) -> tuple[Find, Share]:
+        for find in self._sources:
             if share := find(token):
-                return share
-        raise ComputeError("CUDA_ERROR_NO_DEVICE", "no CUDA-capable device: nothing prepared stands behind this token")
+                return find, share
+        raise ComputeError("CUDA_ERROR_NO_DEVICE", _NOTHING)
 
-    def left(self, engine: _Engine) -> None:
+    def _left(self, engine: _Engine) -> None:
         """An engine that nobody uses any more is forgotten; its MIG device may be gone, too."""
         if not engine.programs and self._engines.get(engine.uuid) is engine:
             del self._engines[engine.uuid]
 
 
 class Client:
-    """A program on its share of an engine."""
+    """A program on its share of an engine. ``at_end``: what happens when it has left."""
 
     def __init__(
-        self, compute: Compute, token: str, share: Share, engine: _Engine, name: str, threads: int | None
+        self, engine: _Engine, name: str, share: Share, threads: int | None, now: Callable[[], Share | None]
     ) -> None:
-        self._compute = compute
-        self._token = token
-        self._share = share
+        """``now`` tells what the program may use by the time it asks."""
+        self.at_end = ExitStack()
         self._engine = engine
         self._name = name
+        self._share = share
+        self._now = now
         self._open = True
         limits = [limit for limit in (share.threads, threads) if limit is not None]
         engine.enter(name, share.daemon or name, min(limits, default=None))
@@ -266,12 +274,14 @@ class Client:
         if self._open:
             self._open = False
             self._engine.leave(self._name)
-            self._compute.left(self._engine)
+            self.at_end.close()
 
     def _usable(self) -> Share:
         if not self._open:
             raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the program has left its device")
-        share = self._compute.find(self._token)
+        share = self._now()
+        if share is None:
+            raise ComputeError("CUDA_ERROR_NO_DEVICE", _NOTHING)
         if share.engine != self._engine.uuid:
             raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", f"{self._engine.uuid} is gone")
         return share

@@ -1,6 +1,7 @@
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,29 @@ def test_a_token_is_worth_nothing_once_the_claim_was_taken_back() -> None:
     asyncio.run(story())
 
 
+def test_a_device_is_held_while_a_program_is_on_it() -> None:
+    async def story() -> None:
+        held: list[str] = []
+
+        @contextmanager
+        def running(share: Share) -> Iterator[None]:
+            held.append(share.engine)
+            yield
+            held.remove(share.engine)
+
+        compute = Compute(speed=SPEED)
+        compute.attach({"a": A100}.get, running)
+        first, second = compute.open("a"), compute.open("a")
+        assert held == ["GPU-1", "GPU-1"]
+        first.close()
+        first.close()
+        assert held == ["GPU-1"]
+        second.close()
+        assert not held
+
+    asyncio.run(story())
+
+
 def test_a_program_may_limit_itself_further_but_not_raise_what_the_daemon_gives() -> None:
     async def story() -> None:
         compute = shares(a=MPS._replace(threads=50))
@@ -152,7 +176,7 @@ def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
     asyncio.run(story())
 
 
-# --- over the socket -------------------------------------------------------------------------------------------------
+# --- over the socket ------------------------------------------------------------------------------------------------
 
 Ask = Callable[..., Awaitable[Any]]
 
