@@ -50,6 +50,11 @@ class Granted(NamedTuple):
     share_id: str = ""
     consumed: Mapping[str, Quantity] = {}
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Its place in :attr:`Prepared.devices`."""
+        return self.pool, self.device, self.share_id
+
 
 class Claim(NamedTuple):
     """A claim's part in this driver. ``granted`` is in the order of the allocation.
@@ -72,7 +77,7 @@ class Ready(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A prepared claim: its devices by (pool, device, share id), and what containers of any of them need."""
+    """A prepared claim: its devices by :attr:`Granted.key`, and what containers of any of them need."""
 
     devices: Mapping[tuple[str, str, str], Ready]
     edits: ContainerEdits = ContainerEdits()
@@ -147,5 +152,5 @@ class Driver(Protocol):
         ...
 
     def watch(self) -> AsyncIterator[News]:
-        """News of the hardware, for ever."""
+        """News of the hardware, for ever. Devices of which nothing was told are healthy, unless this ends."""
         ...

@@ -8,31 +8,98 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from random import Random
+from typing import Any, Final, NamedTuple
 
+from allotment.cdi.store import Folder
+from allotment.cluster.cache import Cache
+from allotment.cluster.clock import Clock
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Target
+from allotment.cluster.kubeconfig import target as usual_target
+from allotment.cluster.resources import NODES, SLICES
+from allotment.drivers.driver import Driver
+from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.publishing import Publisher
-from allotment.plugin.server import served, socket_paths
+from allotment.model.core import Node
+from allotment.model.features import RELEASES, Features
+from allotment.model.resource import ResourceSlice
+from allotment.plugin.server import served
+from allotment.plugin.sockets import socket_paths
 
 log = logging.getLogger(__name__)
 
-PLUGINS: Final = Path("/var/lib/kubelet/plugins")
-REGISTRY: Final = Path("/var/lib/kubelet/plugins_registry")
+
+class Place(NamedTuple):
+    """Where a driver runs: its node, its own pod (if one may start before the last has ended), the node's folders."""
+
+    node: str
+    pod_uid: str = ""
+    plugins: Path = Path("/var/lib/kubelet/plugins")
+    registry: Path = Path("/var/lib/kubelet/plugins_registry")
+    cdi: Path = Path("/var/run/cdi")
 
 
-async def serve(
-    node_driver: NodeDriver, publisher: Publisher, *, plugins_dir: Path = PLUGINS, registry_dir: Path = REGISTRY,
-    pod_uid: str = "", stop: asyncio.Event | None = None,
-) -> None:  # fmt: skip
-    """Serve a kubelet until ``stop`` is set or the task is cancelled. Slices stay, for the next process to find.
+def usual_place(environment: Mapping[str, str] = os.environ) -> Place:
+    """As a driver's pod is told: NODE_NAME, or else the name of the machine; POD_UID.
 
-    ``pod_uid``: of the driver's own pod, where a new one may start before the old one has ended.
+    >>> usual_place({"NODE_NAME": "n1"}).node
+    'n1'
     """
+    return Place(environment.get("NODE_NAME") or os.uname().nodename, environment.get("POD_UID", ""))
+
+
+def run(driver: Driver) -> None:
+    """Be the driver of this node until SIGTERM or SIGINT: what a vendor's ``main`` calls."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await drive(driver, usual_place(), usual_target(), stop)
+
+    asyncio.run(main())
+
+
+async def drive(driver: Driver, place: Place, target: Target, stop: asyncio.Event) -> None:
+    """Drive a node's devices in a cluster until ``stop`` is set.
+
+    Raises Unreachable and StatusError when the cluster does not answer at first, SocketUnusable, and Held.
+    """
+    clock, random = Clock(), Random()
+    async with HttpClient(target, driver.name) as client:
+        features = Features(kube=_release(await client.read("/version")))
+        # Only what is the node's own: a driver may not be allowed to see more.
+        mine = f"spec.driver={driver.name},spec.nodeName={place.node}"
+        slices: Cache[ResourceSlice] = Cache(client, SLICES, ResourceSlice, clock=clock, random=random, fields=mine)
+        itself = f"metadata.name={place.node}"
+        nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=itself)
+        folder = place.plugins / driver.name
+        host = Host(place.node, real_boot_id(), FileStorage(folder / "checkpoint.json"), Folder(place.cdi))
+        node_driver = NodeDriver(driver, host, client, clock, random=random)
+        publisher = Publisher(client, slices, nodes, clock=clock, features=features, random=random)
+        async with asyncio.TaskGroup() as group:
+            caches = [
+                group.create_task(cache.run(), name=f"cache {cache.resource.plural}") for cache in (slices, nodes)
+            ]
+            try:
+                await serve(node_driver, publisher, place, stop)
+            finally:
+                for task in caches:
+                    task.cancel()
+
+
+async def serve(node_driver: NodeDriver, publisher: Publisher, place: Place, stop: asyncio.Event) -> None:
+    """Serve a kubelet until ``stop`` is set. Slices stay, for the next process to find."""
     endpoint, registration = socket_paths(
-        node_driver.name, plugins_dir=plugins_dir, registry_dir=registry_dir, pod_uid=pod_uid
+        node_driver.name, plugins_dir=place.plugins, registry_dir=place.registry, pod_uid=place.pod_uid
     )
-    stop = stop or asyncio.Event()
 
     def registered(well: bool, error: str) -> None:
         if not well:
@@ -44,7 +111,10 @@ async def serve(
 
     await node_driver.recover()
     async with asyncio.TaskGroup() as group:
-        work = [group.create_task(publisher.run()), group.create_task(node_driver.run(publisher))]
+        work = [
+            group.create_task(publisher.run(), name="publishing"),
+            group.create_task(node_driver.run(publisher), name=node_driver.name),
+        ]
         try:
             async with served(node_driver, endpoint, registration, on_registered=registered):
                 await stop.wait()
@@ -52,3 +122,18 @@ async def serve(
             for task in work:
                 task.cancel()
             await node_driver.settled()
+
+
+#: Newer servers are spoken to as the newest that is known, and older ones as the oldest.
+_NUMBERS: Final = [tuple(int(part) for part in release.split(".")) for release in RELEASES]
+
+
+def _release(version: Mapping[str, Any]) -> str:
+    """The release that a server says it is.
+
+    >>> _release({"major": "1", "minor": "36+"}), _release({"major": "1", "minor": "99"})
+    ('1.36', '1.37')
+    """
+    digits = "".join(filter(str.isdigit, str(version.get("minor", ""))))
+    found = (1, int(digits or 0))
+    return RELEASES[max((index for index, number in enumerate(_NUMBERS) if number <= found), default=0)]
