@@ -411,3 +411,17 @@ def test_close_ends_everything_and_removes_what_was_made(tmp_path: Path) -> None
         assert list((tmp_path / "containers").iterdir()) == []
 
     _run(tmp_path, story)
+
+
+def test_a_launcher_that_is_killed_takes_its_command_along(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        running = await runtime.start(sandbox("sh", "-c", "(setsid sleep 3 &); echo $$ $PPID; exec sleep 100"), log)
+        await log.until("\n")
+        command, launcher = map(int, log.text.split())
+        os.kill(launcher, signal.SIGKILL)
+        # What left the command's session is out of reach then; nobody waits for the log that it holds.
+        assert await running.wait() == 128 + signal.SIGKILL
+        assert _gone(command)
+
+    _run(tmp_path, story)

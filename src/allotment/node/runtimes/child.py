@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process, SubprocessStreamProtocol
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,14 +35,31 @@ class Order(NamedTuple):
     tty: bool = False
 
 
+class _Streams(SubprocessStreamProtocol):
+    """A process' streams; knows its exit at once, while asyncio's own waits until nobody holds the streams."""
+
+    stdin: asyncio.StreamWriter | None
+    stdout: asyncio.StreamReader | None
+    stderr: asyncio.StreamReader | None
+
+    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit, loop)
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        """The loop's word."""
+        super().process_exited()
+        self.exited.set()
+
+
 class Child:
     """A command that runs. Made by :meth:`start`; :meth:`finish` must be awaited."""
 
     def __init__(
-        self, transport: asyncio.SubprocessTransport, process: Process, lifeline: int, terminal: int | None
+        self, transport: asyncio.SubprocessTransport, streams: _Streams, lifeline: int, terminal: int | None
     ) -> None:
         self._transport = transport
-        self._process = process
+        self._streams = streams
         self._lifeline = lifeline
         self._terminal = terminal
 
@@ -61,7 +78,7 @@ class Child:
                 paper.write(json.dumps({**order._asdict(), "directory": str(order.directory)}).encode())
                 paper.seek(0)
                 transport, protocol = await loop.subprocess_exec(
-                    lambda: SubprocessStreamProtocol(_CHUNK, loop),
+                    lambda: _Streams(_CHUNK, loop),
                     # Neither the user's site nor the command's environment has a say in the launcher.
                     sys.executable, "-I", "-S", str(launcher.__file__), str(paper.fileno()), str(listening),
                     stdin=streams[0], stdout=streams[1], stderr=streams[2], env={}, cwd="/",
@@ -76,7 +93,7 @@ class Child:
             os.close(listening)
             if theirs is not None:
                 os.close(theirs)
-        return cls(transport, Process(transport, protocol, loop), lifeline, ours)
+        return cls(transport, protocol, lifeline, ours)
 
     def terminate(self) -> None:
         """SIGTERM to the command and all of its group."""
@@ -94,11 +111,12 @@ class Child:
                 if self._terminal is not None:
                     carrying = [group.create_task(_read_along(self._terminal, stdout))]
                 else:
-                    streams = ((self._process.stdout, stdout), (self._process.stderr, stderr))
+                    streams = ((self._streams.stdout, stdout), (self._streams.stderr, stderr))
                     carrying = [group.create_task(_carry(out, to)) for out, to in streams if out and to]
                 if stdin is not None:
                     feeding = group.create_task(self._feed(stdin))
-                code = await self._process.wait()
+                await self._streams.exited.wait()
+                code = self._transport.get_returncode() or 0
                 if code < 0:  # not the launcher's own words: it was killed
                     await asyncio.wait(carrying, timeout=_LEFT_OVER_SECONDS)
                     for task in carrying:
@@ -111,7 +129,7 @@ class Child:
             raise errors.exceptions[0] from None
         finally:
             self._let_go()
-            await self._process.wait()
+            await self._streams.exited.wait()
             self._transport.close()  # streams that nobody read to their end
         return code if code >= 0 else 128 - code
 
@@ -129,7 +147,7 @@ class Child:
             os.close(terminal)
 
     async def _feed(self, stdin: AsyncIterator[bytes]) -> None:
-        pipe = self._process.stdin
+        pipe = self._streams.stdin
         with suppress(BrokenPipeError, ConnectionResetError):  # it reads no more
             async for data in stdin:
                 if pipe is not None:
