@@ -46,7 +46,7 @@ def caption(pixels: bytearray, size: Size, about: About, view: View, number: int
 def _darken(pixels: bytearray, size: Size, rows: int) -> None:
     """Let the foot fade towards black."""
     row = 3 * size.width
-    for depth in range(min(rows, size.height)):
+    for depth in range(rows):
         begin = (size.height - rows + depth) * row
         if begin >= 0:
             part = min((depth + 1) / rows * 1.8, 1.0)
