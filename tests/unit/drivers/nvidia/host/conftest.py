@@ -1,0 +1,26 @@
+"""A made-up host for every test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.nvml import library, machine
+from tests.nvml.machine import Machine
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library.compiled(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def host(tmp_path: Path, fake_nvml: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    built = machine.build(tmp_path, fake_nvml)
+    # What would need rights, or change this machine: mount.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mount").write_text(f'#!/bin/sh\necho "mount $*" >> {built.root / "calls"}\n')
+    (tmp_path / "bin/mount").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    return built

@@ -1,0 +1,161 @@
+"""MIG devices made and destroyed through NVML: all or nothing, whatever fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError
+from tests.nvml.library import A100, H100, T4
+from tests.nvml.machine import Machine
+from tests.unit.drivers.nvidia.host.hosting import on
+
+PCI = "0000:07:00.0"
+
+#: Profile ids of both models.
+ONE, THREE, SEVEN = 19, 9, 0
+
+
+def test_seven_small_ones_fill_a_gpu_each_at_its_place(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+
+    async def fill(hardware: Hardware) -> None:
+        made = [await hardware.create_mig(PCI, ONE, start) for start in range(7)]
+        assert [(one.profile_id, one.start) for one in made] == [(ONE, start) for start in range(7)]
+        assert len({one.uuid for one in made}) == 7
+        assert await hardware.mig_devices(PCI) == tuple(made)
+        with pytest.raises(HardwareError, match=r"profile 9 at 4: Insufficient Resources"):
+            await hardware.create_mig(PCI, THREE, 4)
+        for one in made:
+            await hardware.destroy_mig(PCI, ONE, one.start)
+        assert await hardware.mig_devices(PCI) == ()
+
+    on(host, fill)
+    assert host.nvml.instances(0) == 0
+    assert host.nvml.mig_mode(0)  # Ampere's is not ours to switch
+
+
+def test_one_that_is_there_is_given_again_and_one_that_is_not_is_destroyed_already(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+
+    async def twice(hardware: Hardware) -> None:
+        first = await hardware.create_mig(PCI, THREE, 4)
+        assert await hardware.create_mig(PCI, THREE, 4) == first
+        await hardware.destroy_mig(PCI, THREE, 4)
+        await hardware.destroy_mig(PCI, THREE, 4)
+        again = await hardware.create_mig(PCI, THREE, 4)
+        assert again.uuid != first.uuid
+
+    on(host, twice)
+    assert host.nvml.instances(0) == 1
+
+
+def test_a_compute_instance_that_fails_leaves_nothing(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+    host.nvml.fail_compute(1)
+
+    async def fail_then_make(hardware: Hardware) -> None:
+        with pytest.raises(
+            HardwareError, match="MIG device of profile 9 at 0: compute instance: Insufficient Resources"
+        ):
+            await hardware.create_mig(PCI, THREE, 0)
+        assert host.nvml.instances(0) == 0
+        assert (await hardware.create_mig(PCI, THREE, 0)).start == 0
+
+    on(host, fail_then_make)
+
+
+def test_what_cannot_be_undone_is_said_and_cleared_by_the_next(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+    host.nvml.fail_compute(1)
+    host.nvml.fail_destroy(1)
+
+    async def fail_then_make(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError, match=r"undoing it failed, too: .*In use by another client"):
+            await hardware.create_mig(PCI, THREE, 0)
+        assert host.nvml.instances(0) == 1
+        assert await hardware.mig_devices(PCI) == ()
+        assert (await hardware.create_mig(PCI, THREE, 0)).start == 0
+        assert host.nvml.instances(0) == 1
+
+    on(host, fail_then_make)
+
+
+def test_half_of_one_that_a_killed_process_left_is_destroyed(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+    host.nvml.fail_compute(1)
+    host.nvml.fail_destroy(1)
+
+    async def leave_half_and_destroy(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError):
+            await hardware.create_mig(PCI, THREE, 0)
+        await hardware.destroy_mig(PCI, THREE, 0)
+
+    on(host, leave_half_and_destroy)
+    assert host.nvml.instances(0) == 0
+
+
+def test_hopper_is_switched_on_with_the_first_and_off_with_the_last(host: Machine) -> None:
+    host.gpu(H100, 7, "GPU-a")
+
+    async def come_and_go(hardware: Hardware) -> None:
+        await hardware.create_mig(PCI, THREE, 0)
+        await hardware.create_mig(PCI, ONE, 4)
+        assert (await hardware.gpus())[0].mig_enabled
+        await hardware.destroy_mig(PCI, THREE, 0)
+        assert host.nvml.mig_mode(0)
+        await hardware.destroy_mig(PCI, ONE, 4)
+        assert not host.nvml.mig_mode(0)
+
+    on(host, come_and_go)
+
+
+def test_a_failure_leaves_hopper_as_it_was(host: Machine) -> None:
+    host.gpu(H100, 7, "GPU-a")
+    host.nvml.fail_compute(1)
+
+    async def fail(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError, match="compute instance"):
+            await hardware.create_mig(PCI, THREE, 0)
+
+    on(host, fail)
+    assert not host.nvml.mig_mode(0)
+    assert host.nvml.instances(0) == 0
+
+
+def test_ampere_with_mig_off_says_what_to_do(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a")
+
+    async def fail(hardware: Hardware) -> None:
+        with pytest.raises(
+            HardwareError, match=r"MIG is off, .* needs a reset of the GPU \(nvidia-smi -i 0000:07:00.0 -mig 1"
+        ):
+            await hardware.create_mig(PCI, ONE, 0)
+        assert await hardware.mig_devices(PCI) == ()
+        await hardware.destroy_mig(PCI, ONE, 0)
+
+    on(host, fail)
+
+
+def test_what_the_gpu_does_not_have(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+    host.gpu(T4, 8, "GPU-b")
+
+    async def fail(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError, match="the GPU has no such profile"):
+            await hardware.create_mig(PCI, 99, 0)
+        with pytest.raises(HardwareError, match="the profile cannot start there"):
+            await hardware.create_mig(PCI, THREE, 2)
+        assert await hardware.mig_devices("0000:08:00.0") == ()
+        with pytest.raises(GpuLost, match=r"0000:99:00\.0"):
+            await hardware.create_mig("0000:99:00.0", ONE, 0)
+        with pytest.raises(GpuLost):
+            await hardware.destroy_mig("0000:99:00.0", ONE, 0)
+
+    on(host, fail)
+
+
+def test_an_old_driver_makes_them_too(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a", mig=True)
+    host.nvml.old_driver()
+    assert on(host, lambda hardware: hardware.create_mig(PCI, SEVEN, 0)).gpu_instance == 0
+    assert host.nvml.instances(0) == 1

@@ -1,0 +1,136 @@
+"""Time slices, compute modes and MPS daemons by the driver's own programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MpsDaemon
+from tests.nvml.library import A100
+from tests.nvml.machine import Machine
+from tests.unit.drivers.nvidia.host.hosting import on
+
+PCI = "0000:07:00.0"
+DAEMON = MpsDaemon("claim-1-abcde", ("GPU-a",), 33, {"GPU-a": 5120})
+
+
+@pytest.fixture
+def a100(host: Machine) -> Machine:
+    host.gpu(A100, 7, "GPU-a")
+    return host
+
+
+def test_a_time_slice_is_set_with_the_compute_mode_that_allows_it(a100: Machine) -> None:
+    on(a100, lambda hardware: hardware.set_time_slice(PCI, 3))
+    on(a100, lambda hardware: hardware.set_compute_mode(PCI, "EXCLUSIVE_PROCESS"))
+    assert a100.calls() == [
+        "nvidia-smi -i GPU-a -c DEFAULT",
+        "nvidia-smi compute-policy -i GPU-a --set-timeslice 3",
+        "nvidia-smi -i GPU-a -c EXCLUSIVE_PROCESS",
+    ]
+
+
+def test_the_programs_own_words_are_the_error(a100: Machine) -> None:
+    (a100.root / "smi-fails").write_text("Failed to set policy\nInsufficient Permissions\n")
+
+    async def fail(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError, match=r"GPU GPU-a: nvidia-smi .* ended with 3: Insufficient Permissions"):
+            await hardware.set_compute_mode(PCI, "DEFAULT")
+        with pytest.raises(GpuLost, match=r"0000:99:00\.0"):
+            await hardware.set_time_slice("0000:99:00.0", 1)
+
+    on(a100, fail)
+
+
+def test_without_the_programs_it_is_said_where_they_were_looked_for(a100: Machine) -> None:
+    (a100.root / "usr/bin/nvidia-smi").unlink()
+
+    async def fail(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError, match=f"no nvidia-smi under {a100.root}"):
+            await hardware.set_time_slice(PCI, 1)
+
+    on(a100, fail)
+
+
+def test_a_daemon_is_started_waited_for_limited_and_stopped(a100: Machine) -> None:
+    folder = a100.roots.state / "mps/claim-1-abcde"
+
+    async def use(hardware: Hardware) -> None:
+        await hardware.start_mps(DAEMON)
+        assert await hardware.mps_daemons() == {"claim-1-abcde"}
+        assert sorted(path.name for path in folder.iterdir()) == ["log", "pipe", "shm"]
+        edits = hardware.mps_edits("claim-1-abcde")
+        assert edits.env == ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",)
+        assert [(mount.host_path, mount.container_path) for mount in edits.mounts] == [
+            (str(folder / "shm"), "/dev/shm"),
+            (str(folder / "pipe"), "/tmp/nvidia-mps"),
+        ]
+        await hardware.stop_mps("claim-1-abcde")
+        await hardware.stop_mps("claim-1-abcde")
+        assert await hardware.mps_daemons() == frozenset()
+
+    on(a100, use)
+    assert not folder.exists()
+    told = [call for call in a100.calls() if not call.startswith("nvidia-") and call != "told get_server_list"]
+    assert told == [
+        f"mount -t tmpfs -o rw,nosuid,nodev,noexec,relatime,size=33554432 shm {folder / 'shm'}",
+        "daemon of GPU-a",
+        "told set_default_device_pinned_mem_limit GPU-a 5120M",
+        "told set_default_active_thread_percentage 33",
+        "told quit",
+    ]
+
+
+def test_a_daemon_that_runs_is_not_started_again(a100: Machine) -> None:
+    on(a100, lambda hardware: hardware.start_mps(DAEMON))
+    # The driver was started anew; the daemon goes on.
+    on(a100, lambda hardware: hardware.start_mps(DAEMON._replace(threads=50, multi_user=True)))
+    assert a100.calls().count("daemon of GPU-a") == 1
+    assert "told set_default_active_thread_percentage 50" in a100.calls()
+
+
+def test_what_a_daemon_of_several_users_is_told(a100: Machine) -> None:
+    daemon = MpsDaemon("k", ("GPU-a", "MIG-b"), multi_user=True)
+    on(a100, lambda hardware: hardware.start_mps(daemon))
+    assert {"nvidia-cuda-mps-control -d -M", "daemon of GPU-a,MIG-b"} < set(a100.calls())
+    assert not any("set_default" in call for call in a100.calls())
+
+
+@pytest.mark.parametrize(
+    ("switch", "words"),
+    [
+        ("mps-fails", "did not start: An instance of this daemon is already running"),
+        ("mps-hangs", "did not start: it gives no reason"),
+        ("mps-refuses", "set_default_device_pinned_mem_limit GPU-a 5120M: Invalid device"),
+    ],
+)
+def test_a_daemon_that_does_not_come_up_leaves_nothing(a100: Machine, switch: str, words: str) -> None:
+    (a100.root / switch).touch()
+
+    async def fail(hardware: Hardware) -> None:
+        with pytest.raises(HardwareError, match=f"MPS control daemon claim-1-abcde.*{words}"):
+            await hardware.start_mps(DAEMON)
+        assert await hardware.mps_daemons() == frozenset()
+
+    on(a100, fail, patience=0.2)
+    assert not (a100.roots.state / "mps/claim-1-abcde").exists()
+
+
+def test_a_daemon_that_does_not_obey_goes_all_the_same(a100: Machine) -> None:
+    async def use(hardware: Hardware) -> None:
+        await hardware.start_mps(DAEMON)
+        (a100.root / "mps-stubborn").touch()
+        # A number that by now is another program's.
+        (a100.roots.state / "mps/claim-1-abcde/pipe/nvidia-cuda-mps-control.pid").write_text("1\n")
+        await hardware.stop_mps("claim-1-abcde")
+
+    on(a100, use, patience=0.2)
+    assert not (a100.roots.state / "mps/claim-1-abcde").exists()
+
+
+def test_a_key_is_a_name_and_not_a_path(a100: Machine) -> None:
+    async def fail(hardware: Hardware) -> None:
+        for key in ("../../etc", "", "a/b", "."):
+            with pytest.raises(HardwareError, match="wanted a name"):
+                await hardware.stop_mps(key)
+
+    on(a100, fail)
