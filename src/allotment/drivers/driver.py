@@ -11,7 +11,7 @@ survives a crash and a restart (PCI address, profile and place), not by handles.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.quantity import Quantity
@@ -153,4 +153,13 @@ class Driver(Protocol):
 
     def watch(self) -> AsyncIterator[News]:
         """News of the hardware, for ever. Devices of which nothing was told are healthy, unless this ends."""
+        ...
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """A driver whose devices look different while claims use others. Most need not know this."""
+
+    def recovered(self, plans: Sequence[Tree]) -> None:
+        """Plans of the claims that an earlier process prepared, or began and could not undo. Before anything else."""
         ...

@@ -30,7 +30,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.checkpoint import VERSION, Checkpoint, Entry, Part
 from allotment.drivers.claims import fetched, granted
-from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Refused
+from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Recalling, Refused
 from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
@@ -292,6 +292,8 @@ class NodeDriver:
                 await self._save()
             except Refused as error:
                 log.error("%s: %s", self.name, error)
+            if isinstance(self.driver, Recalling):
+                self.driver.recovered(tuple(entry.plan for _, entry in checkpoint))
 
     async def clean(self) -> None:
         """Undo what was begun for claims that are gone: no kubelet will ask for it."""

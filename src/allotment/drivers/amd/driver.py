@@ -1,0 +1,222 @@
+"""AMD's driver: GPUs and partitions as the kernel has them, or partitioned as claims want them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from allotment.cdi.spec import ContainerEdits, DeviceNode
+from allotment.drivers.amd import partitioning
+from allotment.drivers.amd.config import CONFIGS, GpuConfig, VfioDeviceConfig
+from allotment.drivers.amd.hardware import Character, Hardware, HardwareError
+from allotment.drivers.amd.plan import Held, Plan, Tree, partitioned, read
+from allotment.drivers.driver import Claim, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
+from allotment.fleet.amd import DRIVER, Gpu, Part, Setting, devices_of_gpus, name_of, offering
+from allotment.fleet.amd import auto as names
+from allotment.fleet.modes import AutoPartition, Partitioned, Vocabulary
+
+_VFIO: Final = "gpu-vfio-"
+_NUMBERED: Final = re.compile(r"gpu-([0-9]+)-")
+
+
+class AmdDriver:
+    """The driver of one node.
+
+    ``auto``: every partition mode is on offer, and a GPU is put into the one that a claim gets; else GPUs are published
+    in the modes that they are in, in the words of ``vocabulary``.
+    """
+
+    def __init__(self, hardware: Hardware, node: str, *, auto: bool = False, vocabulary: Vocabulary = "v1") -> None:
+        self.hardware = hardware
+        self.node = node
+        self.auto = auto
+        self.vocabulary = vocabulary
+        self._gpus: dict[str, Gpu] = {}
+        self._numbers: dict[str, int] = {}  # of GPUs in names of devices, which they keep
+        self._plans: tuple[Plan, ...] = ()  # of claims that hold parts
+        self._memory = ""
+        self._moved = asyncio.Event()
+        self._dividing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """``gpu.amd.com``."""
+        return DRIVER
+
+    @property
+    def configs(self) -> Mapping[tuple[str, str], type]:
+        """GpuConfig and VfioDeviceConfig."""
+        return CONFIGS
+
+    def suits(self, device: str, config: Any) -> bool:
+        """Whether parameters are for a device's kind, which its name tells."""
+        return isinstance(config, VfioDeviceConfig if device.startswith(_VFIO) else GpuConfig)
+
+    def validate(self, config: Any) -> None:
+        """All that can be wrong is a matter of types."""
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    async def discover(self) -> Sequence[Offer]:
+        """One pool: the node's GPUs."""
+        self._found(await self.hardware.gpus())
+        if not self.auto:
+            return (Offer((devices_of_gpus(self._gpus.values(), self.vocabulary),)),)
+        self._memory = partitioning.memory_of(self._plans)
+        found = offering({self._numbers[pci]: gpu for pci, gpu in self._gpus.items()}, self._memory)
+        return (Offer(found.groups, found.counters),)
+
+    def _found(self, gpus: Iterable[Gpu]) -> None:
+        self._gpus = {gpu.pci: gpu for gpu in gpus}
+        for pci in self._gpus:
+            if pci not in self._numbers:
+                used = set(self._numbers.values())
+                self._numbers[pci] = next(n for n in range(len(used) + 1) if n not in used)
+
+    def recovered(self, plans: Sequence[Tree]) -> None:
+        """What was prepared by an earlier process: GPUs keep their numbers, and a memory mode stays in use."""
+        self._plans = partitioned(plans)
+        self._numbers |= {held.pci: held.number for plan in self._plans for held in plan.slots}
+
+    async def watch(self) -> AsyncIterator[News]:
+        """GPUs and partitions that come and go, and memory modes that come into use and out of it."""
+        changes = asyncio.create_task(self._follow())
+        try:
+            while True:
+                moved = asyncio.create_task(self._moved.wait())
+                await asyncio.wait((moved, changes), return_when=asyncio.FIRST_COMPLETED)
+                moved.cancel()
+                if changes.done():
+                    changes.result()
+                    return
+                self._moved.clear()
+                yield Rediscover()
+        finally:
+            changes.cancel()
+
+    async def _follow(self) -> None:
+        async for _ in self.hardware.changes():
+            self._moved.set()
+
+    # --- claims -------------------------------------------------------------------------------------------------------
+
+    def plan(self, claim: Claim) -> Tree:
+        """What preparing will do. Raises Refused."""
+        others = partitioned(claim.others)
+        held: list[Held] = []
+        for granted in claim.granted:
+            held.append(self._held(granted, held, others))
+        slots = any(one.slots for one in held)
+        return Plan(tuple(held), partitioning.before(self._gpus.values(), others) if slots else {}).tree()
+
+    def _held(self, granted: Granted, taken: Sequence[Held], others: Sequence[Plan]) -> Held:
+        found = self._setting(granted.device) if self.auto else None
+        if found is not None:
+            gpu, setting = found
+            number = self._numbers[gpu.pci]
+            if granted.admin:
+                return Held(granted.pool, granted.device, gpu.pci, granted.share_id, number=number)
+            return partitioning.slots(granted, number, gpu, setting, taken, others)
+        for gpu in self._gpus.values():
+            if any(name_of(part) == granted.device for part in gpu.parts):
+                return Held(granted.pool, granted.device, gpu.pci, granted.share_id)
+        raise Refused(f"device {granted.pool}/{granted.device} is not on this node (any more)")
+
+    def _setting(self, device: str) -> tuple[Gpu, Setting] | None:
+        """The GPU and the setting that a name of a device on demand stands for."""
+        for pci, gpu in self._gpus.items():
+            for setting in gpu.settings:
+                if names.name_of(self._numbers[pci], setting) == device:
+                    return gpu, setting
+        return None
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        """Do it. Raises Refused."""
+        what = read(plan)
+        try:
+            return await self._prepare(what, claim.others)
+        except HardwareError as error:
+            devices = ", ".join(dict.fromkeys(held.device for held in what.held))
+            raise Refused(f"preparing {devices}: {error}") from error
+
+    async def _prepare(self, plan: Plan, others: Sequence[Tree]) -> Prepared:
+        parts: dict[Held, tuple[Part, ...]] = {}
+        if plan.slots:
+            async with self._dividing:
+                # Told before anything is done: who is on a device of another memory mode has to go (NoExecute).
+                left = partitioned(others)
+                self._holding((*left, plan))
+                parts |= await partitioning.divide(self.hardware, plan, left)
+        gpus = {gpu.pci: gpu for gpu in await self.hardware.gpus()}
+        devices = {}
+        for held in plan.held:
+            if held not in parts:
+                parts[held] = _existing(held, gpus.get(held.pci))
+            characters = [one for part in parts[held] for one in await self._characters(held, part)]
+            edits = ContainerEdits(device_nodes=_nodes(characters), additional_gids=_groups(characters))
+            devices[held.pool, held.device, held.share_id] = Ready(edits, _data(held, parts[held]))
+        env = (f"KUBERNETES_NODE_NAME={self.node}", f"DRA_RESOURCE_DRIVER_NAME={DRIVER}")
+        return Prepared(devices, ContainerEdits(env=env))
+
+    async def _characters(self, held: Held, part: Part) -> tuple[Character, ...]:
+        characters = await self.hardware.characters(part)
+        if not characters:
+            raise Refused(
+                f"device {held.pool}/{held.device}: /dev/kfd or the device files of card {part.card} are not there"
+            )
+        return characters
+
+    async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
+        """GPUs that nobody holds any more go back to their modes. Raises Refused: a process may still use them."""
+        what, left = read(plan), partitioned(others)
+        if not what.slots:
+            return
+        async with self._dividing:
+            try:
+                await partitioning.restore(self.hardware, what, left)
+            except HardwareError as error:
+                raise Refused(str(error)) from error
+            self._holding(left)
+
+    def _holding(self, plans: Sequence[Plan]) -> None:
+        """These claims hold parts now."""
+        self._plans = tuple(plans)
+        if partitioning.memory_of(self._plans) != self._memory:
+            self._moved.set()
+
+
+def _existing(held: Held, gpu: Gpu | None) -> tuple[Part, ...]:
+    """The parts of a device that was there before; all of a GPU for an administrator who asks for one on demand."""
+    parts = gpu.parts if gpu is not None else ()
+    found = parts if held.number >= 0 else tuple(part for part in parts if name_of(part) == held.device)
+    if not found:
+        raise Refused(f"device {held.pool}/{held.device} is not on this node any more")
+    return found
+
+
+def _nodes(characters: Iterable[Character]) -> tuple[DeviceNode, ...]:
+    nodes = {one.path: one for one in characters}.values()
+    return tuple(
+        DeviceNode(path=one.path, type="c", major=one.major, minor=one.minor, permissions="rwm") for one in nodes
+    )
+
+
+def _groups(characters: Iterable[Character]) -> tuple[int, ...]:
+    """So that programs need not be root to use the device."""
+    return tuple(sorted({one.group for one in characters if one.group}))
+
+
+def _data(held: Held, parts: Sequence[Part]) -> Tree | None:
+    """Which partitions a claim got, for its status: their names are known only now."""
+    if not held.slots:
+        return None
+    return {"pciBusID": held.pci, "partitions": [name_of(part) for part in parts]}
+
+
+def driver_for(hardware: Hardware, node: str, mode: Partitioned | AutoPartition) -> AmdDriver:
+    """The driver that a machine's mode asks for."""
+    if isinstance(mode, Partitioned):
+        return AmdDriver(hardware, node, vocabulary=mode.vocabulary)
+    return AmdDriver(hardware, node, auto=True)

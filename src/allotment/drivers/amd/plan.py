@@ -1,0 +1,54 @@
+"""What preparing a claim will do, as it is kept on disk: everything that undoing needs, by what survives a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+Tree = dict[str, Any]
+
+
+class Held(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A device of a claim. ``pci``: its GPU.
+
+    Where the driver partitions by itself: the modes that it needs, and which of the GPU's parts are the claim's,
+    counted from the GPU's own. ``number``: of the GPU in names of devices. An administrator's holds no parts.
+    """
+
+    pool: str
+    device: str
+    pci: str
+    share_id: str = ""
+    compute: str = ""
+    memory: str = ""
+    number: int = -1
+    slots: tuple[int, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``before``: compute and memory mode of every GPU when nobody held one; what they go back to."""
+
+    held: tuple[Held, ...]
+    before: dict[str, tuple[str, str]] = {}
+
+    def tree(self) -> Tree:
+        """As JSON has it."""
+        tree: Tree = msgspec.json.decode(msgspec.json.encode(self))
+        return tree
+
+    @property
+    def slots(self) -> tuple[Held, ...]:
+        """The devices of which it holds parts."""
+        return tuple(held for held in self.held if held.slots)
+
+
+def read(tree: Tree) -> Plan:
+    """A plan from disk; fields of newer versions are left alone."""
+    return msgspec.convert(tree, Plan)
+
+
+def partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
+    """The plans among these that hold parts of GPUs."""
+    return tuple(plan for plan in map(read, trees) if plan.slots)

@@ -1,0 +1,153 @@
+"""AMD GPUs that are not there: the kernel's files of a profile, with the kernel's answers to what is written to them.
+
+The driver reads and writes them like those of a host. A compute mode takes effect at once, a memory mode when the
+module is loaded anew, and a compute mode that does not go with the memory mode is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from allotment.cluster.clock import Clock
+from allotment.drivers.amd.kernel import Kernel
+from allotment.drivers.amd.simulated_tree import Link, Node, Tree, tree
+from allotment.fleet.amd import Gpu, Part, Setting, gpus_of
+from allotment.fleet.description import Machine
+
+T = TypeVar("T")
+
+
+class Simulated(Kernel):
+    """The hardware of a machine. GPUs are lost and found again by number, in the order of PCI addresses."""
+
+    def __init__(self, machine: Machine, clock: Clock) -> None:
+        model = machine.hardware.accelerator
+        dies = max((one.per_gpu for one in model.partitions), default=1)
+        self.machine = SimulatedFiles(gpus_of(machine.hardware, machine.node, machine.mode), model.gfx, dies)
+        super().__init__(self.machine, clock, reload=self.machine.reload)
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """At once: these files are in memory."""
+        return question()
+
+    async def changes(self) -> AsyncIterator[None]:
+        """GPUs or partitions came or went."""
+        while True:
+            moved = self.machine.moved
+            await moved.wait()
+            yield
+
+    def lose(self, numbers: frozenset[int]) -> None:
+        """These GPUs are gone, and all others are there."""
+        self.machine.lose(numbers)
+
+
+class SimulatedFiles:
+    """Files that follow the state of GPUs."""
+
+    def __init__(self, gpus: tuple[Gpu, ...], gfx: str = "gfx942", dies: int = 1) -> None:
+        self._gpus = {gpu.pci: gpu for gpu in sorted(gpus)}
+        self._gfx = gfx
+        self._dies = dies
+        self._lost: frozenset[int] = frozenset()
+        self._memory: dict[str, str] = {}  # what is written and waits for the module to be loaded anew
+        self.moved = asyncio.Event()
+        #: How often the module was loaded anew.
+        self.reloads = 0
+        self._build()
+
+    # --- the files ------------------------------------------------------------------------------------------------
+
+    def read(self, path: str) -> str | None:
+        """The text of a file."""
+        content = self._tree.get(self._real(path))
+        return content.strip() if isinstance(content, str) else None
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """What is in a folder."""
+        return tuple(sorted(self._folders.get(self._real(path), ())))
+
+    def link(self, path: str) -> str | None:
+        """What a symbolic link says."""
+        content = self._tree.get(path)
+        return content.target if isinstance(content, Link) else None
+
+    def group(self, path: str) -> int | None:
+        """The group of a device file."""
+        content = self._tree.get(path)
+        return content.group if isinstance(content, Node) else None
+
+    def write(self, path: str, text: str) -> None:
+        """Set a mode. Raises OSError."""
+        device, _, name = self._real(path).rpartition("/")
+        gpu = self._gpus.get(device.rpartition("/")[2])
+        if gpu is None or self._real(path) not in self._tree:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        mode = text.strip().lower()
+        if name == "current_memory_partition" and any(mode == one.memory for one in gpu.settings):
+            self._memory[gpu.pci] = mode
+        elif name == "current_compute_partition":
+            self._divide(gpu, mode, gpu.memory)
+            self._build()
+        else:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+    def _real(self, path: str) -> str:
+        """The path without links; there are none behind links here."""
+        parts = path.split("/")
+        for end in range(len(parts), 0, -1):
+            content = self._tree.get("/".join(parts[:end]))
+            if isinstance(content, Link):
+                return os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:])))
+        return path
+
+    # --- the GPUs -------------------------------------------------------------------------------------------------
+
+    async def reload(self) -> None:
+        """Load the module anew."""
+        self.reloads += 1
+        for pci, memory in self._memory.items():
+            gpu = self._gpus[pci]
+            # A memory mode brings a compute mode that goes with it.
+            fitting = [one.compute for one in gpu.settings if one.memory == memory]
+            self._divide(gpu, gpu.compute if gpu.compute in fitting else fitting[0], memory)
+        self._memory.clear()
+        self._build()
+
+    def lose(self, numbers: frozenset[int]) -> None:
+        """These GPUs are gone, and all others are there."""
+        if numbers != self._lost:
+            self._lost = numbers
+            self._build()
+
+    def _divide(self, gpu: Gpu, compute: str, memory: str) -> None:
+        setting = next((one for one in gpu.settings if (one.compute, one.memory) == (compute, memory)), None)
+        if setting is None:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._gpus[gpu.pci] = gpu._replace(compute=compute, memory=memory, parts=_parts(gpu, setting))
+
+    def _build(self) -> None:
+        there = [gpu for number, gpu in enumerate(self._gpus.values()) if number not in self._lost]
+        self._tree: Tree = tree(there, self._gfx, self._dies)
+        self._folders: dict[str, set[str]] = {}
+        for path in self._tree:
+            while path:
+                path, _, name = path.rpartition("/")
+                self._folders.setdefault(path, set()).add(name)
+        self.moved.set()
+        self.moved = asyncio.Event()
+
+
+def _parts(gpu: Gpu, setting: Setting) -> tuple[Part, ...]:
+    """As many parts as the setting says, each with its share; the DRM numbers after the GPU's own are free for them."""
+    count, first = setting.parts, gpu.parts[0]
+    share = Part(
+        first.card, first.render, sum(part.compute_units for part in gpu.parts) // count,
+        sum(part.simd_units for part in gpu.parts) // count,
+        sum(part.memory_bytes or 0 for part in gpu.parts) // count,
+    )  # fmt: skip
+    return tuple(share._replace(card=first.card + n, render=first.render + n) for n in range(count))

@@ -1,0 +1,134 @@
+"""Sysfs and KFD as they would look on a machine with these GPUs: files and links by path, for a folder or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from allotment.drivers.amd.sysfs import GPUS, MODULE, PCI, PLATFORM, TOPOLOGY
+from allotment.fleet.amd import Gpu, Part
+
+#: Of the character devices: DRM's own, and one that kernels give to KFD.
+DRM_MAJOR: Final = 226
+KFD_MAJOR: Final = 511
+#: Groups ``video`` and ``render`` of a Debian.
+VIDEO: Final = 44
+RENDER: Final = 109
+_VENDOR: Final = "0x1002"
+
+
+class Link(NamedTuple):
+    """A symbolic link and what it says."""
+
+    target: str
+
+
+class Node(NamedTuple):
+    """A device file, which in a folder is a plain one."""
+
+    group: int
+
+
+Tree = dict[str, "str | Link | Node"]
+
+
+def tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> Tree:
+    """The files of a machine. ``dies``: of a GPU, which is into how many parts it can be divided."""
+    found: Tree = {f"{TOPOLOGY}/0/properties": "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\n"}
+    if gpus:
+        found |= {
+            "sys/class/kfd/kfd/dev": f"{KFD_MAJOR}:0\n",
+            "dev/kfd": Node(RENDER),
+            f"{MODULE}/version": gpus[0].driver_version + "\n",
+            f"{MODULE}/srcversion": gpus[0].driver_source + "\n",
+        }
+    nodes = partitions = 0
+    for gpu in gpus:
+        device = f"sys/devices/{gpu.pcie_root or 'virtual'}/{gpu.pci}"
+        found |= _device(gpu, device)
+        for number, part in enumerate(gpu.parts):
+            nodes += 1
+            if number:
+                folder = f"{PLATFORM}/amdgpu_xcp_{partitions}"
+                partitions += 1
+            else:
+                folder = device
+            found |= dict(_drm(folder, part))
+            found |= _compute_node(nodes, gpu, number, gfx, max(1, dies // len(gpu.parts)))
+    return found
+
+
+def write(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int = 1) -> None:
+    """The same as a folder: what a driver finds that is told to look there."""
+    for path, content in tree(gpus, gfx, dies).items():
+        at = root / path
+        at.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Link):
+            at.symlink_to(content.target)
+        else:
+            at.write_text(content if isinstance(content, str) else "")
+
+
+def _device(gpu: Gpu, device: str) -> Tree:
+    found: Tree = {
+        f"{GPUS}/{gpu.pci}": Link(f"../../../../{device.removeprefix('sys/')}"),
+        f"{PCI}/{gpu.pci}": Link(f"../../../{device.removeprefix('sys/')}"),
+        f"{device}/vendor": f"{_VENDOR}\n",
+        f"{device}/device": f"{gpu.device_id}\n",
+        f"{device}/product_name": gpu.product.replace("_", " ") + "\n",
+        f"{device}/numa_node": f"{-1 if gpu.numa is None else gpu.numa}\n",
+    }
+    if gpu.compute:
+        names = ", ".join(dict.fromkeys(one.compute.upper() for one in gpu.settings))
+        found |= {
+            f"{device}/current_compute_partition": f"{gpu.compute.upper()}\n",
+            f"{device}/available_compute_partition": f"{names}\n",
+        }
+    if gpu.memory:
+        found[f"{device}/current_memory_partition"] = f"{gpu.memory.upper()}\n"
+    return found
+
+
+def _drm(folder: str, part: Part) -> Iterator[tuple[str, str | Link | Node]]:
+    for name, minor, group in ((f"card{part.card}", part.card, VIDEO), (f"renderD{part.render}", part.render, RENDER)):
+        yield f"{folder}/drm/{name}/dev", f"{DRM_MAJOR}:{minor}\n"
+        yield f"sys/class/drm/{name}", Link(f"../../{folder.removeprefix('sys/')}/drm/{name}")
+        yield f"dev/dri/{name}", Node(group)
+
+
+def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> Tree:
+    domain, bus, rest = gpu.pci.split(":")
+    slot, function = rest.split(".")
+    location = int(bus, 16) << 8 | int(slot, 16) << 3 | int(function)
+    part = gpu.parts[number]
+    per_unit = part.simd_units // part.compute_units if part.compute_units else 4
+    numbers = {
+        "cpu_cores_count": 0,
+        "simd_count": part.simd_units,
+        "simd_per_cu": per_unit,
+        "gfx_target_version": _target(gfx),
+        "vendor_id": 0x1002,
+        "device_id": int(gpu.device_id, 16),
+        # A divided GPU's nodes carry the number of the part above the address.
+        "location_id": location | (number << 28 if len(gpu.parts) > 1 else 0),
+        "domain": int(domain, 16),
+        "drm_render_minor": part.render,
+        "unique_id": int(gpu.unique_id),
+        "num_xcc": dies,
+    }
+    found: Tree = {f"{TOPOLOGY}/{node}/properties": "".join(f"{name} {value}\n" for name, value in numbers.items())}
+    if part.memory_bytes is not None:
+        bank = f"heap_type 1\nsize_in_bytes {part.memory_bytes}\nflags 0\n"
+        found[f"{TOPOLOGY}/{node}/mem_banks/0/properties"] = bank
+    return found
+
+
+def _target(gfx: str) -> int:
+    """KFD's number for an instruction set.
+
+    >>> _target("gfx942"), _target("gfx90a"), _target("gfx1100")
+    (90402, 90010, 110000)
+    """
+    digits = gfx.removeprefix("gfx")
+    return int(digits[:-2]) * 10_000 + int(digits[-2], 16) * 100 + int(digits[-1], 16)

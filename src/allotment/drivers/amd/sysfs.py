@@ -1,0 +1,181 @@
+"""GPUs as the kernel shows them: drivers and devices in sysfs, compute nodes in KFD's topology.
+
+A partition is a platform device of its own that does not say which GPU it is part of. KFD does: the compute node with
+the partition's render number has the PCI domain and location of the GPU. Both are needed, for two GPUs in different
+domains can have one location.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from allotment.drivers.amd.files import Files
+from allotment.fleet.amd import Gpu, Part, settings_of
+from allotment.fleet.profiles import accelerators
+
+MODULE: Final = "sys/module/amdgpu"
+GPUS: Final = f"{MODULE}/drivers/pci:amdgpu"
+PLATFORM: Final = "sys/devices/platform"
+TOPOLOGY: Final = "sys/class/kfd/kfd/topology/nodes"
+PCI: Final = "sys/bus/pci/devices"
+
+_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+#: Older kernels number them after an underscore, newer ones after a dot.
+_PARTITION: Final = re.compile(r"amdgpu_xcp[._][0-9]+")
+
+#: What the module calls the families of generations, by the first number of KFD's target version.
+_FAMILIES: Final = {9: "AI", 10: "NV", 11: "GC_11_0_0", 12: "GC_12_0_0"}
+
+#: The part of ``location_id`` that is a PCI address; partitioned GPUs have the partition's number above it.
+_LOCATION: Final = 0xFFFF
+
+
+class _Node(NamedTuple):
+    """A compute node."""
+
+    numbers: Mapping[str, int]
+    memory_bytes: int | None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """PCI domain and location."""
+        return self.numbers.get("domain", 0), self.numbers.get("location_id", 0) & _LOCATION
+
+
+def gpus(files: Files) -> tuple[Gpu, ...]:
+    """Every GPU that the kernel module drives, by PCI address; also those that KFD or partition modes do not know."""
+    nodes = _nodes(files)
+    parts = _partitions(files, nodes)
+    return tuple(
+        _gpu(files, address, nodes, parts.get(_place(address), ()))
+        for address in files.names(GPUS)
+        if _ADDRESS.fullmatch(address) and _numbers(files, f"{GPUS}/{address}") is not None
+    )
+
+
+def signature(files: Files) -> object:
+    """Something cheap that differs when GPUs or partitions came or went."""
+    return files.names(GPUS), tuple(name for name in files.names(PLATFORM) if _PARTITION.fullmatch(name))
+
+
+def _gpu(files: Files, address: str, nodes: Mapping[int, _Node], others: tuple[tuple[int, int], ...]) -> Gpu:
+    path = f"{GPUS}/{address}"
+    own = _numbers(files, path)
+    assert own is not None
+    renders = (own, *sorted(others, key=lambda numbers: numbers[1]))
+    parts = tuple(_part(card, render, nodes.get(render)) for card, render in renders)
+    known = nodes.get(own[1])
+    numbers = known.numbers if known is not None else {}
+    device_id = files.read(f"{path}/device") or ""
+    compute, memory = _mode(files, path, "compute"), _mode(files, path, "memory")
+    dies = sum(nodes[render].numbers.get("num_xcc", 0) for _, render in renders if render in nodes)
+    available = tuple(
+        name.strip().lower() for name in (files.read(f"{path}/available_compute_partition") or compute).split(",")
+    )
+    return Gpu(
+        pci=address,
+        parts=parts,
+        product=_product(files.read(f"{path}/product_name") or "", device_id),
+        device_id=device_id,
+        unique_id=str(numbers.get("unique_id", 0)),
+        driver_version=files.read(f"{MODULE}/version") or "",
+        driver_source=files.read(f"{MODULE}/srcversion") or "",
+        family=_FAMILIES.get(numbers.get("gfx_target_version", 0) // 10_000, "unknown"),
+        compute=compute,
+        memory=memory,
+        settings=settings_of(device_id, available, memory, dies or len(parts)) if compute else (),
+        numa=_numa(files.read(f"{path}/numa_node")),
+        pcie_root=_root(files.link(f"{PCI}/{address}"), address),
+    )
+
+
+def _mode(files: Files, path: str, kind: str) -> str:
+    """The partition mode that is on; empty where there is none (MI250 and older, Radeon)."""
+    text = (files.read(f"{path}/current_{kind}_partition") or "").lower()
+    return "" if text == "unknown" else text
+
+
+def _part(card: int, render: int, node: _Node | None) -> Part:
+    if node is None:
+        return Part(card, render, 0, 0, None)
+    simds, per_unit = node.numbers.get("simd_count", 0), node.numbers.get("simd_per_cu", 0)
+    return Part(card, render, simds // per_unit if per_unit else 0, simds, node.memory_bytes)
+
+
+def _product(name: str, device_id: str) -> str:
+    """The model, as the driver writes it. Cards that do not tell are found by their PCI device id.
+
+    >>> _product("AMD Instinct MI300X (OAM)", ""), _product("", "0x74a1"), _product("", "0x1234")
+    ('AMD_Instinct_MI300X_OAM', 'AMD_Instinct_MI300X_OAM', 'AMD_0x1234')
+    """
+    if name:
+        return name.replace(" ", "_").replace("(", "").replace(")", "")
+    for model in accelerators().values():
+        if model.vendor == "amd" and model.pci_device == device_id:
+            return model.product
+    return f"AMD_{device_id}"
+
+
+def _numa(text: str | None) -> int | None:
+    """The node; -1 is the kernel's word for none."""
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _root(link: str | None, address: str) -> str | None:
+    """The PCIe root of a device, from the link that leads to it.
+
+    >>> _root("../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0", "0000:05:00.0")
+    'pci0000:00'
+    """
+    way = (link or "").rpartition("devices/")[2].split("/")
+    return way[0] if way[0].startswith("pci") and way[-1] == address else None
+
+
+def _place(address: str) -> tuple[int, int]:
+    """PCI domain and location as KFD has them.
+
+    >>> _place("0001:26:00.0")
+    (1, 9728)
+    """
+    domain, bus, rest = address.split(":")
+    device, function = rest.split(".")
+    return int(domain, 16), int(bus, 16) << 8 | int(device, 16) << 3 | int(function)
+
+
+def _numbers(files: Files, path: str) -> tuple[int, int] | None:
+    """Card and render number of a device."""
+    names = files.names(f"{path}/drm")
+    cards = [int(name[4:]) for name in names if re.fullmatch("card[0-9]+", name)]
+    renders = [int(name[7:]) for name in names if re.fullmatch("renderD[0-9]+", name)]
+    return (cards[0], renders[0]) if cards and renders else None
+
+
+def _partitions(files: Files, nodes: Mapping[int, _Node]) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
+    """Card and render numbers of partitions, by the place of their GPU."""
+    found: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+    for name in files.names(PLATFORM):
+        numbers = _numbers(files, f"{PLATFORM}/{name}") if _PARTITION.fullmatch(name) else None
+        # Partition devices stay when a GPU is whole again; only KFD knows those that are in use.
+        if numbers is not None and numbers[1] in nodes:
+            place = nodes[numbers[1]].place
+            found[place] = (*found.get(place, ()), numbers)
+    return found
+
+
+def _nodes(files: Files) -> dict[int, _Node]:
+    """Compute nodes that are GPUs or partitions, by render number."""
+    nodes: dict[int, _Node] = {}
+    for name in files.names(TOPOLOGY):
+        numbers = _properties(files.read(f"{TOPOLOGY}/{name}/properties"))
+        if numbers.get("simd_count") and numbers.get("drm_render_minor"):
+            bank = _properties(files.read(f"{TOPOLOGY}/{name}/mem_banks/0/properties"))
+            nodes[numbers["drm_render_minor"]] = _Node(numbers, bank.get("size_in_bytes"))
+    return nodes
+
+
+def _properties(text: str | None) -> dict[str, int]:
+    """``key number`` a line."""
+    pairs = (line.split() for line in (text or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
