@@ -23,6 +23,9 @@ from allotment.plugin.wire import health_v1alpha1_pb2
 #: How long a driver has for one call, in seconds: half of the time after which a kubelet tries again.
 CALL_SECONDS: Final = 45.0
 
+#: How long the C core may take to let a channel go.
+_CLOSING_SECONDS: Final = 0.2
+
 _OPTIONS: Final = (
     # Channels to one path would otherwise share its failures: a plugin that came back would wait out the old one's.
     ("grpc.use_local_subchannel_pool", 1),
@@ -119,9 +122,12 @@ class Connected:
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
+        await self._channel.close(None)
+        # Not cancelled at once: the core's answer to what it was asked last should find its event loop. It comes when
+        # nobody holds a call of the channel any more.
+        await asyncio.wait((self._following,), timeout=_CLOSING_SECONDS)
         self._following.cancel()
         await asyncio.wait((self._following,))
-        await self._channel.close(None)
         self._tell(False)
 
     async def __aenter__(self) -> Connected:
@@ -141,7 +147,11 @@ class Connected:
         try:
             return await call
         except grpc.aio.AioRpcError as error:
-            raise failed(error, self.info.endpoint) from error
+            failure = failed(error, self.info.endpoint)
+        # The error knows its call, which keeps the channel open for as long as somebody keeps the error: neither it nor
+        # the call goes along with ours.
+        del call
+        raise failure
 
     async def _watch(self) -> AsyncIterator[Sequence[DeviceHealth]]:
         watch = self._channel.unary_stream(
@@ -150,19 +160,22 @@ class Connected:
             response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
         )
         call = watch(health_v1alpha1_pb2.NodeWatchResourcesRequest())
+        failure = None
         try:
             async for message in call:
                 yield encoding.health_of(message)
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                raise failed(error, self.info.endpoint) from error
+                failure = failed(error, self.info.endpoint)
         finally:
             call.cancel()
+            del call
+        if failure:
+            raise failure
 
     async def _follow(self) -> None:
         """Keep the connection up, and keep track of it: the C core makes one only for who asks."""
-        while True:
-            state = self._channel.get_state(try_to_connect=True)
+        while (state := self._channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.SHUTDOWN:
             self._tell(state is grpc.ChannelConnectivity.READY)
             await self._channel.wait_for_state_change(state)
 

@@ -21,7 +21,7 @@ import grpc
 from allotment.plugin import encoding
 from allotment.plugin.encoding import Version
 from allotment.plugin.messages import CallFailed, DeviceHealth, Plugin
-from allotment.plugin.sockets import Bound, Sockets, check_length, clear_leftovers
+from allotment.plugin.sockets import Sockets, bind, check_length, clear_leftovers
 from allotment.plugin.sockets import SocketUnusable as SocketUnusable
 from allotment.plugin.sockets import socket_paths as socket_paths
 from allotment.plugin.statuses import fitting
@@ -78,15 +78,15 @@ async def _listening(
         except RuntimeError as error:
             raise SocketUnusable(f"cannot listen at {path}: {error}") from error
 
-    bound = Bound(path, listen)
+    bind(path, listen)
     try:
         await server.start()
         yield
     finally:
-        bound.remove()
         if ending:
             # Streams have no end of their own.
             ending.set()
+        # The socket is gone from the first moment on, so that who comes next can have it.
         await server.stop(_GRACE_SECONDS)
 
 

@@ -1,8 +1,7 @@
-"""Unix sockets of plugins: their names, and how one appears and disappears without a moment in which it lies.
+"""Unix sockets of plugins: their names, and who may have one.
 
-A kubelet acts on the mere appearance of a socket. So a socket is bound under a hidden name, which kubelets pass over,
-and gets its own name by a rename once connections are accepted. What is removed at the end is only what is still ours:
-by then the next process may already serve under the same name.
+A name outlives the process that served under it, so a socket in a folder says nothing until somebody answers. One that
+nobody answers at is cleared away; one that somebody serves is never taken from him.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import socket
 import stat
 import time
@@ -109,35 +107,17 @@ def clear_leftovers(driver: str, paths: Sockets) -> None:
                 continue
 
 
-class Bound:
-    """A socket under its own name, for as long as nobody else takes the name."""
+def bind(path: Path, listen: Callable[[Path], None]) -> None:
+    """Have ``listen`` bind ``path``, which nobody serves, and accept connections there at once.
 
-    def __init__(self, path: Path, listen: Callable[[Path], None]) -> None:
-        """``listen`` binds the path that it is given and accepts connections there. Raises SocketUnusable, OSError."""
-        check_length(path)
-        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        clear(path)
-        hidden = path.with_name("." + secrets.token_hex(4))
-        check_length(hidden)
-        # For root's eyes only, from the first moment: whoever can connect can have devices prepared.
-        mask = os.umask(0o177)
-        try:
-            listen(hidden)
-        finally:
-            os.umask(mask)
-        self.path = path
-        self._identity = _identity(hidden)
-        hidden.rename(path)
-
-    def remove(self) -> None:
-        """Take the name away, if it is still this socket's."""
-        try:
-            if _identity(self.path) == self._identity:
-                self.path.unlink()
-        except FileNotFoundError:
-            return
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    Raises SocketUnusable, OSError.
+    """
+    check_length(path)
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    clear(path)
+    # For its owner's eyes only, from the first moment: whoever can connect can have devices prepared.
+    mask = os.umask(0o177)
+    try:
+        listen(path)
+    finally:
+        os.umask(mask)

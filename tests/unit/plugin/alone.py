@@ -1,0 +1,24 @@
+"""A driver in a process of its own, to be killed: ``python -m tests.unit.plugin.alone FOLDER SAYS [POD_UID]``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from allotment.plugin.server import served
+from tests.unit.plugin.drivers import Driver, ignore, paths
+
+
+async def main(folder: Path, says: str, pod_uid: str = "") -> None:
+    driver = Driver(says=says)
+    if says == "never answers":
+        driver.before = asyncio.Event().wait
+    async with served(driver, *paths(folder, pod_uid=pod_uid), on_registered=ignore):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

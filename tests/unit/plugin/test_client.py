@@ -1,0 +1,230 @@
+"""A kubelet's calls: every claim answered and no other, and failures in the words that grpc-go has for them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from allotment.plugin import encoding
+from allotment.plugin.client import Connected, PluginInfo, VersionsUnknown, chosen, connect
+from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
+from allotment.plugin.server import served
+from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, until
+
+BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+OTHER = ClaimRef("ml", "9b2e-uid", "other")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with kubelet_folder() as folder:
+        yield folder
+
+
+@asynccontextmanager
+async def driver_at(folder: Path, driver: Driver, *, seconds: float = 45) -> AsyncIterator[Connected]:
+    endpoint, registration = paths(folder)
+    info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
+    async with (
+        served(driver, endpoint, registration, on_registered=ignore),
+        await connect(endpoint, info, seconds=seconds) as kubelet,
+    ):
+        yield kubelet
+
+
+@asynccontextmanager
+async def process(folder: Path, says: str = "gpu-0", pod_uid: str = "") -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """A driver in a process of its own; gives the means to kill it."""
+    driver = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.unit.plugin.alone", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
+    )
+
+    async def kill() -> None:
+        if driver.returncode is None:
+            os.kill(driver.pid, signal.SIGKILL)
+        await driver.communicate()
+
+    try:
+        assert driver.stdout
+        assert await driver.stdout.readline() == b"ready\n"
+        yield kill
+    finally:
+        await kill()
+
+
+def test_the_first_service_of_the_plugin_s_list_that_is_known_is_used() -> None:
+    assert chosen(BOTH) is encoding.V1
+    assert chosen(BOTH[::-1]) is encoding.V1BETA1
+    assert chosen(("v2.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin")) is encoding.V1BETA1
+
+
+@pytest.mark.parametrize(
+    ("versions", "text"),
+    [
+        ((), "empty list of supported gRPC services (aka supported versions)"),
+        (
+            ("1.0.0", 'a"b'),
+            (
+                r'none of services supported by the plugin (["1.0.0" "a\"b"]) are supported by the kubelet '
+                '(["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+            ),
+        ),
+    ],
+)
+def test_lists_without_a_known_service_are_refused(versions: tuple[str, ...], text: str) -> None:
+    with pytest.raises(VersionsUnknown) as refused:
+        chosen(versions)
+    assert str(refused.value) == text
+
+
+class Confused(Driver):
+    """Answers for others than it was asked for."""
+
+    def __init__(self, *uids: str) -> None:
+        super().__init__()
+        self.uids = uids
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+        return {uid: Prepared() for uid in self.uids}
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        return dict.fromkeys(self.uids, "")
+
+
+@pytest.mark.parametrize(
+    ("uids", "text"),
+    [
+        ((), "skipped 2 ResourceClaims"),
+        ((OTHER.uid,), "skipped 1 ResourceClaims"),
+        ((CLAIM.uid, OTHER.uid, "who"), "returned result for unknown claim UID who"),
+        (("who",), "returned result for unknown claim UID who"),
+    ],
+)
+def test_each_claim_is_answered_and_no_other(folder: Path, uids: tuple[str, ...], text: str) -> None:
+    async def story() -> None:
+        async with driver_at(folder, Confused(*uids)) as kubelet:
+            with pytest.raises(CallFailed, match=f"^NodePrepareResources {text}$"):
+                await kubelet.prepare([CLAIM, OTHER])
+            with pytest.raises(CallFailed, match=f"^NodeUnprepareResources {text}$"):
+                await kubelet.unprepare([CLAIM, OTHER])
+
+    asyncio.run(story())
+
+
+def test_what_is_wrong_with_a_claim_is_that_claim_s_answer(folder: Path) -> None:
+    async def story() -> None:
+        async with driver_at(folder, Driver()) as kubelet:
+            stuck = OTHER._replace(name="stuck")
+            assert await kubelet.unprepare([CLAIM, stuck]) == {CLAIM.uid: "", stuck.uid: "gpu-0 is held"}
+
+    asyncio.run(story())
+
+
+def test_a_driver_that_is_too_slow(folder: Path) -> None:
+    async def story() -> None:
+        driver, cancelled = Driver(), asyncio.Event()
+
+        async def for_ever() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+        driver.before = for_ever
+        async with driver_at(folder, driver, seconds=0.1) as kubelet:
+            with pytest.raises(CallFailed) as failed:
+                await kubelet.prepare([CLAIM])
+            assert str(failed.value) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+            await cancelled.wait()
+            driver.before = None
+            assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device(),))}
+
+    asyncio.run(story())
+
+
+def test_a_driver_that_is_not_there(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, _ = paths(folder)
+        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+            with pytest.raises(CallFailed) as failed:
+                await kubelet.prepare([CLAIM])
+            assert str(failed.value) == (
+                'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
+                f'dial unix {endpoint}: connect: no such file or directory"'
+            )
+            assert not kubelet.connected
+
+    asyncio.run(story())
+
+
+def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, _ = paths(folder)
+        changes: list[bool] = []
+        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+            kubelet.on_connection = lambda: changes.append(kubelet.connected)
+            async with process(folder, "before") as kill:
+                await until(lambda: kubelet.connected)
+                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("before"),))}
+                await kill()
+                await until(lambda: not kubelet.connected)
+            with pytest.raises(CallFailed) as failed:
+                await kubelet.prepare([CLAIM])
+            assert str(failed.value).endswith(f'dial unix {endpoint}: connect: connection refused"')
+            async with process(folder, "after"):
+                await until(lambda: kubelet.connected)
+                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("after"),))}
+        assert changes == [True, False, True, False]
+
+    asyncio.run(story())
+
+
+def test_a_driver_that_is_killed_in_the_middle_of_a_call(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, _ = paths(folder)
+        info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
+        async with process(folder, "never answers") as kill, await connect(endpoint, info) as kubelet:
+            call = asyncio.create_task(kubelet.prepare([CLAIM]))
+            await until(lambda: kubelet.connected)
+            await asyncio.sleep(0.1)
+            await kill()
+            with pytest.raises(CallFailed) as failed:
+                await call
+            assert str(failed.value) == "rpc error: code = Unavailable desc = error reading from server: EOF"
+
+    asyncio.run(story())
+
+
+def test_the_health_stream_tells_and_ends_with_the_driver(folder: Path) -> None:
+    async def story() -> None:
+        driver = Driver()
+        driver.news = asyncio.Queue()
+        news = (DeviceHealth("node-1", "gpu-0", "Unhealthy", 7, 60, "Xid 79"),)
+        driver.news.put_nowait(news)
+        async with driver_at(folder, driver) as kubelet:
+            stream = kubelet.health()
+            assert stream is not None
+            assert await anext(stream) == news
+            driver.news = None
+            # The driver was replaced by one that has nothing to tell: the stream is over at once, and no failure.
+            silent = kubelet.health()
+            assert silent is not None
+            assert [message async for message in silent] == []
+
+    asyncio.run(story())
+
+
+def test_a_driver_that_does_not_list_its_health_is_not_asked(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, _ = paths(folder)
+        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+            assert kubelet.health() is None
+
+    asyncio.run(story())

@@ -1,0 +1,134 @@
+"""Byte for byte what upstream's own types (k8s.io/kubelet v0.36.3) marshal, recorded; and both ways.
+
+Each recorded line has the values, and what Go made of them with its maps sorted.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.plugin import encoding
+from allotment.plugin.encoding import V1, V1BETA1, VERSIONS, Version
+from allotment.plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
+
+RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
+NAMED = {"v1": V1, "v1beta1": V1BETA1}
+
+
+def claims(values: Any) -> tuple[ClaimRef, ...]:
+    return tuple(ClaimRef(*value) for value in values)
+
+
+def prepared(values: Any) -> dict[str, Prepared]:
+    return {
+        uid: Prepared(
+            tuple(
+                PreparedDevice(tuple(d["requests"]), d["pool"], d["device"], tuple(d["cdi_ids"]), d["share_id"])
+                for d in answer["devices"]
+            ),
+            answer["error"],
+        )
+        for uid, answer in values.items()
+    }
+
+
+def ours(package: str, name: str, values: Any) -> Message:
+    """The message that we make of recorded values."""
+    if name.endswith("Request"):
+        return encoding.claims_request(NAMED[package], name.removesuffix("Request"), claims(values))
+    if name == "NodePrepareResourcesResponse":
+        return encoding.prepare_response(NAMED[package], prepared(values))
+    if name == "NodeUnprepareResourcesResponse":
+        return encoding.unprepare_response(NAMED[package], values)
+    if name == "NodeWatchResourcesResponse":
+        return encoding.health_response([DeviceHealth(**value) for value in values])
+    message: Message = getattr(registration_pb2, name)(**values)
+    return message
+
+
+def read(package: str, name: str, data: bytes) -> Any:
+    """The values that we read from recorded bytes."""
+    if name == "NodeWatchResourcesResponse":
+        return encoding.health_of(health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(data))
+    message = getattr(NAMED[package].wire, name).FromString(data)
+    if name.endswith("Request"):
+        return encoding.claims_of(message)
+    if name == "NodePrepareResourcesResponse":
+        return encoding.prepared_of(NAMED[package], message)
+    return encoding.unprepared_of(message)
+
+
+def wanted(name: str, values: Any) -> Any:
+    if name.endswith("Request"):
+        return claims(values)
+    if name == "NodePrepareResourcesResponse":
+        return prepared(values)
+    return tuple(DeviceHealth(**value) for value in values) if name == "NodeWatchResourcesResponse" else values
+
+
+@pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['message']}: {line['what']}")
+def test_the_bytes_are_upstream_s_and_mean_the_same_to_us(line: dict[str, Any]) -> None:
+    package, name = line["message"].split(".")
+    data = bytes.fromhex(line["hex"])
+    message = ours(package, name, line["values"])
+    assert encoding.encode(message).hex() == line["hex"]
+    if package == "pluginregistration":
+        assert type(message).FromString(data) == message
+    else:
+        assert read(package, name, data) == wanted(name, line["values"])
+
+
+def test_every_message_of_the_contract_was_recorded() -> None:
+    calls = {f"{c}{kind}" for c in (encoding.PREPARE, encoding.UNPREPARE) for kind in ("Request", "Response")}
+    assert {line["message"] for line in RECORDED} == {
+        *(f"{version}.{call}" for version in NAMED for call in calls),
+        "v1alpha1.NodeWatchResourcesResponse", "pluginregistration.PluginInfo", "pluginregistration.RegistrationStatus",
+    }  # fmt: skip
+
+
+def test_a_kubelet_of_v1beta1_hears_nothing_of_shares() -> None:
+    answer = Prepared((PreparedDevice(("a",), "pool", "gpu-0", ("id",), "share"),))
+    message = encoding.encode(encoding.prepare_response(V1BETA1, {"u": answer}))
+    plain = Prepared((answer.devices[0]._replace(share_id=""),))
+    assert message == encoding.encode(encoding.prepare_response(V1, {"u": plain}))
+    assert encoding.prepared_of(V1BETA1, V1BETA1.wire.NodePrepareResourcesResponse.FromString(message)) == {"u": plain}
+
+
+def test_fields_and_states_that_are_newer_than_we_are_do_no_harm() -> None:
+    later = encoding.encode(encoding.unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
+    assert encoding.unprepared_of(V1.wire.NodeUnprepareResourcesResponse.FromString(later)) == {"u": ""}
+    state = health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(bytes.fromhex("0a021007"))
+    assert encoding.health_of(state) == (DeviceHealth("", "", "Unknown", 0),)
+
+
+def test_a_driver_s_error_may_hold_a_file_name_that_is_not_utf_8() -> None:
+    message = encoding.prepare_response(V1, {"u": Prepared(error="no \udcff device")})
+    error = encoding.prepared_of(V1, message)["u"].error
+    assert error.startswith("no ")
+    assert error.endswith(" device")
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+TEXTS = st.lists(TEXT, max_size=3).map(tuple)
+DEVICES = st.builds(PreparedDevice, TEXTS, TEXT, TEXT, TEXTS, TEXT)
+ANSWERS = st.dictionaries(TEXT, st.builds(Prepared, st.lists(DEVICES, max_size=3).map(tuple), TEXT), max_size=4)
+
+
+@given(ANSWERS, st.sampled_from(VERSIONS))
+def test_answers_arrive_as_they_were_sent(answers: dict[str, Prepared], version: Version) -> None:
+    data = encoding.encode(encoding.prepare_response(version, answers))
+    read = encoding.prepared_of(version, version.wire.NodePrepareResourcesResponse.FromString(data))
+    if not version.shares:
+        answers = {
+            uid: Prepared(tuple(d._replace(share_id="") for d in answer.devices), answer.error)
+            for uid, answer in answers.items()
+        }
+    assert read == answers

@@ -1,0 +1,286 @@
+"""Which drivers a kubelet finds in its folder, and which instance of each it uses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from allotment.cluster.clock import Clock
+from allotment.plugin import encoding
+from allotment.plugin.messages import Plugin, Prepared
+from allotment.plugin.registry import Registry
+from allotment.plugin.server import served
+from allotment.plugin.wire import registration_pb2
+from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, until
+from tests.unit.plugin.test_client import process
+
+OLD, NEW = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e", "1bbb6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
+FAST = Clock(speed=50)
+
+Heard = list[tuple[bool, str]]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with kubelet_folder() as folder:
+        yield folder
+
+
+@asynccontextmanager
+async def kubelet(folder: Path, clock: Clock = FAST) -> AsyncIterator[tuple[Registry, list[tuple[str, bool]]]]:
+    changes: list[tuple[str, bool]] = []
+
+    def note(driver: str, plugin: Plugin | None) -> None:
+        assert plugin is registry.usable(driver)
+        changes.append((driver, plugin is not None))
+
+    registry = Registry(folder / "plugins_registry", clock, on_change=note)
+    running = asyncio.create_task(registry.run())
+    try:
+        yield registry, changes
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
+        assert running.cancelled()
+        assert registry.drivers() == ()
+
+
+async def says(registry: Registry, driver: str = DRIVER) -> str:
+    plugin = registry.find(driver)
+    assert plugin
+    [answer] = (await plugin.prepare([CLAIM])).values()
+    return answer.devices[0].device
+
+
+@asynccontextmanager
+async def introduced(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]:
+    """Somebody who introduces himself as the test says; gives what he hears."""
+    heard: Heard = []
+
+    async def get_info(request: Any, context: Any) -> registration_pb2.PluginInfo:
+        return registration_pb2.PluginInfo(**info)
+
+    async def notify(status: registration_pb2.RegistrationStatus, context: Any) -> Any:
+        heard.append((status.plugin_registered, status.error))
+        return registration_pb2.RegistrationStatusResponse()
+
+    server = grpc.aio.server()
+    methods = {
+        "GetInfo": grpc.unary_unary_rpc_method_handler(
+            get_info, registration_pb2.InfoRequest.FromString, encoding.encode
+        ),
+        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(
+            notify, registration_pb2.RegistrationStatus.FromString, encoding.encode
+        ),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("pluginregistration.Registration", methods),))
+    (folder / "plugins_registry").mkdir(exist_ok=True)
+    server.add_insecure_port(f"unix:{folder}/plugins_registry/odd.sock")
+    await server.start()
+    try:
+        yield heard
+    finally:
+        await server.stop(None)
+
+
+def test_a_driver_is_found_used_and_forgotten(folder: Path) -> None:
+    async def story() -> None:
+        async with kubelet(folder) as (registry, changes):
+            assert registry.find(DRIVER) is None
+            driver, heard = Driver(), Heard()
+            async with served(driver, *paths(folder), on_registered=lambda *told: heard.append(told)):
+                await until(lambda: registry.usable(DRIVER))
+                await until(lambda: heard)
+                plugin = registry.find(DRIVER)
+                assert plugin
+                assert plugin.name == DRIVER
+                assert await plugin.prepare([CLAIM]) == {CLAIM.uid: Prepared((device(),))}
+                assert registry.drivers() == (DRIVER,)
+            await until(lambda: registry.find(DRIVER) is None)
+            assert heard == [(True, "")]
+            assert changes == [(DRIVER, True), (DRIVER, False)]
+
+    asyncio.run(story())
+
+
+def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: Path) -> None:
+    async def story() -> None:
+        second = "nic.example.com"
+        async with served(Driver(says="gpu"), *paths(folder), on_registered=ignore), kubelet(folder) as (registry, _):
+            async with served(Driver(second, "nic"), *paths(folder, second), on_registered=ignore):
+                await until(lambda: registry.usable(DRIVER) and registry.usable(second))
+                assert await asyncio.gather(says(registry), says(registry, second)) == ["gpu", "nic"]
+            await until(lambda: list(registry.drivers()) == [DRIVER])
+            assert await says(registry) == "gpu"
+
+    asyncio.run(story())
+
+
+def test_the_latest_instance_is_used_and_the_one_before_takes_over_again(folder: Path) -> None:
+    async def story() -> None:
+        async with kubelet(folder) as (registry, changes):
+            async with served(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore):
+                await until(lambda: registry.usable(DRIVER))
+                old = registry.find(DRIVER)
+                async with served(Driver(says="new"), *paths(folder, pod_uid=NEW), on_registered=ignore):
+                    await until(lambda: registry.find(DRIVER) is not old)
+                    assert await says(registry) == "new"
+                await until(lambda: registry.find(DRIVER) is old)
+                assert await says(registry) == "old"
+            await until(lambda: registry.find(DRIVER) is None)
+            assert changes == [(DRIVER, True)] * 3 + [(DRIVER, False)]
+
+    asyncio.run(story())
+
+
+def test_an_instance_that_was_killed_gives_way_to_a_connected_one_and_is_back_when_it_is(folder: Path) -> None:
+    async def story() -> None:
+        async with (
+            kubelet(folder) as (registry, changes),
+            served(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore),
+        ):
+            await until(lambda: registry.usable(DRIVER))
+            old = registry.find(DRIVER)
+            async with process(folder, "new", NEW) as kill:
+                await until(lambda: registry.find(DRIVER) is not old)
+                assert await says(registry) == "new"
+                await kill()
+                await until(lambda: registry.find(DRIVER) is old)
+                # Its socket still lies there, and it is still registered; nobody answers.
+                assert paths(folder, pod_uid=NEW).registration.exists()
+            async with process(folder, "newer", NEW):
+                await until(lambda: registry.find(DRIVER) is not old)
+                assert await says(registry) == "newer"
+            assert (DRIVER, False) not in changes
+
+    asyncio.run(story())
+
+
+def test_of_instances_that_all_are_gone_the_last_is_asked_and_says_so(folder: Path) -> None:
+    async def story() -> None:
+        async with kubelet(folder) as (registry, changes):
+            async with process(folder) as kill:
+                await until(lambda: registry.usable(DRIVER))
+                await kill()
+                await until(lambda: registry.usable(DRIVER) is None)
+                plugin = registry.find(DRIVER)
+                assert plugin
+                with pytest.raises(Exception, match="code = Unavailable"):
+                    await plugin.prepare([CLAIM])
+            assert changes == [(DRIVER, True), (DRIVER, False)]
+
+    asyncio.run(story())
+
+
+def test_nobody_hijacks_an_endpoint_that_is_registered(folder: Path) -> None:
+    async def story() -> None:
+        async with kubelet(folder) as (registry, _), served(Driver(), *paths(folder), on_registered=ignore):
+            await until(lambda: registry.usable(DRIVER))
+            endpoint = str(paths(folder).endpoint)
+            claim = {"type": "DRAPlugin", "name": DRIVER, "endpoint": endpoint, "supported_versions": ["v1.DRAPlugin"]}
+            async with introduced(folder, claim) as heard:
+                await until(lambda: heard)
+                assert heard[0] == (
+                    False,
+                    (
+                        "RegisterPlugin error -- plugin registration failed with err: "
+                        f"endpoint {endpoint} already registered for DRA driver plugin {DRIVER}"
+                    ),
+                )
+            assert await says(registry) == "gpu-0"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        (
+            {"type": "DRAPlugin", "name": DRIVER, "endpoint": "/d.sock", "supported_versions": ["1.0.0"]},
+            (
+                "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA driver "
+                f'plugin {DRIVER} at endpoint /d.sock: none of services supported by the plugin (["1.0.0"]) are supported '
+                'by the kubelet (["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+            ),
+        ),
+        (
+            {"type": "CSIPlugin", "name": "csi.example.com", "endpoint": "/c.sock"},
+            "RegisterPlugin error -- no handler registered for plugin type: CSIPlugin at socket {socket}",
+        ),
+    ],
+)
+def test_who_is_refused_hears_why_and_is_asked_again_later(folder: Path, info: dict[str, Any], text: str) -> None:
+    async def story() -> None:
+        async with kubelet(folder) as (registry, changes), introduced(folder, info) as heard:
+            await until(lambda: len(heard) >= 2)
+            assert heard[0] == (False, text.replace("{socket}", str(folder / "plugins_registry" / "odd.sock")))
+            assert registry.drivers() == ()
+            assert changes == []
+
+    asyncio.run(story())
+
+
+def test_who_names_no_endpoint_is_called_where_he_registered(folder: Path) -> None:
+    async def story() -> None:
+        info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
+        async with kubelet(folder) as (registry, _), introduced(folder, info) as heard:
+            await until(lambda: registry.usable(DRIVER))
+            assert heard == [(True, "")]
+            plugin = registry.find(DRIVER)
+            assert plugin
+            with pytest.raises(Exception, match="code = Unimplemented"):
+                await plugin.prepare([CLAIM])
+
+    asyncio.run(story())
+
+
+def test_files_hidden_sockets_and_folders_are_passed_over(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, registration = paths(folder)
+        (registration.parent / "notes.sock").write_text("no socket")
+        (registration.parent / "folder.sock").mkdir()
+        async with (
+            kubelet(folder) as (registry, _),
+            served(Driver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore),
+            served(Driver("nic"), *paths(folder, "nic"), on_registered=ignore),
+        ):
+            await until(lambda: registry.usable("nic"))
+            assert registry.drivers() == ("nic",)
+
+    asyncio.run(story())
+
+
+def test_nothing_new_costs_one_listing_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[object] = []
+    scandir = os.scandir
+
+    def counted(path: Any) -> Any:
+        listed.append(path)
+        return scandir(path)
+
+    class Counting(Clock):
+        slept: list[float] = []
+
+        async def sleep(self, seconds: float) -> None:
+            self.slept.append(seconds)
+            await asyncio.sleep(0.001)
+
+    async def story() -> None:
+        clock = Counting()
+        async with kubelet(folder, clock) as (registry, _), served(Driver(), *paths(folder), on_registered=ignore):
+            await until(lambda: registry.usable(DRIVER))
+            monkeypatch.setattr(os, "scandir", counted)
+            clock.slept.clear()
+            await until(lambda: len(clock.slept) >= 20)
+            assert set(clock.slept) == {1.0}
+            assert abs(len(listed) - len(clock.slept)) <= 1
+            monkeypatch.undo()
+
+    asyncio.run(story())

@@ -1,0 +1,403 @@
+"""A driver on its sockets: what a kubelet finds there, who is let in, what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from allotment.plugin import encoding, sockets
+from allotment.plugin.client import PluginInfo, connect
+from allotment.plugin.messages import CallFailed, DeviceHealth, Prepared
+from allotment.plugin.server import SocketUnusable, served, socket_paths
+from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
+from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in, until
+
+OLD_POD = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with kubelet_folder() as folder:
+        yield folder
+
+
+async def ask(path: Path, method: str, request: Any, answer: Any) -> Any:
+    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+        call = channel.unary_unary(method, request_serializer=encoding.encode, response_deserializer=answer.FromString)
+        return await call(request, timeout=5)
+
+
+async def info_of(registration: Path) -> registration_pb2.PluginInfo:
+    info: registration_pb2.PluginInfo = await ask(
+        registration, "/pluginregistration.Registration/GetInfo", registration_pb2.InfoRequest(),
+        registration_pb2.PluginInfo,
+    )  # fmt: skip
+    return info
+
+
+def of(endpoint: Path, *versions: str) -> PluginInfo:
+    return PluginInfo(DRIVER, endpoint, versions or ("v1.DRAPlugin",))
+
+
+def listening(path: Path) -> socket.socket:
+    """Somebody's socket."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+    return server
+
+
+def dead(path: Path, *, minutes: float = 5) -> None:
+    """What a crash leaves."""
+    listening(path).close()
+    made = path.stat().st_mtime - 60 * minutes
+    os.utime(path, (made, made))
+
+
+@pytest.mark.parametrize("tells_health", [False, True])
+def test_it_introduces_itself_with_every_service_it_has(folder: Path, tells_health: bool) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        if tells_health:
+            driver.news = asyncio.Queue()
+        async with served(driver, endpoint, registration, on_registered=ignore):
+            info = await info_of(registration)
+            assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(endpoint))
+            assert list(info.supported_versions) == [
+                "v1.DRAPlugin", "v1beta1.DRAPlugin", *["v1alpha1.DRAResourceHealth"] * tells_health
+            ]  # fmt: skip
+
+    asyncio.run(story())
+
+
+def test_both_versions_are_one_driver_s(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        async with served(driver, endpoint, registration, on_registered=ignore):
+            for versions, answer in (("v1.DRAPlugin", device()), ("v1beta1.DRAPlugin", device()._replace(share_id=""))):
+                async with await connect(endpoint, of(endpoint, versions)) as kubelet:
+                    assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((answer,))}
+                    assert await kubelet.unprepare([CLAIM]) == {CLAIM.uid: ""}
+        assert driver.asked == [(CLAIM,)] * 4
+
+    asyncio.run(story())
+
+
+def test_the_driver_hears_what_the_kubelet_made_of_it(folder: Path) -> None:
+    async def story() -> None:
+        heard: list[tuple[bool, str]] = []
+        endpoint, registration = paths(folder)
+        async with served(Driver(), endpoint, registration, on_registered=lambda *told: heard.append(told)):
+            for status in ({"plugin_registered": True}, {"error": "endpoint in use"}):
+                await ask(
+                    registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
+                    registration_pb2.RegistrationStatus(**status), registration_pb2.RegistrationStatusResponse,
+                )  # fmt: skip
+        assert heard == [(True, ""), (False, "endpoint in use")]
+
+    asyncio.run(story())
+
+
+def test_sockets_are_the_owner_s_alone_and_gone_at_the_end(folder: Path) -> None:
+    async def story() -> None:
+        mask = os.umask(0o022)
+        os.umask(mask)
+        endpoint, registration = paths(folder)
+        async with served(Driver(), endpoint, registration, on_registered=ignore):
+            for path in (endpoint, registration):
+                assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert sockets_in(folder) == ["dra.sock", f"{DRIVER}-reg.sock"]
+        assert sockets_in(folder) == []
+        now = os.umask(mask)
+        assert now == mask
+
+    asyncio.run(story())
+
+
+def test_the_registration_socket_goes_first_and_calls_under_way_are_answered(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        started, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> None:
+            started.set()
+            await go_on.wait()
+
+        driver.before = slowly
+        over = asyncio.Event()
+
+        async def serve() -> None:
+            async with served(driver, endpoint, registration, on_registered=ignore):
+                await over.wait()
+
+        serving = asyncio.create_task(serve())
+        await until(registration.exists)
+        async with await connect(endpoint, of(endpoint)) as kubelet:
+            call = asyncio.create_task(kubelet.prepare([CLAIM]))
+            await started.wait()
+            over.set()
+            await until(lambda: not sockets_in(folder))
+            assert not serving.done()
+            go_on.set()
+            assert await call == {CLAIM.uid: Prepared((device(),))}
+            await serving
+
+    asyncio.run(story())
+
+
+def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        raised: BaseException = CallFailed("claim ml/train was replaced – größer")
+
+        async def refuse() -> None:
+            raise raised
+
+        driver.before = refuse
+        async with (
+            served(driver, endpoint, registration, on_registered=ignore),
+            await connect(endpoint, of(endpoint)) as kubelet,
+        ):
+            with pytest.raises(CallFailed) as failed:
+                await kubelet.prepare([CLAIM])
+            assert str(failed.value) == "rpc error: code = Unknown desc = claim ml/train was replaced – größer"
+            assert not caplog.records
+            raised = KeyError("gpu-7")
+            with pytest.raises(CallFailed) as failed:
+                await kubelet.unprepare([CLAIM])
+            assert str(failed.value) == "rpc error: code = Internal desc = KeyError: 'gpu-7'"
+            assert [record.levelname for record in caplog.records] == ["ERROR"]
+            raised = CallFailed("ü" * 100_000)
+            with pytest.raises(CallFailed, match=r"code = Unknown desc = ü{1000,}\.\.\.$"):
+                await kubelet.prepare([CLAIM])
+
+    asyncio.run(story())
+
+
+def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver.news = asyncio.Queue()
+        news = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
+        async with served(driver, endpoint, registration, on_registered=ignore):
+            info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
+            async with await connect(endpoint, info) as kubelet:
+                stream = kubelet.health()
+                assert stream is not None
+                for message in news:
+                    driver.news.put_nowait(message)
+                    assert await anext(stream) == message
+                assert driver.watchers == 1
+            # The kubelet went; nobody is told any more.
+            await until(lambda: driver.watchers == 0)
+            async with await connect(endpoint, info) as kubelet:
+                stream = kubelet.health()
+                assert stream is not None
+                driver.news.put_nowait(news[0])
+                assert await anext(stream) == news[0]
+                began = asyncio.get_running_loop().time()
+        # An open stream does not hold up the end.
+        assert asyncio.get_running_loop().time() - began < 3
+        assert driver.watchers == 0
+
+    asyncio.run(story())
+
+
+def test_who_has_no_health_to_tell_does_not_implement_it(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver.news = asyncio.Queue()
+        async with served(driver, endpoint, registration, on_registered=ignore):
+            driver.news = None
+            for server in ("one that had it at the start", "one that never had it"):
+                async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
+                    watch = channel.unary_stream(
+                        "/v1alpha1.DRAResourceHealth/NodeWatchResources",
+                        request_serializer=encoding.encode,
+                        response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
+                    )
+                    with pytest.raises(grpc.aio.AioRpcError) as failed:
+                        await watch(health_v1alpha1_pb2.NodeWatchResourcesRequest()).read()
+                    assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED, server
+                endpoint, registration = paths(folder, pod_uid=OLD_POD)
+                if server == "one that had it at the start":
+                    await again.enter(driver, endpoint, registration)
+            await again.leave()
+
+    again = _Entered()
+    asyncio.run(story())
+
+
+class _Entered:
+    """A second server beside the first."""
+
+    async def enter(self, driver: Driver, endpoint: Path, registration: Path) -> None:
+        self.context = served(driver, endpoint, registration, on_registered=ignore)
+        await self.context.__aenter__()
+
+    async def leave(self) -> None:
+        await self.context.__aexit__(None, None, None)
+
+
+def test_what_a_crash_left_is_replaced(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, registration = paths(folder)
+        dead(endpoint)
+        dead(registration)
+        async with served(Driver(), endpoint, registration, on_registered=ignore):
+            assert (await info_of(registration)).name == DRIVER
+
+    asyncio.run(story())
+
+
+def test_a_socket_that_somebody_serves_is_not_taken_away(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, registration = paths(folder)
+        with listening(registration):
+            with pytest.raises(SocketUnusable, match="is served by another process: end it first"):
+                async with served(Driver(), endpoint, registration, on_registered=ignore):
+                    raise AssertionError("served")
+            assert sockets_in(folder) == [f"{DRIVER}-reg.sock"]
+
+    asyncio.run(story())
+
+
+def test_a_file_in_the_way_is_not_taken_away(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, registration = paths(folder)
+        registration.write_text("notes")
+        with pytest.raises(SocketUnusable, match="in the way and is no socket"):
+            async with served(Driver(), endpoint, registration, on_registered=ignore):
+                raise AssertionError("served")
+        assert registration.read_text() == "notes"
+
+    asyncio.run(story())
+
+
+def test_instances_of_a_rolling_update_serve_side_by_side_and_clear_what_dead_ones_left(folder: Path) -> None:
+    async def story() -> None:
+        old, new = paths(folder, pod_uid=OLD_POD), paths(folder, pod_uid="1b" * 16)
+        assert old.endpoint.name == f"dra-{OLD_POD}.sock"
+        assert old.registration.name == f"{DRIVER}-{OLD_POD}-reg.sock"
+        killed = paths(folder, pod_uid=OLD_POD.replace("0aaa", "0bbb"))
+        other = paths(folder, "gpu.example.com-2", pod_uid=OLD_POD)
+        young = paths(folder, pod_uid="2c" * 16)
+        for path in (*killed, *other):
+            dead(path)
+        for path in young:
+            dead(path, minutes=0)
+        async with served(Driver(), *old, on_registered=ignore), served(Driver(), *new, on_registered=ignore):
+            there = sorted(path.name for path in (*old, *new, *other, *young))
+            assert sockets_in(folder) == there
+            assert (await info_of(old.registration)).endpoint == str(old.endpoint)
+            assert (await info_of(new.registration)).endpoint == str(new.endpoint)
+
+    asyncio.run(story())
+
+
+def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
+    async def story() -> None:
+        first, second, (endpoint, registration) = Driver(says="old"), Driver(says="new"), paths(folder)
+        go_on = asyncio.Event()
+
+        async def slowly() -> None:
+            await go_on.wait()
+
+        first.before = slowly
+        old = served(first, endpoint, registration, on_registered=ignore)
+        await old.__aenter__()
+        async with await connect(endpoint, of(endpoint)) as kubelet:
+            call = asyncio.create_task(kubelet.prepare([CLAIM]))
+            await until(lambda: first.asked)
+            ending = asyncio.create_task(old.__aexit__(None, None, None))
+            await until(lambda: not sockets_in(folder))
+            async with served(second, endpoint, registration, on_registered=ignore):
+                go_on.set()
+                assert await call == {CLAIM.uid: Prepared((device("old"),))}
+                await ending
+                async with await connect(endpoint, of(endpoint)) as again:
+                    assert await again.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("new"),))}
+
+    asyncio.run(story())
+
+
+def test_a_path_that_no_socket_can_have_is_refused_in_words(folder: Path) -> None:
+    async def story() -> None:
+        deep = folder / ("d" * 100)
+        with pytest.raises(SocketUnusable, match=r"has \d+ bytes, 107 is what the kernel takes: use a shorter folder"):
+            socket_paths(DRIVER, plugins_dir=folder, registry_dir=deep)
+        with pytest.raises(SocketUnusable, match="bytes"):
+            async with served(Driver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore):
+                raise AssertionError("served")
+
+    asyncio.run(story())
+
+
+def test_the_longest_path_is_served(folder: Path) -> None:
+    async def story() -> None:
+        endpoint, registration = paths(folder)
+        longest = endpoint.parent / ("e" * (sockets.LONGEST - len(str(endpoint.parent)) - 1))
+        async with (
+            served(Driver(), longest, registration, on_registered=ignore),
+            await connect(longest, of(longest)) as kubelet,
+        ):
+            assert CLAIM.uid in await kubelet.prepare([CLAIM])
+
+    asyncio.run(story())
+
+
+def test_two_hundred_prepares_at_a_time(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        waiting = asyncio.Barrier(200)
+
+        async def together() -> None:
+            await waiting.wait()
+
+        driver.before = together
+        async with (
+            served(driver, endpoint, registration, on_registered=ignore),
+            await connect(endpoint, of(endpoint)) as kubelet,
+        ):
+            refs = [CLAIM._replace(uid=f"uid-{number}") for number in range(200)]
+            answers = await asyncio.gather(*(kubelet.prepare([ref]) for ref in refs))
+            assert [set(answer) for answer in answers] == [{ref.uid} for ref in refs]
+
+    asyncio.run(story())
+
+
+def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        state: list[str] = []
+
+        async def slowly() -> None:
+            state.append("started")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                state.append("cancelled")
+                raise
+
+        driver.before = slowly
+        async with (
+            served(driver, endpoint, registration, on_registered=ignore),
+            await connect(endpoint, of(endpoint)) as kubelet,
+        ):
+            call = asyncio.create_task(kubelet.prepare([CLAIM]))
+            await until(lambda: state)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await until(lambda: state == ["started", "cancelled"])
+
+    asyncio.run(story())
