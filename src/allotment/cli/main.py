@@ -217,7 +217,7 @@ def _add_fleet(commands: argparse._SubParsersAction[Parser]) -> None:
 
     slices = inner.add_parser("slices", help="the ResourceSlices of some hardware, as YAML")
     slices.add_argument("hardware", metavar="HARDWARE", help="a server or an accelerator, or the words of --fleet")
-    slices.add_argument("--mode", help="full, dynamic-mig, static-mig=1g.5gb:7, spx, cpx@v0, …")
+    slices.add_argument("--mode", help="full, dynamic-mig, static-mig=1g.5gb:7, shared, spx, cpx@v0, …")
     slices.add_argument("--node", metavar="NAME", help="name of the node (default: the hardware's)")
     slices.add_argument("--gpus", type=int, metavar="N", help="only the first N GPUs, or N of an accelerator")
     slices.add_argument("--all", action="store_true", help="the nodes and the vendors' DeviceClasses too: a cluster")

@@ -59,12 +59,18 @@ class HostHardware:
     # --- what there is ------------------------------------------------------------------------------------------------
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """All GPUs by PCI address: those that the driver has, and those handed to virtual machines."""
+        """All GPUs by PCI address: those that the driver has, and those handed to virtual machines.
+
+        One that does not answer any more stays, as it was, while the kernel has it: somebody must see what befell it.
+        """
         return await self._in_thread(self._gpus)
 
     def _gpus(self) -> tuple[Gpu, ...]:
         iommu_fd = (self._roots.dev / "iommu").exists()
         found = {gpu.pci: gpu for gpu in self._driven()}
+        if not self._unavailable:
+            silent = sysfs.bound_to(self._roots, "nvidia") & self._seen.keys() - found.keys()
+            found |= {pci: self._seen[pci] for pci in silent if not self._seen[pci].vfio_bound}
         for pci in sysfs.passed_through(self._roots):
             found[pci] = self._passed_through(pci)
         self._seen |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in found.items()}
@@ -151,22 +157,20 @@ class HostHardware:
 
     async def set_time_slice(self, pci: str, interval: int) -> None:
         """0 default, 1 short, 2 medium, 3 long. A GPU that has no time slices has the default one."""
-        uuid = (await self._in_thread(self._answering, pci)).uuid
+        uuid = await self._in_thread(self._uuid, pci)
         await smi(self._roots, uuid, "-i", uuid, "-c", "DEFAULT")
         arguments = ("compute-policy", "-i", uuid, "--set-timeslice", str(interval))
         await smi(self._roots, uuid, *arguments, may_lack=interval == 0)
 
     async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
         """Who may use a GPU."""
-        uuid = (await self._in_thread(self._answering, pci)).uuid
+        uuid = await self._in_thread(self._uuid, pci)
         await smi(self._roots, uuid, "-i", uuid, "-c", mode)
 
-    def _answering(self, pci: str) -> Gpu:
-        """A GPU that is there now."""
-        gpu = next((gpu for gpu in self._gpus() if gpu.pci == pci), None)
-        if gpu is None or gpu.vfio_bound:
-            raise GpuLost(f"GPU {pci}: NVIDIA's driver does not have it (any more)")
-        return gpu
+    def _uuid(self, pci: str) -> str:
+        """The UUID of a GPU that answers now."""
+        handle = self._handle(pci)
+        return nvml.uuid_of(self._library, handle)
 
     async def start_mps(self, daemon: MpsDaemon) -> None:
         """Start a control daemon and wait until it answers."""

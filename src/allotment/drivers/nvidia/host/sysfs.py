@@ -56,7 +56,7 @@ def pcie_root(folder: Path, pci: str) -> str | None:
         target = str(folder.readlink())
     except OSError:
         return None
-    parts = target.partition("devices/")[2].split("/")
+    parts = target.rpartition("devices/")[2].split("/")
     return parts[0] if parts[0].startswith("pci") and parts[-1] == pci else None
 
 

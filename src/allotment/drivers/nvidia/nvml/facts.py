@@ -69,6 +69,11 @@ def facts_of(library: Library, handle: Handle) -> Gpu | None:
     )
 
 
+def uuid_of(library: Library, handle: Handle) -> str:
+    """A GPU's UUID. Raises HardwareError."""
+    return text(library.wanted(f"GPU {handle.pci}: its UUID", library.nvml.nvmlDeviceGetUUID, handle.device))
+
+
 def _brand(number: int | None) -> str:
     return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else "Unknown"
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from allotment.drivers.nvidia.hardware import Hardware
+from allotment.drivers.nvidia.hardware import GpuLost, Hardware
 from allotment.fleet.hardware import hardware as hardware_of
 from allotment.fleet.modes import DynamicMig, Full, Mode, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
 from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, made_of, offering, offering_of
@@ -106,13 +106,29 @@ def test_memory_that_is_the_cpus_too_is_not_told(host: Machine) -> None:
     assert "memory" not in device.capacity
 
 
-def test_gpus_are_in_the_order_of_their_addresses_and_a_lost_one_is_not_there(host: Machine) -> None:
+def test_gpus_are_in_the_order_of_their_addresses(host: Machine) -> None:
     for bus, uuid in ((0x9, "GPU-c"), (0x3, "GPU-a"), (0x5, "GPU-b")):
         host.gpu(T4, bus, uuid)
     assert [gpu.uuid for gpu in gpus(host)] == ["GPU-a", "GPU-b", "GPU-c"]
     assert [gpu.minor for gpu in gpus(host)] == [1, 2, 0]
-    host.nvml.lose(1)
-    assert [gpu.uuid for gpu in gpus(host)] == ["GPU-b", "GPU-c"]
+
+
+def test_a_gpu_that_is_lost_stays_as_it_was_until_the_kernel_gives_it_up(host: Machine) -> None:
+    host.gpu(T4, 0x3, "GPU-a")
+    host.gpu(T4, 0x5, "GPU-b")
+
+    async def lose(hardware: Hardware) -> None:
+        before = await hardware.gpus()
+        host.nvml.lose(0)
+        assert await hardware.gpus() == before
+        with pytest.raises(GpuLost, match=r"0000:03:00\.0"):
+            await hardware.set_compute_mode("0000:03:00.0", "DEFAULT")
+        host.bind("0000:03:00.0", "")
+        assert await hardware.gpus() == before[1:]
+
+    on(host, lose)
+    # A driver that never saw it has nothing to show.
+    assert [gpu.uuid for gpu in gpus(host)] == ["GPU-b"]
 
 
 def test_no_driver_is_no_gpus(host: Machine, caplog: pytest.LogCaptureFixture) -> None:

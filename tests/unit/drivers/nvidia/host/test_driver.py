@@ -1,0 +1,62 @@
+"""The driver on a real host's hardware: the same code as on a simulated one, down to NVML's calls."""
+
+from __future__ import annotations
+
+from allotment.drivers.driver import Claim, Granted
+from allotment.drivers.nvidia.driver import NvidiaDriver
+from allotment.drivers.nvidia.hardware import Hardware
+from allotment.fleet.modes import DynamicMig, Shared
+from allotment.model.quantity import Quantity
+from tests.nvml.library import A100, H100
+from tests.nvml.machine import Machine
+from tests.unit.drivers.nvidia.host.hosting import on
+
+
+def test_a_mig_device_is_made_for_a_claim_and_gone_after_it(host: Machine) -> None:
+    host.gpu(H100, 7, "GPU-a")
+    host.capability(0, "gi1", 12)
+    host.capability(0, "gi1/ci0", 13)
+
+    async def prepare_and_undo(hardware: Hardware) -> None:
+        driver = NvidiaDriver(hardware, DynamicMig())
+        ((group,), (counters,), *_) = (await driver.discover())[0][:2]
+        device = next(one.name for one in group if one.name == "gpu-0-mig-3g40gb-9-4")
+        assert counters.name == "gpu-0-counter-set"
+        claim = Claim("uid", "default", "c", (Granted("r", "n", device),))
+        plan = driver.plan(claim)
+        assert host.nvml.instances(0) == 0
+        prepared = await driver.prepare(claim, plan)
+        assert host.nvml.instances(0) == 1
+        (ready,) = prepared.devices.values()
+        assert [node.path for node in ready.edits.device_nodes] == [
+            "/dev/nvidia0",
+            "/dev/nvidia-caps/nvidia-cap12",
+            "/dev/nvidia-caps/nvidia-cap13",
+        ]
+        assert await driver.prepare(claim, plan) == prepared
+        await driver.unprepare(plan)
+        await driver.unprepare(plan)
+
+    on(host, prepare_and_undo)
+    assert host.nvml.instances(0) == 0
+    assert not host.nvml.mig_mode(0)
+
+
+def test_a_claim_for_memory_is_held_to_it_by_a_daemon(host: Machine) -> None:
+    host.gpu(A100, 7, "GPU-a")
+
+    async def prepare_and_undo(hardware: Hardware) -> None:
+        driver = NvidiaDriver(hardware, Shared())
+        await driver.discover()
+        consumed = {"memory": Quantity.parse("10Gi")}
+        claim = Claim("uid", "default", "c", (Granted("r", "n", "gpu-0", share_id="s1", consumed=consumed),))
+        plan = driver.plan(claim)
+        prepared = await driver.prepare(claim, plan)
+        assert len(await hardware.mps_daemons()) == 1
+        (ready,) = prepared.devices.values()
+        assert "told set_default_device_pinned_mem_limit GPU-a 10240M" in host.calls()
+        assert ready.edits.env == ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",)
+        await driver.unprepare(plan)
+        assert await hardware.mps_daemons() == frozenset()
+
+    on(host, prepare_and_undo)
