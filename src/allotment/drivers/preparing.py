@@ -159,6 +159,7 @@ class NodeDriver:
         tree = await fetched(self._client, ref)
         if undone is not None and not tree["status"].get("reservedFor"):
             raise Refused("the claim was unprepared, and nobody has reserved it since")
+        await self._known()
         given = granted(self.driver, tree, self.host.node, self._pools)
         if not given:
             return ()
@@ -185,6 +186,14 @@ class NodeDriver:
         if self._statuses is not None and any(ready.data is not None for ready in prepared.devices.values()):
             self._statuses.tell(ref, [self._status(part, prepared, entry.since) for part in entry.parts])
         return _answer(entry)
+
+    async def _known(self) -> None:
+        """A kubelet may call as soon as it sees the driver, before anything was published."""
+        if not self._offers:
+            try:
+                await self.offers()
+            except Exception as error:
+                raise Refused(f"the driver could not find its devices: {error}") from error
 
     def _refuse_overlap(self, uid: str, parts: Sequence[Part]) -> None:
         """A device has one owner at a time, whatever the cluster says: pods deleted by force may still run."""

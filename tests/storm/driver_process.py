@@ -1,0 +1,107 @@
+"""NVIDIA's driver in a process that dies: at a step of its own choosing, or whenever somebody kills it.
+
+The hardware is a folder, as are checkpoint and CDI files, so all of it stays behind as it was at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from allotment.cdi.spec import Spec
+from allotment.cdi.store import Folder
+from allotment.cluster.clock import Clock
+from allotment.cluster.resources import CLAIMS
+from allotment.drivers.host import FileStorage, Host
+from allotment.drivers.nvidia.driver import NvidiaDriver
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated_faults import Faults, Step
+from allotment.drivers.preparing import NodeDriver
+from allotment.fleet.hardware import hardware
+from allotment.fleet.modes import DynamicMig
+from allotment.fleet.nvidia import gpus_of
+from tests.unit.cluster.memory import MemoryClient
+
+NODE = "n1"
+GPUS = 2
+LATENCY = 0.0005
+
+
+class Fate(Faults):
+    """Counts steps, of the hardware and of the disk, and kills the process at one of them; 0: never."""
+
+    def __init__(self, die_at: int) -> None:
+        super().__init__()
+        self._left = die_at
+
+    def step(self) -> None:
+        """The process may end here, with no last word."""
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def reach(self, step: Step) -> None:
+        self.step()
+
+
+class DeadlyStorage(FileStorage):
+    """A checkpoint before and after whose writing the process may die."""
+
+    def __init__(self, path: Path, fate: Fate) -> None:
+        super().__init__(path)
+        self._fate = fate
+
+    async def save(self, data: bytes) -> None:
+        self._fate.step()
+        await super().save(data)
+        self._fate.step()
+
+
+class DeadlyFolder(Folder):
+    """CDI files before and after whose writing the process may die."""
+
+    def __init__(self, path: Path, fate: Fate) -> None:
+        super().__init__(path)
+        self._fate = fate
+
+    def write(self, name: str, spec: Spec) -> None:
+        self._fate.step()
+        super().write(name, spec)
+        self._fate.step()
+
+    def remove(self, name: str) -> None:
+        self._fate.step()
+        super().remove(name)
+        self._fate.step()
+
+
+def machine(folder: Path | None, faults: Faults | None = None) -> SimulatedHardware:
+    """Two H100 whose MIG devices are made on demand; the same hardware for everybody who names the folder."""
+    gpus = gpus_of(hardware("h100-80gb", GPUS), NODE, DynamicMig())
+    return SimulatedHardware(gpus, folder, name=NODE, faults=faults, latency=LATENCY)
+
+
+def serve(pipe: Connection, folder: Path, die_at: int) -> None:
+    """Be the driver: tell when recovered, then answer calls until killed."""
+    asyncio.run(_serve(pipe, folder, Fate(die_at)))
+
+
+async def _serve(pipe: Connection, folder: Path, fate: Fate) -> None:
+    client = MemoryClient()
+    driver = NvidiaDriver(machine(folder / "hardware", fate), DynamicMig())
+    storage = DeadlyStorage(folder / "checkpoint.json", fate)
+    host = Host(NODE, "boot", storage, DeadlyFolder(folder / "cdi", fate))
+    plugin = NodeDriver(driver, host, client, Clock(), random=Random(1))
+    await plugin.recover()
+    pipe.send("ready")
+    while True:
+        verb, refs, trees = await asyncio.to_thread(pipe.recv)
+        for tree in trees:
+            client.put(CLAIMS, tree)
+        answer: Any = await (plugin.prepare(refs) if verb == "prepare" else plugin.unprepare(refs))
+        pipe.send(answer)
