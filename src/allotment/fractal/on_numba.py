@@ -46,7 +46,8 @@ def numba_backend() -> Backend:
 
 
 def _kernel(cuda: Any) -> Any:
-    radius2, log_radius = RADIUS * RADIUS, math.log(RADIUS)
+    radius2 = RADIUS * RADIUS
+    log_radius2 = math.log(radius2)
 
     def count_steps(counts: Any, left: float, top: float, step: float, across: int, limit: int) -> None:
         point = cuda.grid(1)
@@ -60,7 +61,7 @@ def _kernel(cuda: Any) -> Any:
             x, y = x * x - y * y + cx, 2 * x * y + cy
             steps += 1
         if steps < limit:
-            counts[point] = steps + 1 - math.log2(math.log(x * x + y * y) / (2 * log_radius))
+            counts[point] = steps + 1 - math.log2(math.log(x * x + y * y) / log_radius2)
         else:
             counts[point] = INSIDE
 
