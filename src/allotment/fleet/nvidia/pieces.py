@@ -5,9 +5,10 @@ Names carry the parent's minor number, profile, profile id and place.
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
-from allotment.fleet.mig import DIMENSIONS, Piece, pieces, totals
+from allotment.fleet.mig import DIMENSIONS, Piece, totals
 from allotment.fleet.nvidia.attributes import known, model, string
 from allotment.fleet.nvidia.gpu import Gpu
 from allotment.fleet.nvidia.whole import attributes_of, name_of
@@ -46,9 +47,7 @@ class Existing(Protocol):
 
 def piece_name(gpu: Gpu, profile: MigProfile, start: int) -> str:
     """The name of the MIG device of a profile at a place."""
-    # The id tells 1g.24gb+me from 1g.24gb-me, which read the same once the name is a DNS label.
-    label = profile.name.replace(".", "").replace("+", "-")
-    return f"gpu-{gpu.minor}-mig-{label}-{profile.gi_id}-{start}"
+    return f"gpu-{gpu.minor}-{_suffix(profile, start)}"
 
 
 def counter_set(gpu: Gpu, mig: Mig) -> CounterSet:
@@ -68,8 +67,20 @@ def divisible(gpu: Gpu, mig: Mig) -> Device:
 
 
 def possible(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
-    """Every MIG device that could be made, by name."""
-    return tuple(sorted((_possible(gpu, piece) for piece in pieces(mig)), key=lambda device: device.name))
+    """Every MIG device that could be made, by name.
+
+    No UUID before it exists, and no memory-slice capacities: a selector must not be able to ask for a place.
+    """
+    told = _attributes(gpu)  # with a profile to be replaced, which keeps the order
+    return tuple(
+        Device(
+            name=f"gpu-{gpu.minor}-{form.suffix}",
+            attributes={**told, "profile": form.profile},
+            capacity=form.capacity,
+            consumes_counters=(DeviceCounterConsumption(counter_set=_counter_set(gpu), counters=form.counters),),
+        )
+        for form in _forms(mig)
+    )
 
 
 def existing(gpu: Gpu, mig: Mig, made: Existing) -> Device | None:
@@ -80,26 +91,40 @@ def existing(gpu: Gpu, mig: Mig, made: Existing) -> Device | None:
     slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in Piece(profile, made.start).slices}
     return Device(
         name=piece_name(gpu, profile, made.start),
-        attributes=_attributes(gpu, profile, uuid=string(made.uuid)),
+        attributes=_attributes(gpu, profile.name, uuid=string(made.uuid)),
         capacity=_capacity(profile) | slices,
     )
 
 
-def _possible(gpu: Gpu, piece: Piece) -> Device:
-    """No UUID before it exists, and no memory-slice capacities: a selector must not be able to ask for a place."""
-    profile = piece.profile
-    counters = {counter: Counter(value=_amount(field, profile)) for field, _, counter in DIMENSIONS}
-    counters |= {f"memory-slice-{n}": Counter(value=_ONE) for n in piece.slices}
-    return Device(
-        name=piece_name(gpu, profile, piece.start),
-        attributes=_attributes(gpu, profile),
-        capacity=_capacity(profile),
-        consumes_counters=(DeviceCounterConsumption(counter_set=_counter_set(gpu), counters=counters),),
-    )
+class _Form(NamedTuple):
+    """What possible MIG devices of all GPUs of a model have in common. Made once: a large fleet has many."""
+
+    suffix: str
+    profile: DeviceAttribute
+    capacity: dict[str, DeviceCapacity]
+    counters: dict[str, Counter]
 
 
-def _attributes(gpu: Gpu, profile: MigProfile, **more: DeviceAttribute | None) -> dict[str, DeviceAttribute]:
-    own = {"type": string("mig"), "parentUUID": string(gpu.uuid), "profile": string(profile.name)}
+@lru_cache(maxsize=64)
+def _forms(mig: Mig) -> tuple[_Form, ...]:
+    forms = []
+    for profile in mig.profiles:
+        capacity = _capacity(profile)
+        amounts = {counter: Counter(value=_amount(field, profile)) for field, _, counter in DIMENSIONS}
+        for start in profile.starts:
+            slices = {f"memory-slice-{n}": Counter(value=_ONE) for n in Piece(profile, start).slices}
+            named = DeviceAttribute(string=profile.name)
+            forms.append(_Form(_suffix(profile, start), named, capacity, amounts | slices))
+    return tuple(sorted(forms, key=lambda form: form.suffix))
+
+
+def _suffix(profile: MigProfile, start: int) -> str:
+    # The id tells 1g.24gb+me from 1g.24gb-me, which read the same once the name is a DNS label.
+    return f"mig-{profile.name.replace('.', '').replace('+', '-')}-{profile.gi_id}-{start}"
+
+
+def _attributes(gpu: Gpu, profile: str = "?", **more: DeviceAttribute | None) -> dict[str, DeviceAttribute]:
+    own = {"type": string("mig"), "parentUUID": string(gpu.uuid), "profile": string(profile)}
     return known({**model(gpu), **own, **more})
 
 
@@ -107,6 +132,7 @@ def _capacity(profile: MigProfile) -> dict[str, DeviceCapacity]:
     return {capacity: DeviceCapacity(value=_amount(field, profile)) for field, capacity, _ in DIMENSIONS}
 
 
+@lru_cache(maxsize=64)
 def _everything(mig: Mig) -> dict[str, Counter]:
     total = totals(mig)
     counters = {counter: Counter(value=_quantity(field, total[field])) for field, _, counter in DIMENSIONS}
