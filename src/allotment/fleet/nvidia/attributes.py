@@ -10,7 +10,7 @@ import re
 from allotment.fleet.nvidia.gpu import Gpu
 from allotment.model.resource import DeviceAttribute
 
-#: The longest string that an attribute may have.
+#: The longest string that an attribute may have, in bytes.
 LONGEST = 64
 
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
@@ -29,7 +29,8 @@ def semver(text: str) -> str:
 
 def string(value: str | None) -> DeviceAttribute | None:
     """A string attribute; none of what is unknown."""
-    return DeviceAttribute(string=value[:LONGEST]) if value else None
+    cut = (value or "").encode(errors="replace")[:LONGEST].decode(errors="ignore")
+    return DeviceAttribute(string=cut) if cut else None
 
 
 def integer(value: int | None) -> DeviceAttribute | None:
