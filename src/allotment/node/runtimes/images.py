@@ -60,17 +60,23 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rootfs: str = ""
     commands: Commands = "refused"
 
-    def words(self, spec: Tree, words: Sequence[str], port: int | None) -> tuple[str, ...]:
+    def variables(self, spec: Tree) -> dict[str, str]:
+        """The image's environment, without what the manifest sets."""
+        written = {variable["name"] for variable in spec.get("env") or ()}
+        return {name: value for name, value in self.env.items() if name not in written}
+
+    def words(self, spec: Tree, words: Sequence[str], port: int | None, *, walled: bool = False) -> tuple[str, ...]:
         """What a container of this image runs: as in Kubernetes, ``command`` replaces and ``args`` follow.
 
-        ``spec``: the container's; ``words``: its command and arguments, resolved. Raises NotStarted.
+        ``spec``: the container's; ``words``: its command and arguments, resolved. ``walled``: it runs in a real
+        container, where a manifest's command is no danger. Raises NotStarted.
         """
         own = tuple(_filled(word, port) for word in self.command)
         if self.commands == "ignored":
             found = own
         elif not spec.get("command"):
             found = (*own, *words)
-        elif self.commands == "run":
+        elif walled or self.commands == "run":
             found = tuple(words)
         else:
             raise NotStarted(

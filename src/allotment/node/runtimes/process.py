@@ -219,12 +219,12 @@ def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folde
     }
     for driver, variable in _VISIBLE.items():
         own[variable] = ",".join(device.uuid for device in sandbox.devices if device.driver == driver and device.uuid)
-    given = {name: value for name, value in {**own, **image.env}.items() if name not in written}
+    given = {name: value for name, value in own.items() if name not in written}
     heard = {f"PORT_{port}": str(here) for port, here in ports.items()}
     for here in list(ports.values())[:1]:
         heard["PORT"] = str(here)
     edits = dict(variable.split("=", 1) for variable in sandbox.edits.env)
-    return {**sandbox.environment, **given, **heard, **edits}
+    return {**sandbox.environment, **given, **image.variables(sandbox.spec), **heard, **edits}
 
 
 def _places(sandbox: Sandbox) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,267 @@
+"""Containers by an OCI runtime of this machine, ``crun`` or ``runc``: real walls, real device nodes, CDI to the letter.
+
+It needs root. Nothing is pulled: an image is a folder that the file of images names as its ``rootfs``. The folder is
+mounted read-only and shared by all containers of the image; mount points that it lacks are made in it, empty. Limits
+of memory and CPU are not set, and a container's network is its own loopback.
+
+The runtime stays in the foreground under a launcher, so a container ends with its agent. What it keeps on disk of a
+container (state, cgroup) is removed when the container ends, or by the next agent in the same folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from allotment.cdi.oci import NotInjectable
+from allotment.node.runtimes import bundle
+from allotment.node.runtimes.child import Child, Order
+from allotment.node.runtimes.images import Images
+from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
+from allotment.node.runtimes.streams import StreamConnection
+
+Tree = dict[str, Any]
+
+_PROGRAMS: Final = ("crun", "runc")
+_PREFIX: Final = "container-"
+_STARTED_EVERY: Final = 0.01
+_CONNECT_SECONDS: Final = 5.0
+_CLONE_NEWNET: Final = 0x40000000
+
+
+def find_program() -> str | None:
+    """The OCI runtime of this machine; None where there is none or we are not root."""
+    if os.geteuid() != 0:
+        return None
+    return next((path for name in _PROGRAMS if (path := shutil.which(name))), None)
+
+
+class OciRuntime:
+    """Runs containers by an OCI runtime. ``folder`` is this runtime's alone.
+
+    ``program``: the runtime's words, one or a wrapper that ends in it; ``name``: what container ids begin with.
+    """
+
+    def __init__(self, program: Sequence[str], images: Images, folder: Path, name: str = "crun") -> None:
+        self._images = images
+        self._folder = folder
+        self._running: set[OciRunning] = set()
+        self._begun = asyncio.Lock()
+        self._clean = False
+        self.program = (*program, "--root", str(folder / "state"))
+        self.name = name
+
+    async def start(self, sandbox: Sandbox, output: Write) -> OciRunning:
+        """Start a container. Raises NotStarted."""
+        image = self._images.take(sandbox.spec)
+        if not image.rootfs:
+            told = f"write a folder as its rootfs beside pattern = {image.pattern!r} in {self._images.source}"
+            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no file system here: {told}")
+        port = next((port["containerPort"] for port in sandbox.spec.get("ports") or ()), None)
+        words = image.words(sandbox.spec, sandbox.words, port, walled=True)
+        await self._remove_left_over()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{sandbox.spec['name']}-", dir=self._folder))
+        try:
+            variables = image.variables(sandbox.spec)
+            config = bundle.configuration(sandbox, words, variables, Path(image.rootfs), folder.name)
+            (folder / "config.json").write_text(json.dumps(config))
+            running = OciRunning(self, sandbox, config, folder)
+            await running.begin(output)
+        except NotInjectable as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise NotStarted("CreateContainerError", f"CDI device injection failed: {error}") from None
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._running.add(running)
+        running.ended.add_done_callback(lambda _: self._running.discard(running))
+        return running
+
+    async def close(self) -> None:
+        """Kill everything that still runs, and remove what was kept of it."""
+        running = list(self._running)
+        for each in running:
+            each.kill()
+        await asyncio.gather(*(each.ended for each in running), return_exceptions=True)
+
+    async def order(self, *words: str) -> str:
+        """Have the runtime do something at once; what it says, which is an error's text if it fails."""
+        said = bytearray()
+
+        async def hear(data: bytes) -> None:
+            said.extend(data)
+
+        child = await Child.start(Order((*self.program, *words), _environment(), Path("/")))
+        await child.finish(None, hear)
+        return said.decode(errors="replace").strip()
+
+    async def _remove_left_over(self) -> None:
+        """Remove what an agent that was killed left: its containers are dead, their states and cgroups are not."""
+        async with self._begun:
+            if self._clean:
+                return
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for left in self._folder.glob(f"{_PREFIX}*"):
+                await self.order("delete", "--force", left.name)
+                shutil.rmtree(left, ignore_errors=True)
+            self._clean = True
+
+
+class OciRunning:
+    """A container that runs."""
+
+    ended: asyncio.Task[int]
+
+    def __init__(self, runtime: OciRuntime, sandbox: Sandbox, config: Tree, folder: Path) -> None:
+        self._runtime = runtime
+        self._sandbox = sandbox
+        self._config = config
+        self._folder = folder
+        self._child: Child | None = None
+        self._held: bytearray | None = bytearray()
+
+    async def begin(self, output: Write) -> None:
+        """Start it, and wait until it is started. Raises NotStarted."""
+
+        async def gate(data: bytes) -> None:
+            # What comes before the container runs is the runtime's word on why it does not.
+            if self._held is None:
+                await output(data)
+            else:
+                self._held.extend(data)
+
+        pid_file = str(self._folder / "pid")
+        words = (
+            *self._runtime.program,
+            "run",
+            "--bundle",
+            str(self._folder),
+            "--pid-file",
+            pid_file,
+            self._folder.name,
+        )
+        self._child = await Child.start(Order(words, _environment(), Path("/")))
+        self.ended = asyncio.create_task(self._life(self._child, gate))
+        try:
+            while not self.ended.done() and self._pid() is None:
+                await asyncio.sleep(_STARTED_EVERY)
+        except asyncio.CancelledError:
+            self.kill()
+            await asyncio.wait([self.ended])
+            raise
+        if self._pid() is None:
+            code, said = self.ended.result(), self._held or b""
+            message = said.decode(errors="replace").strip() or f"{words[0]} ended with code {code}"
+            raise NotStarted("RunContainerError", f"OCI runtime: {message}")
+        held, self._held = self._held, None
+        if held:
+            await output(bytes(held))
+
+    async def wait(self) -> int:
+        """Its exit code, once it ended and all that it printed was taken."""
+        return await asyncio.shield(self.ended)
+
+    def kill(self) -> None:
+        """End the runtime and with it the container."""
+        if self._child is not None:
+            self._child.kill()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM to its first process; SIGKILL to all when the time is over."""
+        await self._runtime.order("kill", self._folder.name, "TERM")
+        await asyncio.wait([self.ended], timeout=max(grace_seconds, 0))
+        if not self.ended.done():
+            await self._runtime.order("kill", self._folder.name, "KILL")
+            await asyncio.wait([self.ended], timeout=_CONNECT_SECONDS)
+            self.kill()
+            await asyncio.wait([self.ended])
+
+    async def exec(
+        self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
+    ) -> int:
+        """Run a command in the container, with its environment, user and folder."""
+        process = {**self._config["process"], "args": list(words), "terminal": tty}
+        with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix="exec-", suffix=".json") as file:
+            json.dump(process, file)
+            file.flush()
+            order = (*self._runtime.program, "exec", "--process", file.name, self._folder.name)
+            child = await Child.start(
+                Order(order, _environment(), Path("/"), tty), stdin=stdin is not None, one_stream=False
+            )
+            return await child.finish(stdin, stdout, stderr)
+
+    async def connect(self, port: int) -> StreamConnection:
+        """Connect to a port of the container's loopback. Raises OSError."""
+        pid = self._pid()
+        if pid is None or self.ended.done():
+            raise ConnectionRefusedError(f"port {port}: the container does not run")
+        connected = await _in_network_of(pid, port)
+        return StreamConnection(*await asyncio.open_connection(sock=connected))
+
+    def _pid(self) -> int | None:
+        try:
+            return int((self._folder / "pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    async def _life(self, child: Child, output: Write) -> int:
+        try:
+            return await child.finish(None, output)
+        finally:
+            await self._runtime.order("delete", "--force", self._folder.name)
+            if self._held is None:
+                await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", os.defpath)}
+
+
+async def _in_network_of(pid: int, port: int) -> socket.socket:
+    """A connection made inside the network namespace of a process. Raises OSError.
+
+    A socket stays in the namespace where it was made, and a namespace belongs to a thread. So a thread of its own
+    enters, connects and ends: no other ever sees the wrong network.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[socket.socket] = loop.create_future()
+
+    def tell(connected: socket.socket | None, error: OSError | None) -> None:
+        if done.cancelled():
+            if connected is not None:
+                connected.close()
+        elif connected is not None:
+            done.set_result(connected)
+        else:
+            done.set_exception(error or OSError("not connected"))
+
+    def enter() -> None:
+        found: tuple[socket.socket | None, OSError | None]
+        try:
+            _set_network(pid)
+            found = (socket.create_connection(("127.0.0.1", port), _CONNECT_SECONDS), None)
+        except OSError as error:
+            found = (None, error)
+        with suppress(RuntimeError):  # the loop is gone
+            loop.call_soon_threadsafe(tell, *found)
+
+    threading.Thread(target=enter, name="network", daemon=True).start()
+    return await done
+
+
+def _set_network(pid: int) -> None:
+    with Path(f"/proc/{pid}/ns/net").open("rb") as namespace:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(namespace.fileno(), _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"entering the container's network: {os.strerror(number)}")
