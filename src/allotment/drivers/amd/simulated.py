@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import Kernel
@@ -20,15 +21,17 @@ from allotment.fleet.description import Machine
 
 T = TypeVar("T")
 
+_FAULT: Final = re.compile(r"gpu-([0-9]{1,3})=gone")
+
 
 class Simulated(Kernel):
-    """The hardware of a machine. GPUs are lost and found again by number, in the order of PCI addresses."""
+    """The hardware of a machine. Without a clock, for nothing here has to be looked at again and again."""
 
-    def __init__(self, machine: Machine, clock: Clock) -> None:
+    def __init__(self, machine: Machine) -> None:
         model = machine.hardware.accelerator
         dies = max((one.per_gpu for one in model.partitions), default=1)
         self.machine = SimulatedFiles(gpus_of(machine.hardware, machine.node, machine.mode), model.gfx, dies)
-        super().__init__(self.machine, clock, reload=self.machine.reload)
+        super().__init__(self.machine, Clock(), reload=self.machine.reload)
 
     async def ask(self, question: Callable[[], T]) -> T:
         """At once: these files are in memory."""
@@ -41,9 +44,20 @@ class Simulated(Kernel):
             await moved.wait()
             yield
 
-    def lose(self, numbers: frozenset[int]) -> None:
-        """These GPUs are gone, and all others are there."""
-        self.machine.lose(numbers)
+    def break_down(self, text: str) -> None:
+        """Break what the text says (``gpu-3=gone``, by number in the order of PCI addresses) and mend the rest.
+
+        Raises ValueError.
+        """
+        lost = set()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            found = _FAULT.fullmatch(part)
+            if found is None:
+                raise ValueError(f"faults: wanted gpu-NUMBER=gone, found {part!r}")
+            if int(found[1]) >= self.machine.count:
+                raise ValueError(f"faults: no GPU gpu-{found[1]}; this node has {self.machine.count}")
+            lost.add(int(found[1]))
+        self.machine.lose(frozenset(lost))
 
 
 class SimulatedFiles:
@@ -104,6 +118,11 @@ class SimulatedFiles:
             if isinstance(content, Link):
                 return os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:])))
         return path
+
+    @property
+    def count(self) -> int:
+        """How many GPUs there are, lost ones among them."""
+        return len(self._gpus)
 
     # --- the GPUs -------------------------------------------------------------------------------------------------
 

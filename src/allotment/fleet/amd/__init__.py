@@ -1,9 +1,8 @@
 """Devices as the AMD driver publishes them (``gpu.amd.com``)."""
 
-from allotment.fleet.amd.auto import offering
+from allotment.fleet.amd.auto import offering, offering_of
 from allotment.fleet.amd.devices import devices_of_gpus, name_of
 from allotment.fleet.amd.gpu import DRIVER, Gpu, Part, Setting, gpus_of, settings_of, unique_id
-from allotment.fleet.amd.offering import offering_of
 
 __all__ = [
     "DRIVER",

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from allotment.fleet.amd.devices import capacities, common, devices_of_gpus
-from allotment.fleet.amd.gpu import Gpu, Setting
+from allotment.fleet.amd.gpu import Gpu, Setting, gpus_of
+from allotment.fleet.hardware import Hardware
+from allotment.fleet.modes import AmdMode, Partitioned
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     CapacityRequestPolicy,
-    CapacityRequestPolicyRange,
     Counter,
     CounterSet,
     Device,
@@ -28,6 +29,8 @@ from allotment.model.resource import (
 PARTITIONS = "partitions"
 CONFLICT = "gpu.amd.com/memory-partition-conflict"
 
+#: So many values may be valid for a capacity.
+_MOST_VALUES = 10
 _ONE = Quantity.of_int(1)
 _MODE = {"partition-mode": Counter(value=_ONE)}
 
@@ -53,6 +56,14 @@ def offering(gpus: Mapping[int, Gpu], memory: str = "") -> Offering:
     return Offering(tuple(groups), counters)
 
 
+def offering_of(machine: Hardware, node: str, mode: AmdMode) -> Offering:
+    """What a machine's mode makes of its GPUs, from its profile."""
+    gpus = gpus_of(machine, node, mode)
+    if isinstance(mode, Partitioned):
+        return Offering((devices_of_gpus(gpus, mode.vocabulary),), ())
+    return offering(dict(enumerate(gpus)))
+
+
 def name_of(index: int, setting: Setting) -> str:
     """``gpu-0-cpx-nps1``: which GPU, and how divided."""
     return f"gpu-{index}-{setting.compute}-{setting.memory}"
@@ -75,7 +86,9 @@ def _device(gpu: Gpu, index: int, setting: Setting, memory: str) -> Device:
         _share((part.simd_units for part in gpu.parts), setting),
         _share((part.memory_bytes or 0 for part in gpu.parts), setting),
     )
-    policy = CapacityRequestPolicy(default=_ONE, valid_range=CapacityRequestPolicyRange(min=_ONE, step=_ONE))
+    # Whole ones. Not as a range in steps of one: of a GPU that is one partition, the API refuses the step.
+    whole = tuple(Quantity.of_int(count) for count in range(1, min(setting.parts, _MOST_VALUES) + 1))
+    policy = CapacityRequestPolicy(default=_ONE, valid_values=whole)
     partitions = DeviceCapacity(value=Quantity.of_int(setting.parts), request_policy=policy)
     conflict = memory not in ("", setting.memory)
     return Device(

@@ -1,0 +1,349 @@
+"""AMD's driver as a kubelet and a scheduler meet it: devices, claims of them, partitions made and undone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cdi.lookup import Devices
+from allotment.cdi.spec import ContainerEdits
+from allotment.cdi.store import Memory
+from allotment.cluster.clock import Clock
+from allotment.drivers.amd.config import VERSION
+from allotment.drivers.amd.driver import AmdDriver, driver_for
+from allotment.drivers.amd.simulated import Simulated
+from allotment.drivers.driver import Claim, Granted, Rediscover, Refused
+from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.splitting import slices
+from allotment.fleet import parse_fleet, slices_of
+from allotment.fleet.modes import AmdMode
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Device
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import put_claim
+
+FEATURES = Features("1.36")
+
+
+class Node:
+    """One node with AMD's driver on simulated GPUs."""
+
+    def __init__(self, fleet: str) -> None:
+        (self.machine,) = parse_fleet([f"n1={fleet}"])
+        self.hardware = Simulated(self.machine)
+        self.driver = self.restarted()
+        self.plans: dict[str, Any] = {}
+
+    def restarted(self) -> AmdDriver:
+        assert isinstance(self.machine.mode, AmdMode)
+        self.driver = driver_for(self.hardware, "n1", self.machine.mode)
+        return self.driver
+
+    async def devices(self) -> dict[str, Device]:
+        (offer,) = await self.driver.discover()
+        return {device.name: device for group in offer.groups for device in group}
+
+    async def prepare(self, uid: str, *devices: str, partitions: int = 1, admin: bool = False) -> dict[str, Any]:
+        granted = tuple(
+            Granted("gpu", "n1", one, share_id=uid, consumed={"partitions": Quantity.of_int(partitions)}, admin=admin)
+            for one in devices
+        )
+        claim = Claim(uid, "shop", uid, granted, tuple(self.plans.values()))
+        plan = self.plans[uid] = self.driver.plan(claim)
+        try:
+            prepared = await self.driver.prepare(claim, plan)
+        except Refused:
+            await self.unprepare(uid)
+            raise
+        assert "KUBERNETES_NODE_NAME=n1" in prepared.edits.env
+        return {device: ready for (_, device, _), ready in prepared.devices.items()}
+
+    async def unprepare(self, uid: str) -> None:
+        plan = self.plans.pop(uid)
+        await self.driver.unprepare(plan, tuple(self.plans.values()))
+
+    async def modes(self) -> list[str]:
+        return [gpu.profile for gpu in await self.hardware.gpus()]
+
+
+def on_a_node(fleet: str) -> Callable[[Callable[[Node], Awaitable[None]]], Callable[[], None]]:
+    def decorate(test: Callable[[Node], Awaitable[None]]) -> Callable[[], None]:
+        def run() -> None:
+            async def told() -> None:
+                node = Node(fleet)
+                await node.driver.discover()
+                await test(node)
+
+            asyncio.run(told())
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorate
+
+
+def renders(edits: ContainerEdits) -> list[str]:
+    return [node.path for node in edits.device_nodes if "render" in node.path]
+
+
+# --- what is published ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mode", ["spx@v0", "spx@v1", "cpx@v0", "cpx@v1", "cpx-nps4", "dpx", "qpx", "auto"]
+)  # fmt: skip
+def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
+    async def told() -> None:
+        node = Node(f"mi300x-8x-oam/{mode}")
+        (offer,) = await node.driver.discover()
+        found = slices(offer, "gpu.amd.com", "n1", FEATURES)
+        assert found.notes == ()
+        wanted = slices_of(node.machine.hardware, node.machine.mode, "n1")
+        assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
+        assert [one.shared_counters for one in found.specs] == [one.spec.shared_counters for one in wanted]
+
+    asyncio.run(told())
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_every_way_to_divide_a_gpu_is_a_device_of_partitions(node: Node) -> None:
+    devices = await node.devices()
+    assert [name for name in devices if name.startswith("gpu-0-")] == [
+        "gpu-0-spx-nps1", "gpu-0-dpx-nps1", "gpu-0-qpx-nps1", "gpu-0-cpx-nps1", "gpu-0-cpx-nps4",
+    ]  # fmt: skip
+    cpx = devices["gpu-0-cpx-nps4"]
+    assert {name: str(one.value) for name, one in cpx.capacity.items()} == {
+        "computeUnits": "38", "memory": "24574Mi", "partitions": "8", "simdUnits": "152",
+    }  # fmt: skip
+    assert cpx.allow_multiple_allocations
+    policy = cpx.capacity["partitions"].request_policy
+    assert policy is not None
+    assert str(policy.default) == "1"
+    assert cpx.attributes["computePartition"].string == "cpx"
+    assert cpx.attributes["memoryPartition"].string == "nps4"
+    assert cpx.attributes["gpuIndex"].int_ == 0
+    assert [one.counter_set for one in cpx.consumes_counters] == ["gpu-0-mutex"]
+
+
+# --- GPUs as they are -----------------------------------------------------------------------------------------------
+
+
+@on_a_node("mi300x-8x-oam/cpx")
+async def test_a_partition_comes_with_its_device_files_and_their_groups(node: Node) -> None:
+    ready = (await node.prepare("c", "gpu-2-129"))["gpu-2-129"]
+    assert [(one.path, one.type, one.major, one.minor, one.permissions) for one in ready.edits.device_nodes] == [
+        ("/dev/kfd", "c", 511, 0, "rwm"),
+        ("/dev/dri/card2", "c", 226, 2, "rwm"),
+        ("/dev/dri/renderD129", "c", 226, 129, "rwm"),
+    ]
+    assert ready.edits.additional_gids == (44, 109)
+    await node.unprepare("c")
+
+
+@on_a_node("mi300x-8x-oam")
+async def test_a_gpu_that_is_gone_cannot_be_prepared_and_can_be_given_back(node: Node) -> None:
+    await node.prepare("c", "gpu-1-128")
+    node.hardware.break_down("gpu-0=gone")
+    assert len(await node.devices()) == 7
+    with pytest.raises(Refused, match="n1/gpu-1-128 is not on this node"):
+        await node.prepare("d", "gpu-1-128")
+    await node.unprepare("c")
+    node.hardware.break_down("")
+    assert len(await node.devices()) == 8
+
+
+def test_faults_are_read_strictly() -> None:
+    node = Node("mi300x-8x-oam")
+    for text in ("gpu-8=gone", "gpu-0=xid-79", "card1=gone"):
+        with pytest.raises(ValueError, match="faults: "):
+            node.hardware.break_down(text)
+
+
+@on_a_node("mi300x-8x-oam")
+async def test_gpus_that_come_and_go_are_news(node: Node) -> None:
+    news = node.driver.watch()
+    seen = asyncio.ensure_future(anext(aiter(news)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    node.hardware.break_down("gpu-0=gone")
+    assert isinstance(await asyncio.wait_for(seen, 5), Rediscover)
+
+
+# --- partitions on demand -------------------------------------------------------------------------------------------
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_a_gpu_is_divided_for_a_claim_and_whole_again_after_the_last(node: Node) -> None:
+    first = (await node.prepare("a", "gpu-0-cpx-nps1", partitions=2))["gpu-0-cpx-nps1"]
+    assert (await node.modes())[:2] == ["cpx_nps1", "spx_nps1"]
+    assert renders(first.edits) == ["/dev/dri/renderD128", "/dev/dri/renderD129"]
+    assert first.data == {"pciBusID": "0000:05:00.0", "partitions": ["gpu-1-128", "gpu-2-129"]}
+    second = (await node.prepare("b", "gpu-0-cpx-nps1"))["gpu-0-cpx-nps1"]
+    assert renders(second.edits) == ["/dev/dri/renderD130"]
+    await node.unprepare("a")
+    assert (await node.modes())[0] == "cpx_nps1"
+    third = (await node.prepare("c", "gpu-0-cpx-nps1"))["gpu-0-cpx-nps1"]
+    assert renders(third.edits) == ["/dev/dri/renderD128"]
+    await node.unprepare("b")
+    await node.unprepare("c")
+    assert await node.modes() == ["spx_nps1"] * 8
+    assert node.hardware.machine.reloads == 0
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_the_memory_mode_is_the_whole_node_s(node: Node) -> None:
+    await node.prepare("a", "gpu-0-cpx-nps4")
+    assert await node.modes() == ["cpx_nps4"] * 8
+    assert node.hardware.machine.reloads == 1
+    devices = await node.devices()
+    tainted = {name for name, one in devices.items() if one.taints}
+    assert tainted == {name for name in devices if not name.endswith("nps4")}
+    assert {(one.key, one.effect) for one in devices["gpu-1-spx-nps1"].taints} == {
+        ("gpu.amd.com/memory-partition-conflict", "NoExecute")
+    }
+    with pytest.raises(Refused, match="needs memory mode NPS1, but the node's GPUs are used in NPS4"):
+        await node.prepare("b", "gpu-1-spx-nps1")
+    await node.prepare("c", "gpu-3-cpx-nps4", partitions=8)
+    assert node.hardware.machine.reloads == 1
+    await node.unprepare("a")
+    await node.unprepare("c")
+    assert await node.modes() == ["spx_nps1"] * 8
+    assert not any(one.taints for one in (await node.devices()).values())
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_modes_of_one_gpu_exclude_each_other(node: Node) -> None:
+    await node.prepare("a", "gpu-0-dpx-nps1")
+    with pytest.raises(Refused, match=r"needs GPU 0000:05:00\.0 in QPX, but gpu-0-dpx-nps1 of it is in use"):
+        await node.prepare("b", "gpu-0-qpx-nps1")
+    await node.prepare("b", "gpu-0-dpx-nps1")
+    with pytest.raises(Refused, match="1 partitions are wanted, and 0 of 2 are free"):
+        await node.prepare("c", "gpu-0-dpx-nps1")
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_an_administrator_sees_all_parts_and_changes_nothing(node: Node) -> None:
+    await node.prepare("a", "gpu-0-dpx-nps1")
+    ready = (await node.prepare("b", "gpu-0-spx-nps1", admin=True))["gpu-0-spx-nps1"]
+    assert len(renders(ready.edits)) == 2
+    assert (await node.modes())[0] == "dpx_nps1"
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_what_was_prepared_before_a_restart_is_known_after_it(node: Node) -> None:
+    await node.prepare("a", "gpu-1-cpx-nps4")
+    before = await node.devices()
+    node.hardware.break_down("gpu-0=gone")
+    driver = node.restarted()
+    driver.recovered(tuple(node.plans.values()))
+    after = await node.devices()
+    # GPU 1 is still called that, and the taints are still there.
+    assert {name: one for name, one in before.items() if not name.startswith("gpu-0-")}["gpu-1-cpx-nps4"] == after[
+        "gpu-1-cpx-nps4"
+    ]
+    assert after["gpu-1-spx-nps1"].taints
+    await node.unprepare("a")
+    assert await node.modes() == ["spx_nps1"] * 7
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_a_change_of_the_memory_mode_is_news(node: Node) -> None:
+    news = node.driver.watch()
+    seen = asyncio.ensure_future(anext(aiter(news)))
+    await node.prepare("a", "gpu-0-cpx-nps4")
+    assert isinstance(await asyncio.wait_for(seen, 5), Rediscover)
+
+
+@on_a_node("mi300x-8x-oam/auto")
+async def test_undoing_needs_no_hardware_and_can_be_repeated(node: Node) -> None:
+    await node.prepare("a", "gpu-0-cpx-nps1")
+    plan = node.plans["a"]
+    node.hardware.break_down(",".join(f"gpu-{n}=gone" for n in range(8)))
+    await node.driver.unprepare(plan)
+    node.hardware.break_down("")
+    await node.driver.unprepare(plan)
+    await node.driver.unprepare(plan)
+    assert await node.modes() == ["spx_nps1"] * 8
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from(["spx", "dpx", "cpx", "cpx4"]), st.integers(1, 3))
+)
+
+
+@given(STEPS)
+def test_parts_have_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[int, int, str, int]]) -> None:
+    """``steps``: a claim that comes (or goes, if it is there), its GPU, mode and number of partitions."""
+
+    async def told() -> None:
+        node = Node("mi300x-8x-oam/auto")
+        await node.driver.discover()
+        owners: dict[str, list[str]] = {}
+        for claim, gpu, mode, partitions in steps:
+            uid = f"c{claim}"
+            if uid in node.plans:
+                await node.unprepare(uid)
+                del owners[uid]
+                continue
+            compute, memory = ("cpx", "nps4") if mode == "cpx4" else (mode, "nps1")
+            try:
+                ready = await node.prepare(uid, f"gpu-{gpu}-{compute}-{memory}", partitions=partitions)
+            except Refused:
+                node.plans.pop(uid, None)
+                continue
+            ((_, one),) = ready.items()
+            owners[uid] = renders(one.edits)
+            assert len(owners[uid]) == partitions
+            # Whoever had parts before has them still, and no part has two owners.
+            there = {f"/dev/dri/renderD{part.render}" for each in await node.hardware.gpus() for part in each.parts}
+            every = [path for paths in owners.values() for path in paths]
+            assert len(every) == len(set(every))
+            assert set(every) <= there
+        for uid in tuple(node.plans):
+            await node.unprepare(uid)
+        assert await node.modes() == ["spx_nps1"] * 8
+
+    asyncio.run(told())
+
+
+# --- within the framework -------------------------------------------------------------------------------------------
+
+
+def edits(store: Memory, ids: Sequence[str]) -> ContainerEdits:
+    return Devices([store]).edits(ids)
+
+
+def config(kind: str, **fields: Any) -> Sequence[dict[str, Any]]:
+    parameters = {"apiVersion": VERSION, "kind": kind, **fields}
+    return [{"source": "FromClaim", "requests": [], "opaque": {"driver": "gpu.amd.com", "parameters": parameters}}]
+
+
+def test_claims_through_the_framework() -> None:
+    async def told() -> None:
+        node = Node("mi300x-8x-oam")
+        client, store = MemoryClient(), Memory()
+        driver = NodeDriver(
+            node.driver, Host("n1", "boot", MemoryStorage(), store), client, Clock(), random=Random(1)
+        )  # fmt: skip
+        await driver.recover()
+        await driver.offers()
+        fine = put_claim(client, "fine", "gpu-1-128", driver="gpu.amd.com", config=config("GpuConfig"))
+        odd = put_claim(client, "odd", "gpu-9-136", driver="gpu.amd.com", config=config("GpuConfig", partitions=2))
+        answers = await driver.prepare([fine, odd])
+        assert answers[fine.uid].error == ""
+        (device,) = answers[fine.uid].devices
+        assert edits(store, device.cdi_ids).additional_gids == (44, 109)
+        assert "partitions" in answers[odd.uid].error
+        assert len(store.names()) == 1
+        await driver.unprepare([fine, odd])
+        assert store.names() == frozenset()
+
+    asyncio.run(told())
