@@ -53,7 +53,7 @@ def configuration(
         "hostname": sandbox.pod["metadata"]["name"],
         "mounts": list(_mounts(sandbox, rootfs)),
         "linux": {
-            "cgroupsPath": f"/allotment/{container}",
+            "cgroupsPath": f"/allotment-{container}",
             "namespaces": [{"type": each} for each in ("pid", "network", "ipc", "uts", "mount")],
             "maskedPaths": list(_MASKED),
             "readonlyPaths": list(_READ_ONLY),
