@@ -48,6 +48,7 @@ class Involved(NamedTuple):
     uid: str
     api_version: str
     revision: str
+    field: str = ""
 
 
 class _Note(NamedTuple):
@@ -92,11 +93,14 @@ class Events:
         self._number = 0
 
     def note(self, component: str, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
-        """Put a note into the queue; when that is full the oldest note is lost."""
+        """Put a note into the queue; when that is full the oldest note is lost.
+
+        ``about``: an object, or a reference to one that may have a ``fieldPath``.
+        """
         metadata = about["metadata"]
         involved = Involved(
             about.get("kind", ""), metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""),
-            about.get("apiVersion", ""), metadata.get("resourceVersion", ""),
+            about.get("apiVersion", ""), metadata.get("resourceVersion", ""), about.get("fieldPath", ""),
         )  # fmt: skip
         if len(message) > _LONGEST_NOTE and action:
             message = message[: _LONGEST_NOTE - 3] + "..."
@@ -142,7 +146,7 @@ class Events:
         if combined:
             messages.discard(note.message)
             note = note._replace(message=_COMBINED + note.message)
-        same = (*similar, "" if combined else note.message)
+        same = (*similar, involved.field, "" if combined else note.message)
         series = self._series.pop(same, None)
         if series is None:
             self._number += 1
@@ -225,6 +229,7 @@ def _reference(involved: Involved) -> Tree:
         "uid": involved.uid,
         "apiVersion": involved.api_version,
         "resourceVersion": involved.revision,
+        "fieldPath": involved.field,
     }
     return {key: value for key, value in reference.items() if value}
 

@@ -1,8 +1,9 @@
 """Nodes that are not ready: their taints, the pods that leave them, and when silence counts as absence.
 
 A node is tainted for what its conditions say, and the taint that every new node gets is taken away once it is ready. A
-node that keeps a Lease and stops renewing it becomes Unknown; a node that never had one belongs to nobody who could
-fall silent (a node written by hand), and is believed for ever. Pods that do not tolerate a NoExecute taint are deleted,
+node that keeps a Lease and stops renewing it becomes Unknown, after 50 seconds or a quarter more than its Lease says it
+holds; a node that never had one belongs to nobody who could fall silent (a node written by hand), and is believed for
+ever. Pods that do not tolerate a NoExecute taint are deleted,
 at once or after their ``tolerationSeconds``.
 """
 
@@ -22,6 +23,8 @@ from allotment.control.node_fit import tolerates
 from allotment.control.pods import is_finished
 
 _GRACE_SECONDS: Final = 50.0
+#: What a Lease that holds for longer than the usual 40 seconds is believed, in times of that.
+_GRACE: Final = 1.25
 _LEASES: Final = "kube-node-lease"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -58,6 +61,7 @@ class _NodeLifecycle:
         self._pods = context.caches.trees(PODS)
         self._on_node = self._pods.index("node", by_node)
         self._renewed: dict[str, float] = {}
+        self._grace: dict[str, float] = {}
         self._marked: dict[_Pod, float] = {}
         options: dict[str, Any] = {"clock": context.clock, "random": context.random}
         self._queue: WorkQueue[str] = WorkQueue("nodes", self._sync_node, **options)
@@ -77,9 +81,11 @@ class _NodeLifecycle:
             return
         if new is None:
             self._renewed.pop(lease.name, None)
+            self._grace.pop(lease.name, None)
             return
         first = lease.name not in self._renewed
         self._renewed[lease.name] = self._clock.seconds()
+        self._grace[lease.name] = max(_GRACE_SECONDS, _GRACE * (lease.spec.get("leaseDurationSeconds") or 0))
         node = self._nodes.item("", lease.name)
         ready = condition_of(node.status.get("conditions"), "Ready") if node else None
         if first or (ready is not None and ready["status"] == "Unknown"):
@@ -112,7 +118,7 @@ class _NodeLifecycle:
         wait: float | None = None
         renewed = self._renewed.get(name)
         if renewed is not None:
-            wait = renewed + _GRACE_SECONDS - self._clock.seconds()
+            wait = renewed + self._grace[name] - self._clock.seconds()
             if wait <= 0:
                 node = await self._silent(node)
                 wait = None

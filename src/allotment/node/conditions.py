@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import stamp
 from allotment.node.containers import Container, Ended
@@ -12,97 +12,149 @@ from allotment.node.containers import Container, Ended
 Tree = dict[str, Any]
 
 
-def phase_of(pod: Tree, inits: Sequence[Container], mains: Sequence[Container]) -> str:
+class Outlook(NamedTuple):
+    """What a pod's status says beyond its containers.
+
+    ``final``: its containers will not run again, whatever the restart policy. ``held``: drivers still owe something, so
+    the phase may not be an ended one yet. ``reason`` and ``message``: why the node ended the pod.
+    """
+
+    final: bool = False
+    held: bool = False
+    reason: str = ""
+    message: str = ""
+
+
+_USUAL: Final = Outlook()
+
+
+def phase_of(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook = _USUAL) -> str:
     """``Pending`` until the first main container ran; ended when all have and none will run again."""
+    ended = ended_phase(pod, inits, mains, outlook)
+    if ended and not outlook.held:
+        return ended
+    return "Pending" if all(c.started is None for c in mains) else "Running"
+
+
+def ended_phase(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook) -> str:
+    """``Succeeded`` or ``Failed`` once nothing will run any more; empty before."""
     policy = pod["spec"].get("restartPolicy", "Always")
+    if outlook.reason:
+        return "Failed" if all(c.ended is not None or c.started is None for c in mains) else ""
     if policy == "Never" and any(c.ended is not None and c.ended.code != 0 for c in inits):
         return "Failed"
-    if all(c.started is None for c in mains):
-        return "Pending"
-    if policy == "Always" or any(c.ended is None for c in mains):
-        return "Running"
+    begun = any(c.started is not None for c in mains)
+    if outlook.final and (begun or inits) and all(c.ended is not None or c.started is None for c in mains):
+        return "Succeeded" if begun and all(c.ended is not None and c.ended.code == 0 for c in mains) else "Failed"
+    if not begun or policy == "Always" or any(c.ended is None for c in mains):
+        return ""
     if all(c.ended is not None and c.ended.code == 0 for c in mains):
         return "Succeeded"
-    return "Failed" if policy == "Never" else "Running"
+    return "Failed" if policy == "Never" else ""
 
 
 def status_patch(
     pod: Tree, inits: Sequence[Container], mains: Sequence[Container], *, host_ip: str, pod_ip: str, now: str,
-    waiting: str = "",
+    outlook: Outlook = _USUAL, allocated: Callable[[Tree], list[Tree]] = lambda spec: [],
 ) -> Tree:  # fmt: skip
-    """A strategic patch of the status. ``waiting``: why containers that never ran do not run yet."""
-    phase = phase_of(pod, inits, mains)
+    """A strategic patch of the status. ``allocated``: how the devices of a container are, by its spec."""
+    phase = phase_of(pod, inits, mains, outlook)
     ended = phase in ("Succeeded", "Failed")
-    initialized = all(c.ended is not None and c.ended.code == 0 for c in inits)
-    ready = not ended and bool(mains) and all(c.running for c in mains)
+    first = pod["spec"].get("initContainers") or ()
+    sidecars = {spec["name"] for spec in first if spec.get("restartPolicy") == "Always"}
+    done = {c.name for c in inits if (c.up.is_set() if c.name in sidecars else _succeeded(c))}
+    incomplete = [spec["name"] for spec in first if spec["name"] not in done]
+    serving = [*(c for c in inits if c.name in sidecars), *mains]
+    names = [spec["name"] for spec in pod["spec"]["containers"]]
+    unready = [c.name for c in serving if not c.ready] if mains else names
     begun = any(c.started is not None for c in (*inits, *mains))
-    pending = "PodCompleted" if phase == "Succeeded" else "" if initialized else "ContainersNotInitialized"
+    ready = not ended and not unready and not incomplete
+    why = _unready(phase, unready)
     conditions = [
         _condition(pod, "PodReadyToStartContainers", begun and not ended, now),
-        _condition(pod, "Initialized", initialized or ended, now, pending),
-        _condition(pod, "Ready", ready, now, _unready(phase, ready)),
-        _condition(pod, "ContainersReady", ready, now, _unready(phase, ready)),
+        _condition(pod, "Initialized", not incomplete or ended, now, *_uninitialized(phase, incomplete)),
+        _condition(pod, "Ready", ready, now, *(("", "") if ready else why)),
+        _condition(pod, "ContainersReady", ready, now, *(("", "") if ready else why)),
     ]
+    waiting = "PodInitializing" if first and begun else "ContainerCreating"
     status: Tree = {
         "phase": phase,
         "conditions": conditions,
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
         "startTime": (pod.get("status") or {}).get("startTime") or now,
-        "containerStatuses": [_container(pod, c, waiting or "PodInitializing") for c in mains],
+        "containerStatuses": [_container(pod, c, waiting, allocated(c.spec)) for c in mains]
+        or [_not_begun(spec, waiting) for spec in pod["spec"]["containers"]],
     }
+    if outlook.reason:
+        status |= {"reason": outlook.reason, "message": outlook.message}
     if begun:
         status |= {"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
     if inits:
-        status["initContainerStatuses"] = [_container(pod, c, waiting or "PodInitializing") for c in inits]
+        status["initContainerStatuses"] = [_container(pod, c, waiting, allocated(c.spec)) for c in inits]
     return {"status": status}
 
 
-def _unready(phase: str, ready: bool) -> str:
-    if ready:
-        return ""
-    return {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
+def _succeeded(container: Container) -> bool:
+    return container.ended is not None and container.ended.code == 0
 
 
-def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "") -> Tree:
+def _uninitialized(phase: str, incomplete: Sequence[str]) -> tuple[str, str]:
+    if phase == "Succeeded":
+        return "PodCompleted", ""
+    if phase == "Failed" or not incomplete:
+        return "", ""
+    return "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]"
+
+
+def _unready(phase: str, unready: Sequence[str]) -> tuple[str, str]:
+    if phase in ("Succeeded", "Failed"):
+        return ("PodCompleted" if phase == "Succeeded" else "PodFailed"), ""
+    return "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
+
+
+def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "", message: str = "") -> Tree:
     value = "True" if true else "False"
     for known in (pod.get("status") or {}).get("conditions") or ():
         if known["type"] == type and known["status"] == value:
             now = known.get("lastTransitionTime") or now
     condition: Tree = {"type": type, "status": value, "lastProbeTime": None, "lastTransitionTime": now}
-    return {**condition, "reason": reason} if reason else {**condition, "reason": None}
+    return {**condition, "reason": reason or None, "message": message or None}
 
 
-def _container(pod: Tree, container: Container, waiting: str) -> Tree:
+def _not_begun(spec: Tree, waiting: str) -> Tree:
+    """A container of a pod that waits for its devices."""
+    state = {"waiting": {"reason": waiting}}
+    named = {"name": spec["name"], "image": spec.get("image", ""), "imageID": ""}
+    return {**named, "ready": False, "started": False, "restartCount": 0, "state": state, "lastState": {}}
+
+
+def _container(pod: Tree, container: Container, waiting: str, allocated: list[Tree]) -> Tree:
     state: Tree
     identity = _id(pod, container)
     if container.running and container.started is not None:
         state = {"running": {"startedAt": stamp(container.started)}}
+    elif container.waiting is not None:
+        reason, message = container.waiting
+        state = {"waiting": {"reason": reason, "message": message} if message else {"reason": reason}}
     elif container.ended is None:
         state = {"waiting": {"reason": waiting}}
-    elif waiting == "CrashLoopBackOff" and _restarts(pod, container.ended):
-        where = f"pod={pod['metadata']['name']}_{pod['metadata']['namespace']}"
-        message = f"back-off restarting failed container={container.name} {where}"
-        state = {"waiting": {"reason": waiting, "message": message}}
     else:
         state = {"terminated": _terminated(container.ended, identity)}
     last = container.ended if "waiting" in state and container.ended else container.previous
     status: Tree = {
         "name": container.name,
         "image": container.image,
-        "imageID": f"simulated://{hashlib.sha256(container.image.encode()).hexdigest()}",
-        "ready": container.running,
-        "started": container.running,
+        "imageID": f"{container.runtime}://{hashlib.sha256(container.image.encode()).hexdigest()}",
+        "ready": container.ready,
+        "started": container.running and container.up.is_set(),
         "restartCount": container.restarts,
         "state": state,
         "lastState": {"terminated": _terminated(last, identity)} if last else {},
     }
+    if allocated:
+        status["allocatedResourcesStatus"] = allocated
     return status if container.started is None else {**status, "containerID": identity}
-
-
-def _restarts(pod: Tree, ended: Ended) -> bool:
-    policy = pod["spec"].get("restartPolicy", "Always")
-    return policy == "Always" or (policy == "OnFailure" and ended.code != 0)
 
 
 def _terminated(ended: Ended, identity: str) -> Tree:
@@ -117,9 +169,4 @@ def _terminated(ended: Ended, identity: str) -> Tree:
 
 def _id(pod: Tree, container: Container) -> str:
     text = f"{pod['metadata'].get('uid', '')}/{container.name}/{container.restarts}"
-    return f"simulated://{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def restart_delay(restarts: int, ran: float) -> float:
-    """Seconds before a container is run again: 10, 20, 40 … 300; one that ran ten minutes starts anew (kubelet)."""
-    return 0.0 if restarts == 0 or ran > 600 else float(min(10 * 2 ** (restarts - 1), 300))
+    return f"{container.runtime}://{hashlib.sha256(text.encode()).hexdigest()}"

@@ -118,8 +118,6 @@ class Plugins:
             callback(node, driver, plugin)
 
     def on_change(self, callback: Changed) -> Callable[[], None]:
-        """Be told of drivers that come and go, first of those of this process that are there; returns the end."""
+        """Be told of drivers that come and go from now on; returns the end."""
         self._callbacks.append(callback)
-        for (node, driver), plugin in tuple(self._inside.items()):
-            callback(node, driver, plugin)
         return lambda: self._callbacks.remove(callback)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from allotment.cdi.spec import ContainerEdits
 from allotment.cluster.clock import Clock
-from allotment.node.containers import EXIT_CODE, RUN_SECONDS, Container, Ended
+from allotment.node.containers import Container, Ended
 from allotment.node.devices import Seen
-from allotment.node.programs import Inside
+from allotment.node.runtimes.runtime import Sandbox
+from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, Simulated
 
 T4 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 15 * 2**30, "", "")
 
@@ -21,7 +23,12 @@ def container(*command: str, policy: str = "Never", **more: Any) -> Container:
         "metadata": {"name": "train", "annotations": more.pop("annotations", {})},
         "spec": {"restartPolicy": policy, "containers": [spec], **more},
     }
-    return Container(pod, spec, Inside("train", (T4,), Clock(10_000)), {})
+    clock = Clock(10_000)
+
+    async def sandbox() -> Sandbox:
+        return Sandbox(pod, spec, command, {}, ContainerEdits(), (T4,), "10.244.0.3")
+
+    return Container(spec, runtime=Simulated(clock), clock=clock, sandbox=sandbox)
 
 
 def ran(one: Container) -> tuple[Ended, list[str]]:

@@ -1,7 +1,6 @@
 import asyncio
 
-from allotment.node import reach
-from allotment.node.reach import Page
+from allotment.node.runtimes.page import WAITING, Page
 
 _ASKED = b"GET / HTTP/1.1\r\n\r\n"
 
@@ -18,7 +17,7 @@ def test_a_page_answers_what_is_asked() -> None:
 def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
     async def told() -> None:
         page = Page("hello")
-        asking = asyncio.create_task(page.write(_ASKED * 10 * reach._WAITING))
+        asking = asyncio.create_task(page.write(_ASKED * 10 * WAITING))
         done, _ = await asyncio.wait([asking], timeout=0.05)
         assert not done
         await page.close()

@@ -1,0 +1,269 @@
+"""The agent: one process's part in the life of all nodes that it serves.
+
+It follows pods, nodes and claims, has a :class:`~allotment.node.pod.PodRun` for each pod of its nodes, and keeps what
+belongs to a node rather than to a pod: prepared claims, health, the lease, the slices of drivers that are gone. Only
+callbacks and one task per pod: a node without pods costs nothing but its sign of life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from allotment.cdi.lookup import Devices
+from allotment.cluster.cache import Cache, Item
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.program import Context
+from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
+from allotment.model.core import Node, Pod
+from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.node.claims import NodeClaims
+from allotment.node.drivers import Drivers
+from allotment.node.health import DeviceHealths
+from allotment.node.leases import Leases
+from allotment.node.machine import Machine
+from allotment.node.place import Place, address_of
+from allotment.node.plugins import Plugins
+from allotment.node.pod import PodRun
+from allotment.node.runtimes.simulated import Simulated
+from allotment.node.seeing import Seeing
+
+Tree = dict[str, Any]
+#: How often claims of pods that vanished are looked for.
+_RECONCILE_SECONDS: Final = 60.0
+_AGAIN_SECONDS: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class _Kept(NamedTuple):
+    run: PodRun
+    task: asyncio.Task[None]
+
+
+class Agent:
+    """See the module. ``serves``: whether a node is one of its own."""
+
+    def __init__(
+        self, context: Context, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool]
+    ) -> None:
+        self._context = context
+        self._plugins = plugins
+        self._machines = machines
+        self._serves = serves
+        self._client = context.client_for("kubelet")
+        self._recorder = context.recorder("kubelet")
+        self._pods: Cache[Pod] = context.caches.of(PODS, Pod)
+        self._nodes: Cache[Node] = context.caches.of(NODES, Node)
+        self._claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
+        self._slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
+        self._seeing = Seeing(self._claims, self._slices)
+        self._simulated = Simulated(context.clock)
+        self._healths = DeviceHealths(self._health_changed)
+        self._kept: dict[str, _Kept] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._places: dict[str, tuple[Machine, Place]] = {}
+        self._last_ip: dict[str, int] = {}
+        #: Pods that nobody knows any more and that still end, and those that are taken out; by task, their uids.
+        self._ends: dict[asyncio.Task[None], str] = {}
+
+    def find(self, uid: str) -> PodRun | None:
+        """The run of a pod, by uid."""
+        kept = self._kept.get(uid)
+        return kept.run if kept else None
+
+    async def run(self) -> None:
+        """Run the pods of the nodes, for ever."""
+        for cache in (self._nodes, self._claims, self._slices, self._pods):
+            await cache.synced.wait()
+        drivers = Drivers(self._context, self._client, self._plugins, self._slices, self._healths, self._driver_changed)
+        leases = Leases(self._client, self._context.clock, self._served)
+        ends = [
+            self._pods.on_change(self._pod_changed),
+            self._nodes.on_change(self._node_changed),
+            self._claims.on_change(self._claim_changed),
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(drivers.run(), name="drivers of nodes")
+                group.create_task(leases.run(), name="leases of nodes")
+                group.create_task(self._reconcile(), name="claims of nodes")
+        finally:
+            for end in ends:
+                end()
+            await self._stop()
+
+    async def _stop(self) -> None:
+        """Leave the pods: for the API they run on."""
+        tasks = [*(kept.task for kept in self._kept.values()), *self._ends]
+        for kept in self._kept.values():
+            kept.run.hush()
+        self._kept.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- what changes ---------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, old: Item[Pod] | None, new: Item[Pod] | None) -> None:
+        if new is None:
+            if old is not None:
+                self._vanished(old)
+            return
+        kept = self._kept.get(new.uid)
+        if kept is None:
+            self._begin(new)
+            return
+        kept.run.tree = new.tree
+        if old is None or _claims_in(old) != _claims_in(new):
+            kept.run.look()
+        if new.deleting and not (old is not None and old.deleting):
+            self._end(new, kept)
+        elif new.deleting and old is not None and _grace(new) < _grace(old):
+            kept.run.end(_grace(new))
+
+    def _vanished(self, old: Item[Pod]) -> None:
+        kept = self._kept.pop(old.uid, None)
+        if kept is None:
+            return
+        self._on_node[kept.run.place.name].discard(old.uid)
+        if not kept.task.done():
+            # Somebody took it out by force: nobody is left to be told, but what it had must be given back.
+            kept.run.hush()
+            kept.run.end(0)
+            self._noted(kept.task, old.uid)
+
+    def _node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+        """A node that appears may have pods already."""
+        if old is None and new is not None:
+            for item in tuple(self._pods.items()):
+                if item.spec.get("nodeName") == new.name and item.uid not in self._kept:
+                    self._begin(item)
+
+    def _claim_changed(self, old: Item[ResourceClaim] | None, new: Item[ResourceClaim] | None) -> None:
+        """A claim that is allocated and reserved is what its pods wait for."""
+        for user in (new.status.get("reservedFor") or ()) if new else ():
+            kept = self._kept.get(user.get("uid", ""))
+            if kept is not None:
+                kept.run.look()
+
+    def _driver_changed(self, node: str, driver: str) -> None:
+        """A driver that comes is what pods may wait for."""
+        for uid in tuple(self._on_node.get(node, ())):
+            self._kept[uid].run.look()
+
+    def _health_changed(self, node: str, driver: str, devices: Collection[tuple[str, str]]) -> None:
+        place = self._places.get(node)
+        for uid in place[1].claims.pods_with(driver, devices) if place else ():
+            kept = self._kept.get(uid)
+            if kept is not None and not kept.task.done():
+                kept.run.refresh()
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, item: Item[Pod]) -> None:
+        node = self._nodes.item("", item.spec.get("nodeName", ""))
+        if node is None or not self._serves(node.tree):
+            return
+        if item.status.get("phase") in ("Succeeded", "Failed"):
+            if item.deleting:
+                self._take_out(item)
+            return
+        pod_ip = item.status.get("podIP") or self._next_address(node)
+        run = PodRun(item.tree, self._place(node), pod_ip)
+        task = asyncio.create_task(self._guarded(run), name=f"pod {item.namespace}/{item.name}")
+        kept = self._kept[item.uid] = _Kept(run, task)
+        self._on_node.setdefault(node.name, set()).add(item.uid)
+        if item.deleting:
+            self._end(item, kept)
+
+    async def _guarded(self, run: PodRun) -> None:
+        try:
+            await run.run()
+        except Exception:
+            log.exception("pod %s", run.tree["metadata"]["name"])
+
+    def _end(self, item: Item[Pod], kept: _Kept) -> None:
+        """End a pod, then take it out of the API."""
+        if not kept.task.done():
+            kept.run.end(_grace(item))
+        kept.task.add_done_callback(lambda task: None if task.cancelled() else self._take_out(item))
+
+    def _take_out(self, item: Item[Pod]) -> None:
+        task = asyncio.create_task(self._taken_out(item), name=f"pod {item.namespace}/{item.name} ends")
+        self._noted(task, item.uid)
+
+    def _noted(self, task: asyncio.Task[None], uid: str) -> None:
+        self._ends[task] = uid
+        task.add_done_callback(lambda task: self._ends.pop(task, None))
+
+    async def _taken_out(self, item: Item[Pod]) -> None:
+        while True:
+            try:
+                await self._client.delete(PODS, item.name, item.namespace, uid=item.uid, grace_seconds=0)
+                return
+            except Unreachable as error:
+                log.info("pod %s/%s: %s", item.namespace, item.name, error)
+            except StatusError as error:
+                if error.code not in (404, 409):
+                    log.error("pod %s/%s could not be taken out: %s", item.namespace, item.name, error)
+                return
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _reconcile(self) -> None:
+        """Undo what pods have that nobody knows any more."""
+        while True:
+            await self._context.clock.sleep(_RECONCILE_SECONDS)
+            for _, place in tuple(self._places.values()):
+                await place.claims.reconcile(self._has_run)
+
+    def _has_run(self, uid: str) -> bool:
+        kept = self._kept.get(uid)
+        return (kept is not None and not kept.task.done()) or uid in self._ends.values()
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def _served(self) -> list[tuple[str, str]]:
+        return [(node.name, node.uid) for node in self._nodes.items() if self._serves(node.tree)]
+
+    def _place(self, node: Item[Node]) -> Place:
+        """A node as its pods have it; made anew when its machine is another one."""
+        machine = self._machines.get(node.name, _USUAL)
+        known = self._places.get(node.name)
+        if known is not None and known[0] is machine:
+            return known[1]
+        context = self._context
+        place = Place(
+            node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
+            machine.runtime or self._simulated, Devices(machine.cdi),
+            known[1].claims if known else NodeClaims(node.name, self._plugins, self._client, machine.state),
+            self._healths, self._seeing.devices, machine.state,
+        )  # fmt: skip
+        self._places[node.name] = machine, place
+        return place
+
+    def _tree(self, node: Item[Node]) -> Tree:
+        return self._nodes.tree("", node.name) or node.tree
+
+    def _next_address(self, node: Item[Node]) -> str:
+        """The next address of a pod on a node: 10.244 is the pods' network, a quarter of a thousand a node."""
+        parts = address_of(node.tree).split(".")
+        place = (int(parts[2]) * 256 + int(parts[3])) % 2048 if len(parts) == 4 else 0
+        number = self._last_ip[node.name] = self._last_ip.get(node.name, 1) + 1
+        return f"10.{244 + place // 256}.{place % 256}.{number % 253 + 2}"
+
+
+_USUAL: Final = Machine()
+
+
+def _grace(item: Item[Pod]) -> float:
+    """Seconds that a pod which is being deleted has."""
+    return float(item.metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def _claims_in(item: Item[Pod]) -> tuple[Any, Any]:
+    """What a pod's status says of its claims."""
+    return item.status.get("resourceClaimStatuses"), item.status.get("extendedResourceClaimStatus")

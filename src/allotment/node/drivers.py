@@ -1,0 +1,95 @@
+"""The drivers of the nodes as they come and go: who registers in a node's folder, who tells health, whose slices go.
+
+A driver outside that is gone for half a minute has its slices deleted, as a kubelet does: devices that nobody can
+prepare must not be given to anybody. Until then it may come back, and nothing is published anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from allotment.cluster.cache import Cache
+from allotment.cluster.client import Client
+from allotment.cluster.clock import Timer
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.program import Context
+from allotment.cluster.resources import SLICES
+from allotment.model.resource import ResourceSlice
+from allotment.node.health import DeviceHealths
+from allotment.node.plugins import Plugins
+from allotment.plugin.messages import Plugin
+
+#: Seconds that a driver may be gone before its slices are.
+GONE_SECONDS: Final = 30.0
+
+log = logging.getLogger(__name__)
+_Key = tuple[str, str]
+
+
+class Drivers:
+    """The drivers of all nodes. ``changed(node, driver)``: tell whoever waits for one."""
+
+    def __init__(
+        self, context: Context, client: Client, plugins: Plugins, slices: Cache[ResourceSlice],
+        healths: DeviceHealths, changed: Callable[[str, str], None],
+    ) -> None:  # fmt: skip
+        self._clock = context.clock
+        self._client = client
+        self._plugins = plugins
+        self._healths = healths
+        self._tell = changed
+        self._by_driver = slices.index("node and driver", lambda i: [(i.value.spec.node_name, i.value.spec.driver)])
+        self._listening: dict[_Key, asyncio.Task[None]] = {}
+        self._going: dict[_Key, Timer] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Follow them for ever."""
+        end = self._plugins.on_change(self._changed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for (node, _), plugin in tuple(self._plugins.inside().items()):
+                    self._changed(node, plugin.name, plugin)
+                for node, folder in self._plugins.folders.items():
+                    # Only where drivers are outside is what speaks with them needed.
+                    from allotment.plugin.registry import Registry
+
+                    registry = Registry(folder, self._clock, on_change=partial(self._plugins.changed, node))
+                    self._plugins.registered(node, registry)
+                    group.create_task(registry.run(), name=f"plugins of {node}")
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._group = None
+            end()
+            self._healths.close()
+            for timer in self._going.values():
+                timer.cancel()
+
+    def _changed(self, node: str, driver: str, plugin: Plugin | None) -> None:
+        key = (node, driver)
+        if (listening := self._listening.pop(key, None)) is not None:
+            listening.cancel()
+        if (going := self._going.pop(key, None)) is not None:
+            going.cancel()
+        if plugin is not None and self._group is not None:
+            self._listening[key] = self._group.create_task(self._healths.follow(node, plugin), name=f"health of {key}")
+        elif plugin is None and node in self._plugins.folders:
+            self._going[key] = self._clock.later(GONE_SECONDS, partial(self._gone, key))
+        self._tell(node, driver)
+
+    def _gone(self, key: _Key) -> None:
+        self._going.pop(key, None)
+        if self._group is not None and self._plugins.find(*key) is None:
+            self._group.create_task(self._wipe(key), name=f"slices of {key}")
+
+    async def _wipe(self, key: _Key) -> None:
+        for item in tuple(self._by_driver[key]):
+            try:
+                await self._client.delete(SLICES, item.name, uid=item.uid)
+            except (StatusError, Unreachable) as error:
+                log.info("slice %s of driver %s, which is gone: %s", item.name, key[1], error)

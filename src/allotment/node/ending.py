@@ -1,0 +1,34 @@
+"""How a container is ended: its hook, SIGTERM, and SIGKILL when its time is over."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.node.containers import Container
+from allotment.node.handlers import attempt
+from allotment.node.telling import Telling
+
+Tree = dict[str, Any]
+#: What every container is given, however little time its pod has left.
+_LEAST_SECONDS: Final = 2.0
+
+
+async def end(container: Container, telling: Telling, pod_ip: str, *, grace: float, why: str = "") -> None:
+    """End what a container runs now, within ``grace`` seconds of its clock; returns when it ended.
+
+    Its ``preStop`` hook takes of that time. Nothing runs: nothing to do.
+    """
+    now = container.now
+    if now is None:
+        return
+    telling.container(container.spec, "Normal", "Killing", why or f"Stopping container {container.name}")
+    clock = container.clock
+    hook = (container.spec.get("lifecycle") or {}).get("preStop")
+    if hook and grace > 0:
+        began = clock.seconds()
+        outcome = await attempt(hook, container, pod_ip, seconds=grace, clock=clock)
+        if not outcome.ok:
+            telling.container(container.spec, "Warning", "FailedPreStopHook", "PreStopHook failed")
+        grace -= clock.seconds() - began
+    if container.now is now:
+        await now.stop(max(grace, _LEAST_SECONDS))

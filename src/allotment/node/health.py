@@ -1,0 +1,165 @@
+"""How the devices of all nodes are, as their drivers tell, and where that stands in a pod's status (KEP-4680).
+
+A driver that tells nothing has no devices here, and its pods' statuses say nothing. One that told and fell silent has
+devices of unknown health.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.clock import Timer
+from allotment.node.claims import NodeClaims
+from allotment.node.pod_claims import ClaimsError, claim_names
+from allotment.plugin.messages import CallFailed, DeviceHealth, Health, Plugin, PreparedDevice
+
+#: Seconds after which silence means that nobody knows, unless the driver says otherwise.
+_USUAL_TIMEOUT: Final = 30.0
+#: Seconds until a stream that ended is asked for again.
+_AGAIN_SECONDS: Final = 5.0
+_LONGEST_MESSAGE: Final = 1024
+
+Tree = dict[str, Any]
+#: Node, driver, and the devices (pool and name) whose health is another one now.
+Changed = Callable[[str, str, Collection[tuple[str, str]]], None]
+
+log = logging.getLogger(__name__)
+
+
+class _Told(NamedTuple):
+    health: Health
+    message: str
+    until: float
+
+
+class DeviceHealths:
+    """What drivers said. Times are those of the machine, not of the lab's clock: drivers say them in Unix seconds."""
+
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
+        self._told: dict[tuple[str, str], dict[tuple[str, str], _Told]] = {}
+        self._timers: dict[tuple[str, str], Timer] = {}
+
+    def of(self, node: str, driver: str, pool: str, device: str) -> tuple[Health, str] | None:
+        """A device's health and what is said about it; None when its driver tells nothing."""
+        devices = self._told.get((node, driver))
+        if devices is None:
+            return None
+        told = devices.get((pool, device))
+        if told is None:
+            return "Unknown", ""
+        return (told.health if self._now() < told.until else "Unknown"), told.message
+
+    async def follow(self, node: str, plugin: Plugin) -> None:
+        """Listen to a driver for as long as the task lives; returns at once when it does not tell."""
+        key = (node, plugin.name)
+        try:
+            while (stream := plugin.health()) is not None:
+                try:
+                    async for devices in stream:
+                        self._heard(key, devices)
+                except CallFailed as error:
+                    log.info("node %s: %s: health is not told any more: %s", node, plugin.name, error)
+                except Exception:
+                    log.exception("node %s: %s: health is not told any more", node, plugin.name)
+                await asyncio.sleep(_AGAIN_SECONDS)
+        finally:
+            self._forget(key)
+
+    def close(self) -> None:
+        """No timers any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _heard(self, key: tuple[str, str], devices: Sequence[DeviceHealth]) -> None:
+        now = self._now()
+        before = self._told.get(key, {})
+        after = {
+            (device.pool, device.device): _Told(device.health, _short(device.message), now + _left(device))
+            for device in devices
+        }
+        self._told[key] = after
+        changed = {
+            name for name in before.keys() | after.keys() if _word(before.get(name), now) != _word(after.get(name), now)
+        }
+        self._wait(key)
+        if changed:
+            self._changed(*key, changed)
+
+    def _wait(self, key: tuple[str, str]) -> None:
+        """Look again when the first device has been silent for too long."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        now = self._now()
+        ends = [told.until for told in self._told.get(key, {}).values() if told.until > now]
+        if ends:
+            loop = asyncio.get_running_loop()
+            self._timers[key] = loop.call_later(min(ends) - now + 0.01, self._silent, key)
+
+    def _silent(self, key: tuple[str, str]) -> None:
+        now = self._now()
+        late = {name for name, told in self._told.get(key, {}).items() if told.until <= now}
+        self._wait(key)
+        if late:
+            self._changed(*key, late)
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        devices = self._told.pop(key, {})
+        self._wait(key)
+        if devices:
+            self._changed(*key, set(devices))
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def allocated(node: str, pod: Tree, spec: Tree, claims: NodeClaims, healths: DeviceHealths) -> list[Tree]:
+    """``allocatedResourcesStatus`` of a container: an entry for each claim, or request of one, that it names."""
+    used: Iterable[Tree] = (spec.get("resources") or {}).get("claims") or ()
+    if not used:
+        return []
+    try:
+        names: Mapping[str, str] = {entry: name for entry, name, _ in claim_names(pod)}
+    except ClaimsError:
+        return []
+    found: list[Tree] = []
+    for claim in used:
+        request = claim.get("request") or ""
+        by_driver = claims.devices(pod["metadata"].get("namespace", ""), names.get(claim["name"], ""), request)
+        resources: dict[str, Tree] = {}
+        for driver, devices in by_driver.items():
+            for device in devices:
+                if (told := healths.of(node, driver, device.pool, device.device)) is not None:
+                    entry = _resource(driver, device, *told)
+                    resources.setdefault(entry["resourceID"], entry)
+        if resources:
+            name = f"claim:{claim['name']}" + (f"/{request}" if request else "")
+            found.append({"name": name, "resources": list(resources.values())})
+    return found
+
+
+def _resource(driver: str, device: PreparedDevice, health: Health, message: str) -> Tree:
+    identity = device.cdi_ids[0] if device.cdi_ids else f"{driver}/{device.pool}/{device.device}"
+    entry = {"resourceID": identity, "health": health}
+    return {**entry, "message": message} if message else entry
+
+
+def _word(told: _Told | None, now: float) -> tuple[str, str]:
+    return ("Unknown", "") if told is None else (told.health if now < told.until else "Unknown", told.message)
+
+
+def _left(device: DeviceHealth) -> float:
+    """Seconds for which a word about a device counts; a driver may repeat one that it has had for a while."""
+    age = max(time.time() - device.updated, 0.0) if device.updated > 0 else 0.0
+    return (device.timeout if device.timeout > 0 else _USUAL_TIMEOUT) - age
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 3] + "..."

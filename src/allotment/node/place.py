@@ -1,0 +1,74 @@
+"""What a pod finds on its node, and how a container's run there is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from allotment.cdi.lookup import Devices, Unresolvable
+from allotment.cdi.spec import ContainerEdits
+from allotment.cluster.client import Client
+from allotment.cluster.clock import Clock
+from allotment.cluster.recorder import Recorder
+from allotment.node import volumes
+from allotment.node.claims import NodeClaims
+from allotment.node.devices import Seen
+from allotment.node.environment import environment_of, resolved
+from allotment.node.health import DeviceHealths, allocated
+from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
+
+Tree = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """A node, as its pods have it. ``tree()``: the Node object now; ``seen``: the devices of a container, as shown."""
+
+    name: str
+    tree: Callable[[], Tree]
+    client: Client
+    clock: Clock
+    random: Random
+    recorder: Recorder
+    runtime: Runtime
+    cdi: Devices
+    claims: NodeClaims
+    healths: DeviceHealths
+    seen: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[Seen, ...]]
+    state: Path | None = None
+
+    def host_ip(self) -> str:
+        """The node's address."""
+        return address_of(self.tree())
+
+    def allocated(self, pod: Tree, spec: Tree) -> list[Tree]:
+        """How the devices of a container are, for its status."""
+        return allocated(self.name, pod, spec, self.claims, self.healths)
+
+    async def sandbox(self, pod: Tree, spec: Tree, pod_ip: str, claims: Mapping[str, Tree]) -> Sandbox:
+        """A container's next run. ``claims``: the pod's, by its names for them. Raises NotStarted."""
+        devices = self.seen(pod, spec, claims)
+        ids = self.claims.ids(pod, spec)
+        environment = await environment_of(
+            pod, spec, node=self.tree(), pod_ip=pod_ip, devices=() if ids else devices, client=self.client
+        )
+        mounts = await volumes.mounts(self.state, pod, spec, client=self.client, pod_ip=pod_ip, node=self.tree())
+        words = tuple(resolved(word, environment) for word in (*spec.get("command", ()), *spec.get("args", ())))
+        return Sandbox(pod, spec, words, environment, self._edits(ids), devices, pod_ip, mounts)
+
+    def _edits(self, ids: tuple[str, ...]) -> ContainerEdits:
+        if not ids:
+            return ContainerEdits()
+        try:
+            return self.cdi.edits(ids)
+        except Unresolvable as error:
+            raise NotStarted(
+                "CreateContainerError", f"failed to create container: CDI device injection failed: {error}"
+            ) from error
+
+
+def address_of(node: Tree) -> str:
+    """The address that a node says it has."""
+    addresses = (node.get("status") or {}).get("addresses") or ()
+    return next((str(entry["address"]) for entry in addresses if entry.get("type") == "InternalIP"), "127.0.0.1")

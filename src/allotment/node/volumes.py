@@ -1,0 +1,94 @@
+"""Folders for the volumes of pods whose containers really run: what is empty, and what ConfigMaps and Secrets hold.
+
+They are made under the node's state folder before a container starts, and go with the pod. A node without one (a
+simulated one) has none. Volumes of other kinds are not there; a container that needs one will say so itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from allotment.cluster.client import Client
+from allotment.cluster.resources import CONFIG_MAPS, SECRETS
+from allotment.node.environment import data_of, field_of
+from allotment.node.runtimes.runtime import NotStarted
+
+Tree = dict[str, Any]
+_CONFIG_ERROR: Final = "CreateContainerConfigError"
+
+
+def folder_of(state: Path, pod_uid: str) -> Path:
+    """Where a pod's volumes are."""
+    return state / "pods" / pod_uid / "volumes"
+
+
+async def mounts(
+    state: Path | None, pod: Tree, spec: Tree, *, client: Client, pod_ip: str, node: Tree
+) -> dict[str, Path]:  # fmt: skip
+    """A container's volumes, by their paths in it; made or brought up to date. Raises NotStarted, OSError."""
+    wanted = spec.get("volumeMounts") or ()
+    if state is None or not wanted:
+        return {}
+    named = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    found: dict[str, Path] = {}
+    for mount in wanted:
+        volume = named.get(mount["name"])
+        if volume is None or (
+            not (files := await _files(volume, pod, client, pod_ip, node)) and "emptyDir" not in volume
+        ):
+            continue
+        folder = folder_of(state, pod["metadata"]["uid"]) / volume["name"]
+        inside = folder / mount["subPath"] if mount.get("subPath") else folder
+        if not inside.resolve().is_relative_to(folder.resolve()):
+            raise NotStarted(_CONFIG_ERROR, f"failed to prepare subPath for volumeMount {mount['name']!r}")
+        await asyncio.to_thread(_fill, folder, files)
+        if mount.get("subPath") and not inside.exists():
+            inside.mkdir(parents=True)
+        found[mount["mountPath"]] = inside
+    return found
+
+
+def remove(state: Path | None, pod_uid: str) -> None:
+    """Take a pod's folders away; none is no error."""
+    if state is not None:
+        shutil.rmtree(state / "pods" / pod_uid, ignore_errors=True)
+
+
+async def _files(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tree) -> dict[str, str]:
+    """The files of a volume, by their paths in it."""
+    namespace = pod["metadata"].get("namespace", "")
+    files: dict[str, str] = {}
+    sources: Iterable[Tree] = (volume.get("projected") or {}).get("sources") or (volume,)
+    for source in sources:
+        for kind, resource in (("configMap", CONFIG_MAPS), ("secret", SECRETS)):
+            if reference := source.get(kind):
+                name = reference.get("name") or reference.get("secretName")
+                data = await data_of(client, resource, {**reference, "name": name}, namespace)
+                files |= _chosen(data, reference.get("items") or ())
+        for item in (source.get("downwardAPI") or {}).get("items") or ():
+            if path := (item.get("fieldRef") or {}).get("fieldPath"):
+                files[item["path"]] = field_of(pod, path, _host_ip(node), pod_ip)
+    return files
+
+
+def _chosen(data: Mapping[str, str], items: Iterable[Tree]) -> dict[str, str]:
+    chosen = {item["path"]: data[item["key"]] for item in items if item["key"] in data}
+    return chosen if items else dict(data)
+
+
+def _host_ip(node: Tree) -> str:
+    addresses = (node.get("status") or {}).get("addresses") or ()
+    return next((str(entry["address"]) for entry in addresses if entry.get("type") == "InternalIP"), "")
+
+
+def _fill(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        if path.resolve().is_relative_to(folder.resolve()):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
