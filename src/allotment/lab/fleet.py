@@ -1,7 +1,8 @@
-"""The fleet's part in a lab: its nodes, its drivers' slices and its vendors' classes, as objects of the API.
+"""The fleet's part in a lab: its nodes and its vendors' classes, as objects of the API.
 
-What a kubelet and the vendors' drivers publish when they start. A lab that starts again on its data says the same
-again: nothing is written where nothing changed, and nodes that the fleet no longer has go.
+A node says what hardware it has (annotation ``allotment.dev/hardware``); the drivers of that are started where such a
+node is (:mod:`allotment.lab.drivers`), whoever created it. A lab that starts again on its data says the same again:
+nothing is written where nothing changed, and nodes that the fleet no longer has go.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.resources import DEVICE_CLASSES, NODES, SLICES
-from allotment.fleet import cluster_of, parse_fleet
+from allotment.cluster.resources import DEVICE_CLASSES, NODES
+from allotment.fleet import CLASSES, Machine, node_of, parse_fleet
 from allotment.model.trees import to_tree
 from allotment.node.kubelet import SIMULATED
 
@@ -22,6 +23,8 @@ Tree = dict[str, Any]
 
 #: What a lab has if nobody says: one machine of each kind that the examples ask for.
 USUAL = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")
+#: What hardware a simulated node has, as ``--fleet`` says it: ``[GPUSx]HARDWARE[/MODE]``.
+HARDWARE: Final = "allotment.dev/hardware"
 #: A big server's. Profiles know accelerators, not processors; nothing should fail for want of these.
 _CAPACITY = {"cpu": "128", "ephemeral-storage": "1Ti", "hugepages-1Gi": "0", "hugepages-2Mi": "0", "memory": "1Ti"}
 _PODS = 250
@@ -31,34 +34,32 @@ _AT_ONCE = 64
 
 async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: str, now: str) -> None:
     """Make the cluster have exactly the simulated machines of a fleet. Raises FleetError for one that is none."""
-    wanted = cluster_of(parse_fleet(fleet), kube)
+    wanted = {machine.node: machine for machine in parse_fleet(fleet)}
     present = {tree["metadata"]["name"]: tree for tree in (await client.list(NODES)).items}
     addresses = _addresses(present.values())
-    names = {node.metadata.name for node in wanted.nodes}
-    gone = [name for name, tree in present.items() if _simulated(tree) and name not in names]
+    gone = [name for name, tree in present.items() if simulated(tree) and name not in wanted]
     await _each(gone, lambda name: client.delete(NODES, name))
-    await _each(wanted.classes, lambda one: _kept(client, DEVICE_CLASSES, to_tree(one, *_type(DEVICE_CLASSES))))
+    vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in wanted.values())
+    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
+    await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
     missing = [
-        _node(to_tree(node, *_type(NODES)), kube, version, now, next(addresses))
-        for node in wanted.nodes
-        if node.metadata.name not in present
+        _node(machine, kube, version, now, next(addresses))
+        for machine in wanted.values()
+        if machine.node not in present
     ]
-    uids = {name: tree["metadata"]["uid"] for name, tree in present.items()}
+    changed = [name for name in wanted.keys() & present.keys() if _hardware(present[name]) != wanted[name].form]
 
     async def add(node: Tree) -> None:
         created = await client.create(NODES, node)
-        name = created["metadata"]["name"]
-        uids[name] = created["metadata"]["uid"]
         if (created.get("spec") or {}).get("taints"):
             # Admission holds every new node back until somebody has seen it ready. These are ready from the start.
-            await client.patch(NODES, name, {"spec": {"taints": None}})
+            await client.patch(NODES, created["metadata"]["name"], {"spec": {"taints": None}})
+
+    async def tell(name: str) -> None:
+        await client.patch(NODES, name, {"metadata": {"annotations": {HARDWARE: wanted[name].form}}})
 
     await _each(missing, add)
-    slices = [to_tree(one, *_type(SLICES)) for one in wanted.slices]
-    for one in slices:
-        _owned(one, uids)
-    known = {tree["metadata"]["name"]: tree for tree in (await client.list(SLICES)).items}
-    await _each(slices, lambda one: _current(client, one, known.get(one["metadata"]["name"])))
+    await _each(changed, tell)
 
 
 async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
@@ -68,15 +69,6 @@ async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
     except StatusError as error:
         if error.reason != "AlreadyExists":
             raise
-
-
-async def _current(client: Client, one: Tree, known: Tree | None) -> None:
-    if known is None:
-        await client.create(SLICES, one)
-    elif known["spec"] != one["spec"]:
-        meta = known["metadata"] | {"ownerReferences": one["metadata"].get("ownerReferences", [])}
-        pool = one["spec"]["pool"] | {"generation": known["spec"]["pool"]["generation"] + 1}
-        await client.update(SLICES, {**known, "metadata": meta, "spec": one["spec"] | {"pool": pool}})
 
 
 async def _each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]]) -> None:
@@ -96,16 +88,13 @@ def _type(resource: Resource) -> tuple[str, str]:
     return resource.api_version, resource.kind
 
 
-def _simulated(node: Tree) -> bool:
+def simulated(node: Tree) -> bool:
+    """Whether a node says that it is simulated."""
     return SIMULATED in (node["metadata"].get("annotations") or {})
 
 
-def _owned(one: Tree, uids: dict[str, str]) -> None:
-    """A slice of a node goes with it."""
-    node = one["spec"].get("nodeName", "")
-    if node in uids:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uids[node], "controller": True}
-        one["metadata"]["ownerReferences"] = [owner]
+def _hardware(node: Tree) -> str:
+    return str((node["metadata"].get("annotations") or {}).get(HARDWARE, ""))
 
 
 def _addresses(nodes: Iterable[Tree]) -> Iterator[str]:
@@ -117,10 +106,11 @@ def _addresses(nodes: Iterable[Tree]) -> Iterator[str]:
     return (address for address in free if address not in used)
 
 
-def _node(node: Tree, kube: str, version: str, now: str, address: str) -> Tree:
+def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> Tree:
     """A node as its kubelet registers it."""
-    name = node["metadata"]["name"]
-    node["metadata"]["annotations"] = {SIMULATED: "true"}
+    node = to_tree(node_of(machine), *_type(NODES))
+    name = machine.node
+    node["metadata"]["annotations"] = {SIMULATED: "true", HARDWARE: machine.form}
     amounts = _CAPACITY | {"pods": str(_PODS)}
     node["status"] = {
         "capacity": amounts,

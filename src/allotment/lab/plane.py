@@ -1,7 +1,8 @@
 """A control plane in this process: the store, the API, its sockets and the programs, from start to a clean stop.
 
-Order matters at both ends. At the start the fleet is published before the programs run, so that they list a whole
-cluster; at the end programs stop before the API does, clients before the store.
+Order matters at both ends. At the start the fleet's nodes are there before the programs run, so that they list a whole
+cluster, and the lab is ready when the drivers have published; at the end programs stop before the API does, clients
+before the store.
 """
 
 from __future__ import annotations
@@ -34,19 +35,24 @@ from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
+from allotment.fleet import parse_fleet
 from allotment.lab import collection, fleet
+from allotment.lab.drivers import Drivers
 from allotment.lab.first_objects import FirstObjects
 from allotment.lab.ids import RandomIds
 from allotment.lab.kubeconfig import Access
-from allotment.lab.programs import programs
+from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.serving import Server, server_context
 from allotment.lab.settings import Settings
 from allotment.lab.state import replace_file
 from allotment.lab.trusting import Trusting
 from allotment.node.kubelet import Kubelets
+from allotment.node.machine import Machine
 
 #: Answers under way at the end may take so long.
 _GRACE_SECONDS = 2.0
+#: A thousand nodes need a few.
+_PUBLISHING_SECONDS = 60.0
 
 ADMINISTRATOR = User("allotment-admin", ("system:masters", "system:authenticated"))
 
@@ -116,9 +122,12 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     access = _access(settings, keys, port)
     companions = partial(namespace_objects, ca_certificate=access.authority.decode())
     kinds = built_in_kinds(settings.features)
-    kubelets = Kubelets()
+    machines: dict[str, Machine] = {}
+    kubelets = Kubelets(machines=machines)
+    ids = RandomIds()
+    drivers = Drivers(kubelets, machines, settings.features, boot=ids.uid())
     api = Api(
-        store, kinds, clock=clock.moment, ids=RandomIds(), features=settings.features,
+        store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
         server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
     )  # fmt: skip
@@ -134,7 +143,9 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
         )
         if settings.data is not None:
             settings.data.keep_fleet(settings.fleet)
-    await stack.enter_async_context(_programs(plane, kubelets))
+    await stack.enter_async_context(_programs(plane, kubelets, drivers))
+    if settings.fleet and DRIVERS not in settings.without:
+        await _published(drivers, settings.fleet)
     await store.durable()
     return plane
 
@@ -220,14 +231,21 @@ def _shown(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
+async def _published(drivers: Drivers, fleet: Sequence[str]) -> None:
+    """Wait for the devices of the fleet; where they do not come the log says why, and the lab is of use without."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PUBLISHING_SECONDS):
+            await drivers.published(machine.node for machine in parse_fleet(fleet))
+
+
 @asynccontextmanager
-async def _programs(plane: Plane, kubelets: Kubelets) -> AsyncIterator[None]:
+async def _programs(plane: Plane, kubelets: Kubelets, drivers: Drivers) -> AsyncIterator[None]:
     random = Random()
     client = plane.client_for("allotment", "kube-controller-manager")
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
     context = program.Context(plane.client_for, caches, plane.clock, events, random)
-    running = programs(kubelets, plane.settings.features, plane.settings.without)
+    running = programs(kubelets, drivers, plane.settings.features, plane.settings.without)
     task = asyncio.create_task(program.run(running, context), name="programs")
     try:
         yield

@@ -27,12 +27,15 @@ from allotment.control.quotas import quotas
 from allotment.control.replica_sets import replica_sets, replication_controllers
 from allotment.control.resource_claims import resource_claims
 from allotment.control.stateful_sets import stateful_sets
+from allotment.lab.drivers import Drivers
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
 from allotment.scheduler.program import Options, scheduler
 
 #: The word for all that Kubernetes' own kube-controller-manager does.
 CONTROLLERS: Final = "controllers"
+#: The vendors' drivers on the simulated nodes.
+DRIVERS: Final = "drivers"
 _SCHEDULER, _KUBELETS = "scheduler", "kubelets"
 
 _CONTROLLERS: Final[Mapping[str, Program]] = {
@@ -57,7 +60,7 @@ _CONTROLLERS: Final[Mapping[str, Program]] = {
 }
 
 #: What can be left out.
-NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _SCHEDULER, _KUBELETS)))
+NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _SCHEDULER, _KUBELETS, DRIVERS)))
 
 
 class UnknownProgram(ValueError):
@@ -82,7 +85,9 @@ def left_out(words: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def programs(kubelets: Kubelets, features: Features, without: frozenset[str] = frozenset()) -> Mapping[str, Program]:
+def programs(
+    kubelets: Kubelets, drivers: Drivers, features: Features, without: frozenset[str] = frozenset()
+) -> Mapping[str, Program]:
     """The programs that run, by name."""
-    mine = {**_CONTROLLERS, _KUBELETS: kubelets.run, _SCHEDULER: scheduler(Options(features))}
+    mine = {**_CONTROLLERS, _KUBELETS: kubelets.run, DRIVERS: drivers.run, _SCHEDULER: scheduler(Options(features))}
     return {name: mine[name] for name in sorted(mine) if name not in without}

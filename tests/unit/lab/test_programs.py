@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment import Lab
+from allotment.lab.drivers import Drivers
 from allotment.lab.programs import NAMES, UnknownProgram, left_out, programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
@@ -19,8 +20,10 @@ spec: {containers: [{name: main, image: busybox}]}
 
 def test_all_controllers_go_by_one_word() -> None:
     gone = left_out(["controllers"])
-    assert set(programs(Kubelets(), Features("1.36"), gone)) == {"kubelets", "scheduler"}
-    assert gone | {"kubelets", "scheduler", "controllers"} == set(NAMES)
+    kubelets, features = Kubelets(), Features("1.36")
+    drivers = Drivers(kubelets, {}, features, "boot")
+    assert set(programs(kubelets, drivers, features, gone)) == {"drivers", "kubelets", "scheduler"}
+    assert gone | {"drivers", "kubelets", "scheduler", "controllers"} == set(NAMES)
 
 
 def test_a_program_that_there_is_not_is_told() -> None:

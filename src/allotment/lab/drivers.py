@@ -1,0 +1,178 @@
+"""The vendors' drivers on the simulated nodes of a lab: one program for all of them.
+
+A node that says what hardware it has (annotation ``allotment.dev/hardware``, in the words of ``--fleet``) gets the
+drivers of that hardware, over a simulation of it; they publish its devices and prepare claims as on a real node. It is
+the same code: only what it calls hardware differs. So a node that a user or an autoscaler creates has devices, too.
+
+Annotation ``allotment.dev/faults`` breaks hardware while the lab runs (``gpu-3=gone,gpu-0=xid-79``), and mends what it
+no longer names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from allotment.cdi.store import Memory
+from allotment.cluster.cache import Cache, Item
+from allotment.cluster.client import Client
+from allotment.cluster.program import Context
+from allotment.cluster.recorder import Recorder
+from allotment.cluster.resources import NODES, SLICES
+from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.nvidia.simulated_compute import Compute
+from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.publishing import Note, Publisher
+from allotment.fleet import FleetError, parse_fleet
+from allotment.lab.fleet import HARDWARE, simulated
+from allotment.lab.vendors import Fitted, fit
+from allotment.model.core import Node
+from allotment.model.features import Features
+from allotment.model.resource import ResourceSlice
+from allotment.node.kubelet import Kubelets
+from allotment.node.machine import Machine
+
+FAULTS: Final = "allotment.dev/faults"
+
+log = logging.getLogger(__name__)
+
+
+class _Kept(NamedTuple):
+    """A node whose drivers run. ``form`` is what it said of its hardware."""
+
+    form: str
+    fitted: Fitted
+    drivers: tuple[NodeDriver, ...]
+    task: asyncio.Task[None]
+
+
+class Drivers:
+    """See the module; :meth:`run` is the program.
+
+    ``machines`` is where the kubelets look for the CDI specs of a node. ``boot``: differs from lab to lab, for what was
+    prepared on simulated hardware is gone with the process.
+    """
+
+    def __init__(self, kubelets: Kubelets, machines: dict[str, Machine], features: Features, boot: str) -> None:
+        self._kubelets = kubelets
+        self._machines = machines
+        self._features = features
+        self._boot = boot
+        self._published: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def run(self, context: Context) -> None:
+        """Keep every simulated node's drivers, for ever."""
+        nodes: Cache[Node] = context.caches.of(NODES, Node)
+        slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
+        client = context.client_for("dra-driver", "dra-driver")
+        await nodes.synced.wait()
+        publisher = Publisher(
+            client, slices, nodes, clock=context.clock, features=self._features, random=context.random, report=_report
+        )
+        recorder = context.recorder("dra-driver")
+        async with asyncio.TaskGroup() as group:
+            compute = Compute(speed=context.clock.speed)
+            group.create_task(publisher.run(), name="publishing")
+            group.create_task(compute.run(), name="simulated computing")
+            work = _Work(self, context, client, publisher, recorder, compute, group, {})
+            with ExitStack() as stack:
+                stack.callback(work.end_all)
+                stack.callback(nodes.on_change(work.node_changed))
+                await asyncio.get_running_loop().create_future()
+
+    async def published(self, nodes: Iterable[str]) -> None:
+        """Wait until the devices of these nodes are in the cluster."""
+        for name in nodes:
+            await self._published[name].wait()
+
+
+class _Work(NamedTuple):
+    drivers: Drivers
+    context: Context
+    client: Client
+    publisher: Publisher
+    recorder: Recorder
+    compute: Compute
+    group: asyncio.TaskGroup
+    kept: dict[str, _Kept]
+
+    def node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+        """Drivers come, go and change with what a node says."""
+        item = new or old
+        assert item is not None
+        name = item.name
+        said = (new.metadata.get("annotations") or {}) if new is not None and simulated(new.tree) else {}
+        form = said.get(HARDWARE, "")
+        kept = self.kept.get(name)
+        if kept is not None and kept.form != form:
+            self.end(name)
+            kept = None
+        if new is not None and form and kept is None:
+            kept = self.begin(new, form)
+        if kept is not None and new is not None:
+            try:
+                kept.fitted.break_down(said.get(FAULTS, ""))
+            except ValueError as error:
+                self.warn(new, "UnknownFault", f"annotation {FAULTS}: {error}")
+
+    def begin(self, node: Item[Node], form: str) -> _Kept | None:
+        """Start the drivers of a node's hardware; tell about hardware that nobody knows."""
+        try:
+            (machine,) = parse_fleet([f"{node.name}={form}"])
+        except (FleetError, ValueError) as error:
+            hint = getattr(error, "hint", "")
+            told = "; ".join(filter(None, (f"annotation {HARDWARE}: {error}", hint)))
+            self.warn(node, "UnknownHardware", told)
+            self.drivers._published[node.name].set()
+            return None
+        fitted = fit(machine, self.compute)
+        store = Memory()
+        self.drivers._machines[node.name] = Machine(cdi=(store,))
+        drivers = tuple(
+            NodeDriver(
+                driver, Host(node.name, self.drivers._boot, MemoryStorage(), store), self.client, self.context.clock,
+                random=self.context.random,
+            )
+            for driver in fitted.drivers
+        )  # fmt: skip
+        task = self.group.create_task(self._serve(node.name, drivers), name=f"drivers of {node.name}")
+        kept = self.kept[node.name] = _Kept(form, fitted, drivers, task)
+        return kept
+
+    async def _serve(self, node: str, drivers: tuple[NodeDriver, ...]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for driver in drivers:
+                await driver.recover()
+                self.drivers._kubelets.plugins.add(node, driver)
+                self.publisher.want(driver.name, node, await driver.offers())
+                group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
+            for driver in drivers:
+                await self.publisher.published(driver.name, node)
+            self.drivers._published[node].set()
+
+    def warn(self, node: Item[Node], reason: str, message: str) -> None:
+        """Tell whoever describes the node."""
+        self.recorder.event(node.tree, "Warning", reason, message, "Driving")
+
+    def end(self, name: str) -> None:
+        """Stop a node's drivers; their slices go with the node, or are replaced by those of its new hardware."""
+        kept = self.kept.pop(name)
+        kept.task.cancel()
+        for driver in kept.drivers:
+            self.publisher.forget(driver.name, name)
+            self.drivers._kubelets.plugins.remove(name, driver.name)
+        self.drivers._machines.pop(name, None)
+        kept.fitted.end()
+
+    def end_all(self) -> None:
+        """Stop them all."""
+        for name in tuple(self.kept):
+            self.end(name)
+
+
+def _report(note: Note) -> None:
+    log.warning("%s on %s, pool %s: %s: %s", note.driver, note.node, note.pool, note.reason, note.message)

@@ -1,0 +1,168 @@
+"""The drivers of a lab's simulated nodes: what nodes say of their hardware is what the cluster has of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import EVENTS, NODES, SLICES
+from allotment.fleet import parse_fleet, slices_of
+from allotment.lab.drivers import FAULTS
+from allotment.lab.fleet import HARDWARE
+from allotment.lab.plane import Plane, running
+from allotment.lab.settings import Settings
+from allotment.model.trees import to_tree
+from allotment.node.kubelet import SIMULATED
+
+PATIENCE = 5.0
+
+
+def in_lab(test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
+    async def story() -> None:
+        async with running(Settings(fleet=fleet, tls=False, speed=50.0)) as plane:
+            await test(plane)
+
+    asyncio.run(story())
+
+
+async def slices(plane: Plane, node: str = "") -> list[Tree]:
+    found = (await plane.client().list(SLICES)).items
+    return sorted(
+        (one for one in found if node in ("", one["spec"]["nodeName"])), key=lambda one: str(one["metadata"]["name"])
+    )
+
+
+async def until(found: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await found():
+            await asyncio.sleep(0.01)
+
+
+def node(name: str, hardware: str) -> Tree:
+    return {"metadata": {"name": name, "annotations": {SIMULATED: "true", HARDWARE: hardware}}}
+
+
+def test_a_ready_lab_has_the_slices_of_its_fleet() -> None:
+    fleet = (
+        "a=dgx-a100-40gb/dynamic-mig",
+        "b=t4-4x-pcie",
+        "c=mi300x-8x-oam/cpx@v0",
+        "d=dgx-a100-40gb/static-mig=1g.5gb:7",
+    )
+
+    async def test(plane: Plane) -> None:
+        for machine in parse_fleet(fleet):
+            wanted = [to_tree(one)["spec"] for one in slices_of(machine.hardware, machine.mode, machine.node)]
+            assert [one["spec"] for one in await slices(plane, machine.node)] == wanted
+
+    in_lab(test, *fleet)
+
+
+def test_slices_belong_to_their_node_and_are_named_by_their_place_in_the_pool() -> None:
+    async def test(plane: Plane) -> None:
+        owner = await plane.client().get(NODES, "a")
+        found = await slices(plane, "a")
+        assert [one["metadata"]["generateName"] for one in found] == [
+            f"{index:05x}-gpu.nvidia.com-a-" for index in range(len(found))
+        ]
+        assert {one["metadata"]["ownerReferences"][0]["uid"] for one in found} == {owner["metadata"]["uid"]}
+
+    in_lab(test, "a=2xa100-40gb/dynamic-mig")
+
+
+def test_a_node_that_somebody_creates_gets_devices_and_one_that_goes_loses_them() -> None:
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        await client.create(NODES, node("late", "2xl4"))
+
+        async def there() -> bool:
+            return [len(one["spec"]["devices"]) for one in await slices(plane, "late")] == [2]
+
+        await until(there)
+        await client.delete(NODES, "late")
+
+        async def gone() -> bool:
+            return not await slices(plane, "late")
+
+        await until(gone)
+
+    in_lab(test)
+
+
+def test_another_make_of_a_node_is_another_generation_of_its_pool() -> None:
+    async def test(plane: Plane) -> None:
+        (before,) = await slices(plane, "a")
+        await plane.client().patch(NODES, "a", {"metadata": {"annotations": {HARDWARE: "2xt4"}}})
+
+        async def changed() -> bool:
+            (after,) = await slices(plane, "a")
+            return len(after["spec"]["devices"]) == 2
+
+        await until(changed)
+        (after,) = await slices(plane, "a")
+        assert after["spec"]["pool"]["generation"] > before["spec"]["pool"]["generation"]
+
+    in_lab(test, "a=4xt4")
+
+
+def test_hardware_that_nobody_knows_is_told_on_its_node() -> None:
+    async def test(plane: Plane) -> None:
+        await plane.client().create(NODES, node("odd", "4xl5"))
+
+        async def told() -> bool:
+            items = (await plane.client().list(EVENTS, fields="involvedObject.name=odd,reason=UnknownHardware")).items
+            return any("unknown hardware 'l5'" in item["message"] for item in items)
+
+        await until(told)
+
+    in_lab(test)
+
+
+def test_a_gpu_that_is_pulled_out_is_published_no_more_and_comes_back_when_it_is_put_in() -> None:
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        (before,) = await slices(plane, "a")
+        names = [device["name"] for device in before["spec"]["devices"]]
+
+        def shows(wanted: list[str]) -> Callable[[], Awaitable[bool]]:
+            async def found() -> bool:
+                (one,) = await slices(plane, "a")
+                return [device["name"] for device in one["spec"]["devices"]] == wanted
+
+            return found
+
+        await client.patch(NODES, "a", {"metadata": {"annotations": {FAULTS: "gpu-1=gone"}}})
+        await until(shows([name for name in names if name != "gpu-1"]))
+        (after,) = await slices(plane, "a")
+        assert after["spec"]["pool"]["generation"] > before["spec"]["pool"]["generation"]
+        await client.patch(NODES, "a", {"metadata": {"annotations": {FAULTS: None}}})
+        await until(shows(names))
+
+    in_lab(test, "a=4xt4")
+
+
+def test_a_gpu_with_a_critical_error_is_tainted_until_it_is_mended() -> None:
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+
+        async def taints() -> list[tuple[str, str, str]]:
+            (one,) = await slices(plane, "a")
+            return [
+                (device["name"], taint["key"], taint["effect"])
+                for device in one["spec"]["devices"]
+                for taint in device.get("taints") or ()
+            ]
+
+        async def tainted() -> bool:
+            return await taints() == [("gpu-0", "gpu.nvidia.com/xid", "NoSchedule")]
+
+        async def clean() -> bool:
+            return not await taints()
+
+        await client.patch(NODES, "a", {"metadata": {"annotations": {FAULTS: "gpu-0=xid-79"}}})
+        await until(tainted)
+        await client.patch(NODES, "a", {"metadata": {"annotations": {FAULTS: ""}}})
+        await until(clean)
+
+    in_lab(test, "a=2xt4")
