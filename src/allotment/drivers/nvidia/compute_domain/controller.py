@@ -1,0 +1,264 @@
+"""The controller of ComputeDomains: what each needs, where it is, and how it is.
+
+On a simulated fabric daemons have nothing to tell each other, so nobody but this controller says of a domain which
+nodes are in it: those on which its daemon's pod runs, in the clique that the daemon's claim tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+from allotment.cluster.cache import Item, by_uid
+from allotment.cluster.client import Resource, Tree
+from allotment.cluster.errors import StatusError
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
+from allotment.drivers.nvidia.compute_domain.names import (
+    COMPUTE_DOMAINS,
+    DRIVER_NAMESPACE,
+    FINALIZER,
+    LABEL,
+    objects_name,
+)
+from allotment.drivers.nvidia.compute_domain.objects import daemon_set, daemon_template, workload_template
+from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+
+_CHANNEL_CONFIG: Final = "ComputeDomainChannelConfig"
+
+
+async def compute_domains(context: Context) -> None:
+    """The program."""
+    await _ComputeDomains(context).run()
+
+
+class _ComputeDomains:
+    def __init__(self, context: Context, namespace: str = DRIVER_NAMESPACE) -> None:
+        self._client = context.client_for("compute-domain-controller", "compute-domain-controller")
+        self._recorder = context.recorder("compute-domain-controller")
+        self._namespace = namespace
+        self._domains = context.caches.trees(COMPUTE_DOMAINS)
+        self._sets = context.caches.trees(DAEMON_SETS)
+        self._templates = context.caches.trees(CLAIM_TEMPLATES)
+        self._pods = context.caches.trees(PODS)
+        self._nodes = context.caches.trees(NODES)
+        self._claims = context.caches.trees(CLAIMS)
+        self._by_uid = self._domains.index("uid", by_uid)
+        self._pods_of = self._pods.index(LABEL, _labelled)
+        self._nodes_of = self._nodes.index(LABEL, _labelled)
+        self._channels_of = self._claims.index("compute domain", lambda item: tuple(_channels(item.tree)))
+        self._queue: WorkQueue[str] = WorkQueue(
+            "compute_domains", self._sync, clock=context.clock, random=context.random
+        )
+
+    async def run(self) -> None:
+        await follow(
+            [self._queue],
+            [
+                (self._nodes, self._labelled_changed),
+                (self._pods, self._labelled_changed),
+                (self._sets, self._labelled_changed),
+                (self._templates, self._labelled_changed),
+                (self._claims, self._claim_changed),
+                (self._domains, self._changed),
+            ],
+        )
+
+    # --- what calls for work ------------------------------------------------------------------------------------------
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        assert item is not None
+        self._queue.add(item.uid)
+
+    def _labelled_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        for item in (old, new):
+            for uid in _labelled(item) if item is not None else ():
+                self._queue.add(uid)
+
+    def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        self._labelled_changed(old, new)
+        for item in (old, new):
+            for uid in _channels(item.tree) if item is not None else ():
+                self._queue.add(uid)
+
+    # --- one domain ---------------------------------------------------------------------------------------------------
+
+    async def _sync(self, uid: str) -> None:
+        domain = next(iter(self._by_uid[uid]), None)
+        if domain is not None and not domain.deleting:
+            await self._furnish(domain)
+        await self._leave_nodes(uid)
+        if domain is None:
+            return
+        if domain.deleting:
+            await self._end(domain)
+        else:
+            await self._tell(domain)
+
+    async def _furnish(self, domain: Item[Any]) -> None:
+        """The finalizer first: nothing may be made that would then be left behind."""
+        finalizers = domain.metadata.get("finalizers") or []
+        if FINALIZER not in finalizers:
+            metadata = {**domain.metadata, "finalizers": [*finalizers, FINALIZER]}
+            self._domains.noted(await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata}))
+        await self._ensure(domain, CLAIM_TEMPLATES, daemon_template(domain.tree, self._namespace))
+        await self._ensure(domain, DAEMON_SETS, daemon_set(domain.tree, self._namespace))
+        await self._ensure(domain, CLAIM_TEMPLATES, workload_template(domain.tree))
+
+    async def _ensure(self, domain: Item[Any], resource: Resource, tree: Tree) -> None:
+        namespace, name = tree["metadata"]["namespace"], tree["metadata"]["name"]
+        cache = self._sets if resource is DAEMON_SETS else self._templates
+        there = cache.item(namespace, name)
+        if there is None:
+            try:
+                cache.noted(await self._create(resource, tree, namespace))
+                return
+            except StatusError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+            existing = await self._client.get(resource, name, namespace)
+            labels = existing["metadata"].get("labels") or {}
+        else:
+            labels = there.labels
+        if labels.get(LABEL) != domain.uid:
+            text = f"{resource.kind} {namespace}/{name} is there already, and is not this ComputeDomain's"
+            self._recorder.event(domain.tree, "Warning", "NameTaken", text)
+
+    async def _create(self, resource: Resource, tree: Tree, namespace: str) -> Tree:
+        try:
+            return await self._client.create(resource, tree, namespace)
+        except StatusError as error:
+            if error.code != 404 or namespace != self._namespace:
+                raise
+        # The drivers' own namespace is nobody else's to make.
+        await self._client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        return await self._client.create(resource, tree, namespace)
+
+    async def _leave_nodes(self, uid: str) -> None:
+        """Take the label off nodes on which no claim has a channel of the domain."""
+        suspects = [node for node in self._nodes_of[uid] if node.name not in self._nodes_with_channels(uid)]
+        if not suspects:
+            return
+        # A node's label can be here before the claim that called for it: ask once more.
+        listing = await self._client.list(CLAIMS)
+        used = {node for claim in listing.items if uid in set(_channels(claim)) for node in _channel_nodes(claim)}
+        for node in suspects:
+            if node.name not in used:
+                metadata = {"labels": {LABEL: None}, "resourceVersion": node.metadata["resourceVersion"]}
+                self._nodes.noted(await self._client.patch(NODES, node.name, {"metadata": metadata}))
+
+    def _nodes_with_channels(self, uid: str) -> set[str]:
+        return {node for claim in self._channels_of[uid] for node in _channel_nodes(claim.tree)}
+
+    async def _end(self, domain: Item[Any]) -> None:
+        """No new workload; daemons as long as there is an old one; then everything, then the finalizer."""
+        finalizers = domain.metadata.get("finalizers") or []
+        if FINALIZER not in finalizers:
+            return
+        name = domain.spec["channel"]["resourceClaimTemplate"]["name"]
+        left = await self._remove(CLAIM_TEMPLATES, domain.namespace, name, domain.uid)
+        if self._nodes_with_channels(domain.uid):
+            return
+        ours = objects_name(domain.uid)
+        left |= await self._remove(DAEMON_SETS, self._namespace, ours, domain.uid)
+        left |= await self._remove(CLAIM_TEMPLATES, self._namespace, ours, domain.uid)
+        if left or self._pods_of[domain.uid]:
+            return
+        metadata = {**domain.metadata, "finalizers": [each for each in finalizers if each != FINALIZER]}
+        await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata})
+
+    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
+        """Delete what is the domain's; whether there was anything."""
+        cache = self._sets if resource is DAEMON_SETS else self._templates
+        item = cache.item(namespace, name)
+        if item is None or item.labels.get(LABEL) != uid:
+            return False
+        if not item.deleting:
+            try:
+                await self._client.delete(resource, name, namespace, uid=item.uid)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        return True
+
+    # --- how it is ----------------------------------------------------------------------------------------------------
+
+    async def _tell(self, domain: Item[Any]) -> None:
+        domain = self._domains.item(domain.namespace, domain.name) or domain
+        nodes = self._members(domain)
+        enough = len(nodes) >= max(1, domain.spec.get("numNodes") or 0)
+        ready = enough and all(node["status"] == "Ready" for node in nodes)
+        status = {"status": "Ready" if ready else "NotReady", "nodes": nodes}
+        if {"nodes": [], **domain.status} != status:
+            tree = {**domain.tree, "status": status}
+            self._domains.noted(await self._client.update(COMPUTE_DOMAINS, tree, subresource="status"))
+
+    def _members(self, domain: Item[Any]) -> list[Tree]:
+        known = {node["name"]: node for node in domain.status.get("nodes") or ()}
+        members: list[Tree] = []
+        for pod in sorted(self._pods_of[domain.uid], key=lambda pod: str(pod.spec.get("nodeName"))):
+            node, address = pod.spec.get("nodeName"), pod.status.get("podIP")
+            if pod.deleting or not node or not address or any(node == member["name"] for member in members):
+                continue
+            clique = self._clique(pod)
+            member: Tree = {"name": node, "ipAddress": address, "cliqueID": clique}
+            before = known.get(node)
+            if before is not None and before.get("cliqueID") == clique and "index" in before:
+                member["index"] = before["index"]
+            members.append(member | {"status": "Ready" if _is_ready(pod) else "NotReady"})
+        _number(members)
+        return members
+
+    def _clique(self, pod: Item[Any]) -> str:
+        """What the daemon's claim says of the node's place in the fabric."""
+        for status in pod.status.get("resourceClaimStatuses") or ():
+            claim = self._claims.item(pod.namespace, status.get("resourceClaimName") or "")
+            for device in (claim.status.get("devices") or ()) if claim is not None else ():
+                if device.get("driver") == COMPUTE_DOMAIN_DRIVER:
+                    return str((device.get("data") or {}).get("cliqueID") or "")
+        return ""
+
+
+def _number(members: Iterable[Tree]) -> None:
+    """Numbers within each clique: a member keeps its own, a new one gets the lowest that is free."""
+    taken: defaultdict[str, set[int]] = defaultdict(set)
+    members = list(members)
+    for member in members:
+        if "index" in member:
+            taken[member["cliqueID"]].add(member["index"])
+    for member in members:
+        if "index" not in member:
+            mine = taken[member["cliqueID"]]
+            member["index"] = next(number for number in range(len(mine) + 1) if number not in mine)
+            mine.add(member["index"])
+
+
+def _is_ready(pod: Item[Any]) -> bool:
+    conditions = pod.status.get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _labelled(item: Item[Any]) -> tuple[str, ...]:
+    uid = item.labels.get(LABEL)
+    return (uid,) if uid else ()
+
+
+def _channels(claim: Tree) -> Iterable[str]:
+    """The domains of which an allocated claim has channels."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    for entry in (allocation.get("devices") or {}).get("config") or ():
+        opaque = entry.get("opaque") or {}
+        parameters = opaque.get("parameters")
+        if opaque.get("driver") == COMPUTE_DOMAIN_DRIVER and isinstance(parameters, dict):
+            if parameters.get("kind") == _CHANNEL_CONFIG and isinstance(parameters.get("domainID"), str):
+                yield parameters["domainID"]
+
+
+def _channel_nodes(claim: Tree) -> Iterable[str]:
+    """The nodes on which an allocated claim has channels: their pools are named for them."""
+    for result in claim["status"]["allocation"]["devices"].get("results") or ():
+        if result["driver"] == COMPUTE_DOMAIN_DRIVER and result["device"].startswith("channel-"):
+            yield result["pool"]

@@ -1,0 +1,76 @@
+"""A driver's view of the ComputeDomains of its cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple, Protocol
+
+from allotment.cluster.cache import Cache, Item, by_uid
+from allotment.cluster.clock import Clock
+
+
+class Domain(NamedTuple):
+    """A ComputeDomain. ``ready``: the nodes whose daemons are."""
+
+    uid: str
+    namespace: str
+    name: str
+    ready: frozenset[str] = frozenset()
+
+
+class Domains(Protocol):
+    """Where a driver looks domains up."""
+
+    def find(self, uid: str) -> Domain | None:
+        """The domain of a uid, if it is there and nobody is deleting it."""
+        ...
+
+    async def wait(self, uid: str, node: str, seconds: float) -> bool:
+        """Wait until a node is ready in a domain, at most so long; whether it is."""
+        ...
+
+
+class CachedDomains:
+    """Domains from a cache of them."""
+
+    def __init__(self, cache: Cache[Any], clock: Clock) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._by_uid = cache.index("uid", by_uid)
+
+    def find(self, uid: str) -> Domain | None:
+        """The domain of a uid, if it is there and nobody is deleting it."""
+        for item in self._by_uid[uid]:
+            if not item.deleting:
+                nodes = item.status.get("nodes") or ()
+                ready = frozenset(node["name"] for node in nodes if node.get("status") == "Ready")
+                return Domain(uid, item.namespace, item.name, ready)
+        return None
+
+    async def wait(self, uid: str, node: str, seconds: float) -> bool:
+        """Wait until a node is ready in a domain, at most so long; whether it is."""
+        moved = asyncio.Event()
+        over = False
+
+        def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            moved.set()
+
+        def end() -> None:
+            nonlocal over
+            over = True
+            moved.set()
+
+        forget = self._cache.on_change(changed)
+        timer = self._clock.later(seconds, end)
+        try:
+            while True:
+                domain = self.find(uid)
+                if domain is not None and node in domain.ready:
+                    return True
+                if over:
+                    return False
+                moved.clear()
+                await moved.wait()
+        finally:
+            timer.cancel()
+            forget()

@@ -1,0 +1,186 @@
+"""The driver of a node's part in ComputeDomains: channels for workloads, daemons for domains.
+
+Its devices are no hardware, and preparing them is a conversation: a channel is usable when the node's daemon is, and
+that starts only because the channel is being prepared. So preparing waits a while, less than a kubelet does; if that
+was not enough the claim is refused for now, the label stays, and the kubelet's next call finds the daemon further on.
+Whoever finds a label without a claim takes it away: that is the controller, because only the cluster knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.cluster.client import Client
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import NODES
+from allotment.drivers.driver import Claim, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
+from allotment.drivers.nvidia.compute_domain.domains import Domain, Domains
+from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
+from allotment.drivers.nvidia.compute_domain.names import (
+    CHANNELS,
+    CONFIGS,
+    LABEL,
+    ComputeDomainChannelConfig,
+    ComputeDomainDaemonConfig,
+    Tree,
+)
+from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER, domain_devices
+
+#: A node changes often: its kubelet says that it is alive.
+_ATTEMPTS: Final = 5
+
+#: A kubelet hangs up after 45 s.
+PATIENCE_SECONDS: Final = 30.0
+
+_CONFIG_OF: Final[Mapping[str, type]] = {"channel": ComputeDomainChannelConfig, "daemon": ComputeDomainDaemonConfig}
+
+
+class ComputeDomainDriver:
+    """``client`` labels the driver's own ``node``; ``fabric`` is where the node is in NVLink."""
+
+    def __init__(
+        self,
+        node: str,
+        fabric: SimulatedFabric,
+        client: Client,
+        domains: Domains,
+        *,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._node = node
+        self._fabric = fabric
+        self._client = client
+        self._domains = domains
+        self._patience = patience
+
+    @property
+    def name(self) -> str:
+        """``compute-domain.nvidia.com``."""
+        return COMPUTE_DOMAIN_DRIVER
+
+    @property
+    def configs(self) -> Mapping[tuple[str, str], type]:
+        """Which domain a claim is for."""
+        return CONFIGS
+
+    async def discover(self) -> Sequence[Offer]:
+        """One channel and one daemon, on every node."""
+        return (Offer((domain_devices(),)),)
+
+    def suits(self, device: str, config: Any) -> bool:
+        """Channels and daemons have parameters of their own."""
+        return isinstance(config, _CONFIG_OF.get(_kind(device), ()))
+
+    def validate(self, config: ComputeDomainChannelConfig | ComputeDomainDaemonConfig) -> None:
+        """A domain must be named. Raises Refused."""
+        if not config.domain_id:
+            raise Refused("domainID: wanted the uid of a ComputeDomain, found none", permanent=True)
+
+    def plan(self, claim: Claim) -> Tree:
+        """Which domain, and as what. Raises Refused."""
+        if len(claim.granted) != 1:
+            devices = ", ".join(granted.device for granted in claim.granted)
+            raise Refused(f"devices {devices}: wanted one channel or one daemon in a claim", permanent=True)
+        (granted,) = claim.granted
+        domain = self._domain(granted)
+        kind = _kind(granted.device)
+        # A domain is its namespace's: whoever else has the uid must not get at its memory.
+        if kind == "channel" and claim.namespace != domain.namespace:
+            raise Refused(
+                f"device {granted.device}: the claim is in namespace {claim.namespace}, its ComputeDomain "
+                f"{domain.name} in {domain.namespace}; use the claim template of a ComputeDomain of your own namespace",
+                permanent=True,
+            )
+        return {"claim": claim.uid, "kind": kind, "domain": domain.uid}
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        """Do it. Raises Refused."""
+        (granted,) = claim.granted
+        domain = self._domain(granted)
+        edits = await (self._channel(granted, domain) if plan["kind"] == "channel" else self._daemon(domain))
+        data = {"domainID": domain.uid, "cliqueID": self._fabric.clique}
+        return Prepared({(granted.pool, granted.device, granted.share_id): Ready(edits, data)})
+
+    async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
+        """Remove a daemon's folder. A channel leaves nothing on the node."""
+        if plan["kind"] == "daemon" and not any(
+            (other.get("kind"), other.get("domain")) == ("daemon", plan["domain"]) for other in others
+        ):
+            self._fabric.remove_folder(plan["domain"])
+
+    async def watch(self) -> AsyncIterator[News]:
+        """Nothing ever happens to them."""
+        await asyncio.get_running_loop().create_future()
+        yield Rediscover()
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _domain(self, granted: Granted) -> Domain:
+        config = granted.config
+        if config is None:
+            raise Refused(
+                f"device {granted.device}: the claim does not say which ComputeDomain it is for; use the claim "
+                "template that the ComputeDomain names in spec.channel.resourceClaimTemplate",
+                permanent=True,
+            )
+        domain = self._domains.find(config.domain_id)
+        if domain is None:
+            raise Refused(f"device {granted.device}: there is no ComputeDomain with uid {config.domain_id}")
+        return domain
+
+    async def _channel(self, granted: Granted, domain: Domain) -> ContainerEdits:
+        await self._label(granted.device, domain)
+        if not await self._domains.wait(domain.uid, self._node, self._patience):
+            raise Refused(
+                f"device {granted.device}: node {self._node} is not ready in ComputeDomain {domain.namespace}/"
+                f"{domain.name} after {self._patience:g} s: its daemon's pod is still starting; it is tried again"
+            )
+        everything = granted.config.allocation_mode == "All"
+        return self._fabric.channel_edits(range(CHANNELS if everything else 1))
+
+    async def _daemon(self, domain: Domain) -> ContainerEdits:
+        self._fabric.make_folder(domain.uid)
+        env = (
+            f"CLIQUE_ID={self._fabric.clique}",
+            f"COMPUTE_DOMAIN_UUID={domain.uid}",
+            f"COMPUTE_DOMAIN_NAME={domain.name}",
+            f"COMPUTE_DOMAIN_NAMESPACE={domain.namespace}",
+        )
+        return self._fabric.daemon_edits(domain.uid).merged(ContainerEdits(env=env))
+
+    async def _label(self, device: str, domain: Domain) -> None:
+        """Have the domain's daemon start here."""
+        try:
+            present = await self._labelled(domain.uid)
+        except (StatusError, Unreachable) as error:
+            raise Refused(f"device {device}: could not label node {self._node}: {error}") from error
+        if present != domain.uid:
+            raise Refused(
+                f"device {device}: node {self._node} is still in another ComputeDomain ({present}); it is free when "
+                "that one's last workload on the node has ended"
+            )
+
+    async def _labelled(self, uid: str) -> str:
+        """Label the node where it has no label; the one that it has then."""
+        attempts = range(_ATTEMPTS)
+        for attempt in attempts:
+            metadata = (await self._client.get(NODES, self._node))["metadata"]
+            present = (metadata.get("labels") or {}).get(LABEL)
+            if present is not None:
+                return str(present)
+            # Of two claims that label at the same time only one may.
+            change = {"labels": {LABEL: uid}, "resourceVersion": metadata["resourceVersion"]}
+            try:
+                await self._client.patch(NODES, self._node, {"metadata": change})
+                break
+            except StatusError as error:
+                if error.code != 409 or attempt == attempts[-1]:
+                    raise
+        return uid
+
+
+def _kind(device: str) -> str:
+    return device.rpartition("-")[0]

@@ -1,0 +1,212 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import NODES
+from allotment.drivers import configuration
+from allotment.drivers.driver import Claim, Granted, Refused
+from allotment.drivers.nvidia.compute_domain.domains import Domain
+from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
+from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric, clique_of
+from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, LABEL
+from allotment.fleet.hardware import hardware
+from allotment.fleet.nvidia import Fabric, gpus_of
+from tests.unit.cluster.memory import MemoryClient, refusal
+
+DOMAIN = Domain("cd-1", "team", "training")
+CLIQUE = "fab-1.7"
+
+
+class Known:
+    """Domains as a test has them; ``waited`` runs when somebody waits."""
+
+    def __init__(self, *domains: Domain) -> None:
+        self.by_uid = {domain.uid: domain for domain in domains}
+        self.waited: Callable[[], None] = lambda: None
+
+    def find(self, uid: str) -> Domain | None:
+        return self.by_uid.get(uid)
+
+    async def wait(self, uid: str, node: str, seconds: float) -> bool:
+        self.waited()
+        return node in self.by_uid[uid].ready
+
+
+class Node:
+    """A node with the driver."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.client = MemoryClient()
+        self.client.put(NODES, {"metadata": {"name": "n1"}})
+        self.known = Known(DOMAIN)
+        self.driver = ComputeDomainDriver("n1", SimulatedFabric(CLIQUE, folder), self.client, self.known)
+
+    def ready(self) -> None:
+        self.known.by_uid["cd-1"] = DOMAIN._replace(ready=frozenset({"n1"}))
+
+    def claim(self, device: str, config: Any, namespace: str = "team", uid: str = "c1") -> Claim:
+        return Claim(uid, namespace, uid, (Granted("r", "n1", device, config),))
+
+    async def prepare(self, claim: Claim) -> tuple[Tree, Any]:
+        plan = self.driver.plan(claim)
+        (ready,) = (await self.driver.prepare(claim, plan)).devices.values()
+        return plan, ready
+
+    @property
+    def label(self) -> str | None:
+        found: str | None = self.client.objects[NODES, "", "n1"]["metadata"].get("labels", {}).get(LABEL)
+        return found
+
+
+def config(kind: str, node: Node, **fields: Any) -> Any:
+    parameters = {"apiVersion": COMPUTE_DOMAINS.api_version, "kind": kind, **fields}
+    value = configuration.decode(parameters, node.driver.configs)
+    node.driver.validate(value)
+    return value
+
+
+def channel(node: Node, domain: str = "cd-1", **fields: Any) -> Any:
+    return config("ComputeDomainChannelConfig", node, domainID=domain, **fields)
+
+
+def daemon(node: Node, domain: str = "cd-1") -> Any:
+    return config("ComputeDomainDaemonConfig", node, domainID=domain)
+
+
+def test_every_node_offers_a_channel_and_a_daemon() -> None:
+    (offer,) = asyncio.run(Node().driver.discover())
+    assert [device.name for group in offer.groups for device in group] == ["channel-0", "daemon-0"]
+
+
+def test_a_channel_brings_its_domain_to_the_node_and_waits_for_it() -> None:
+    async def story() -> None:
+        n = Node()
+        n.known.waited = n.ready
+        _, ready = await n.prepare(n.claim("channel-0", channel(n)))
+        assert n.label == "cd-1"
+        assert [node.path for node in ready.edits.device_nodes] == ["/dev/nvidia-caps-imex-channels/channel0"]
+        assert ready.data == {"domainID": "cd-1", "cliqueID": CLIQUE}
+
+    asyncio.run(story())
+
+
+def test_a_channel_whose_node_is_not_ready_is_tried_again_and_keeps_its_label() -> None:
+    async def story() -> None:
+        n = Node()
+        claim = n.claim("channel-0", channel(n))
+        with pytest.raises(Refused, match="node n1 is not ready in ComputeDomain team/training") as caught:
+            await n.prepare(claim)
+        assert not caught.value.permanent
+        await n.driver.unprepare(n.driver.plan(claim))
+        # Else the daemon would be stopped each time before it is up.
+        assert n.label == "cd-1"
+        n.ready()
+        await n.prepare(claim)
+
+    asyncio.run(story())
+
+
+def test_all_channels_of_a_node() -> None:
+    async def story() -> None:
+        n = Node()
+        n.ready()
+        _, ready = await n.prepare(n.claim("channel-0", channel(n, allocationMode="All")))
+        assert len(ready.edits.device_nodes) == 2048
+
+    asyncio.run(story())
+
+
+def test_a_claim_of_another_namespace_never_gets_a_channel() -> None:
+    n = Node()
+    with pytest.raises(Refused, match="namespace other, its ComputeDomain training in team") as caught:
+        n.driver.plan(n.claim("channel-0", channel(n), namespace="other"))
+    assert caught.value.permanent
+
+
+def test_a_domain_that_is_not_there_may_still_come() -> None:
+    n = Node()
+    with pytest.raises(Refused, match="no ComputeDomain with uid cd-9") as caught:
+        n.driver.plan(n.claim("channel-0", channel(n, "cd-9")))
+    assert not caught.value.permanent
+
+
+def test_a_claim_without_parameters_is_told_where_to_get_them() -> None:
+    n = Node()
+    with pytest.raises(Refused, match=r"spec\.channel\.resourceClaimTemplate") as caught:
+        n.driver.plan(n.claim("channel-0", None))
+    assert caught.value.permanent
+    with pytest.raises(Refused, match="domainID: wanted"):
+        config("ComputeDomainChannelConfig", n)
+    with pytest.raises(Refused, match="domainID: wanted the uid"):
+        channel(n, "")
+
+
+def test_channels_and_daemons_have_parameters_of_their_own() -> None:
+    n = Node()
+    assert n.driver.suits("channel-0", channel(n))
+    assert n.driver.suits("daemon-0", daemon(n))
+    assert not n.driver.suits("daemon-0", channel(n))
+    assert not n.driver.suits("gpu-0", channel(n))
+
+
+def test_a_node_is_in_one_domain_at_a_time() -> None:
+    async def story() -> None:
+        n = Node()
+        n.client.put(NODES, {"metadata": {"name": "n1", "labels": {LABEL: "cd-0"}}})
+        with pytest.raises(Refused, match=r"still in another ComputeDomain \(cd-0\)") as caught:
+            await n.prepare(n.claim("channel-0", channel(n)))
+        assert not caught.value.permanent
+        assert n.label == "cd-0"
+
+    asyncio.run(story())
+
+
+def test_a_node_that_changes_meanwhile_is_labelled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        n = Node()
+        n.ready()
+        patch, conflicts = n.client.patch, [refusal(409, "Conflict")] * 3
+
+        async def contended(*args: Any, **more: Any) -> Tree:
+            if conflicts:
+                raise conflicts.pop()
+            return await patch(*args, **more)
+
+        monkeypatch.setattr(n.client, "patch", contended)
+        await n.prepare(n.claim("channel-0", channel(n)))
+        assert n.label == "cd-1"
+
+    asyncio.run(story())
+
+
+def test_a_daemon_knows_its_domain_and_its_clique(tmp_path: Path) -> None:
+    async def story() -> None:
+        n = Node(tmp_path)
+        plan, ready = await n.prepare(n.claim("daemon-0", daemon(n), namespace="nvidia-dra-driver-gpu"))
+        assert set(ready.edits.env) >= {
+            f"CLIQUE_ID={CLIQUE}",
+            "COMPUTE_DOMAIN_UUID=cd-1",
+            "COMPUTE_DOMAIN_NAME=training",
+            "COMPUTE_DOMAIN_NAMESPACE=team",
+        }
+        (mount,) = ready.edits.mounts
+        assert (mount.host_path, mount.container_path) == (str(tmp_path / "cd-1"), "/imexd")
+        (tmp_path / "cd-1" / "nodes.cfg").write_text("")
+        await n.driver.unprepare(plan, (plan,))
+        assert (tmp_path / "cd-1").is_dir()
+        await n.driver.unprepare(plan)
+        await n.driver.unprepare(plan)
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(story())
+
+
+def test_the_clique_of_a_node_is_that_of_all_its_gpus() -> None:
+    gpus = gpus_of(hardware("h100", 2), "n1")
+    assert clique_of(gpus) == ""
+    assert clique_of([gpu._replace(fabric=Fabric("fab-1", 7)) for gpu in gpus]) == CLIQUE
+    assert clique_of([gpu._replace(fabric=Fabric("fab-1", gpu.minor)) for gpu in gpus]) == ""
