@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
@@ -34,3 +34,29 @@ def png(pixels: bytes | bytearray, width: int, height: int, text: Mapping[str, s
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
+
+
+def pixels_of(data: bytes) -> tuple[int, int, bytes]:
+    """Width, height and pixels of a file that :func:`png` made. Raises ValueError for others.
+
+    >>> pixels_of(png(b"abcdef", 2, 1))
+    (2, 1, b'abcdef')
+    """
+    chunks = dict(_chunks(data))
+    try:
+        width, height, *form = struct.unpack(">II5B", chunks[b"IHDR"])
+        rows = zlib.decompress(chunks[b"IDAT"])
+    except (KeyError, struct.error, zlib.error) as error:
+        raise ValueError(f"not a PNG file of this program: {error}") from None
+    step = 3 * width + 1
+    if tuple(form) != _RGB_OF_8_BITS or len(rows) != step * height or any(rows[::step]):
+        raise ValueError("not a PNG file of this program: rows of another form")
+    return width, height, b"".join(rows[at + 1 : at + step] for at in range(0, len(rows), step))
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = len(_SIGNATURE)
+    while data.startswith(_SIGNATURE) and at + 12 <= len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        yield data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        at += 12 + length
