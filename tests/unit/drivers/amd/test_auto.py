@@ -1,0 +1,144 @@
+"""Partitioning on demand from scheduler to hardware: what is allocated of published slices can be prepared."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.drivers.amd.driver import driver_for
+from allotment.drivers.amd.simulated import Simulated
+from allotment.drivers.driver import Claim, Granted
+from allotment.drivers.splitting import slices
+from allotment.engine import Allocated, Allocator, Inventory
+from allotment.fleet import parse_fleet
+from allotment.fleet.cluster import classes_of
+from allotment.fleet.modes import AmdMode
+from allotment.model.features import Features
+from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.resource import AllocationResult, ResourceClaim, ResourceSlice
+from allotment.model.trees import to_value
+
+FEATURES = Features("1.36")
+DRIVER = "gpu.amd.com"
+
+
+class Node:
+    """A node whose driver publishes anew after every claim that came or went."""
+
+    def __init__(self) -> None:
+        (self.machine,) = parse_fleet(["n1=3xmi300x/auto"])
+        assert isinstance(self.machine.mode, AmdMode)
+        self.hardware = Simulated(self.machine)
+        self.driver = driver_for(self.hardware, "n1", self.machine.mode)
+        self.inventory = Inventory.of(FEATURES, nodes=[("n1", {})], classes=classes_of([self.machine]))
+        self.plans: dict[str, Any] = {}
+
+    async def publish(self) -> None:
+        (offer,) = await self.driver.discover()
+        for number, spec in enumerate(slices(offer, DRIVER, "n1", FEATURES).specs):
+            self.inventory.put_slice(ResourceSlice(metadata=ObjectMeta(name=f"{number:05x}"), spec=spec))
+
+    async def ask(self, uid: str, device_class: str, partitions: int, **attributes: str) -> tuple[str, ...]:
+        """The partitions of a claim; none if it does not fit."""
+        claim = wanted(uid, device_class, partitions, attributes)
+        outcome = Allocator(self.inventory, lambda: f"share-{uid}").allocate("n1", [claim])
+        if not isinstance(outcome, Allocated):
+            return ()
+        (result,) = outcome.results
+        prepared = await self.driver.prepare(*self._planned(uid, result))
+        self.inventory.allocate(ObjectKey("shop", uid), result)
+        await self.publish()
+        (ready,) = prepared.devices.values()
+        assert ready.data is not None
+        return tuple(ready.data["partitions"])
+
+    def _planned(self, uid: str, result: AllocationResult) -> tuple[Claim, Any]:
+        granted = tuple(
+            Granted(one.request, one.pool, one.device, share_id=one.share_id or "", consumed=one.consumed_capacity)
+            for one in result.devices.results
+        )
+        claim = Claim(uid, "shop", uid, granted, tuple(self.plans.values()))
+        plan = self.plans[uid] = self.driver.plan(claim)
+        return claim, plan
+
+    async def give_back(self, uid: str) -> None:
+        plan = self.plans.pop(uid)
+        await self.driver.unprepare(plan, tuple(self.plans.values()))
+        self.inventory.free(ObjectKey("shop", uid))
+        await self.publish()
+
+    async def modes(self) -> list[str]:
+        return [gpu.profile for gpu in await self.hardware.gpus()]
+
+
+def wanted(uid: str, device_class: str, partitions: int, attributes: dict[str, str]) -> ResourceClaim:
+    selectors = [
+        {"cel": {"expression": f"device.attributes['{DRIVER}'].{name} == '{value}'"}}
+        for name, value in attributes.items()
+    ]
+    exactly: dict[str, Any] = {
+        "deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1, "selectors": selectors,
+    }  # fmt: skip
+    if partitions:
+        exactly["capacity"] = {"requests": {"partitions": str(partitions)}}
+    return to_value(
+        {
+            "metadata": {"namespace": "shop", "name": uid},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        },
+        ResourceClaim,
+    )
+
+
+def test_partitions_fill_a_gpu_and_whole_gpus_are_left_whole() -> None:
+    async def told() -> None:
+        node = Node()
+        await node.publish()
+        assert await node.ask("a", DRIVER, 6, computePartition="cpx", memoryPartition="nps1") == tuple(
+            f"gpu-{n}-{127 + n}" for n in range(1, 7)
+        )
+        # Four more do not fit beside six; what asks for nothing but a whole GPU gets one.
+        assert len(await node.ask("b", DRIVER, 4, computePartition="cpx", memoryPartition="nps1")) == 4
+        assert await node.modes() == ["cpx_nps1", "cpx_nps1", "spx_nps1"]
+        assert await node.ask("c", "gpu.amd.com-spx", 0) == ("gpu-17-144",)
+        assert await node.ask("d", "gpu.amd.com-spx", 0) == ()
+        # Another memory mode would need the whole node.
+        assert await node.ask("e", DRIVER, 1, memoryPartition="nps4") == ()
+        for uid in "abc":
+            await node.give_back(uid)
+        assert len(await node.ask("e", DRIVER, 1, memoryPartition="nps4")) == 1
+
+    asyncio.run(told())
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 5), st.sampled_from(["spx", "dpx", "qpx", "cpx", ""]), st.sampled_from(["nps1", "nps4", ""]),
+        st.integers(0, 8),
+    )
+)  # fmt: skip
+
+
+@given(STEPS)
+def test_whatever_is_allocated_can_be_prepared(steps: list[tuple[int, str, str, int]]) -> None:
+    """``steps``: a claim that comes (or goes, if it is there), what it asks for, and how many partitions."""
+
+    async def told() -> None:
+        node = Node()
+        await node.publish()
+        for number, compute, memory, partitions in steps:
+            uid = f"c{number}"
+            if uid in node.plans:
+                await node.give_back(uid)
+                continue
+            asked = {"computePartition": compute, "memoryPartition": memory}
+            got = await node.ask(uid, DRIVER, partitions, **{name: value for name, value in asked.items() if value})
+            assert len(got) in (0, max(1, partitions))
+        for uid in tuple(node.plans):
+            await node.give_back(uid)
+        assert await node.modes() == ["spx_nps1"] * 3
+
+    asyncio.run(told())
