@@ -1,0 +1,285 @@
+"""The example drivers: their devices are accepted, allocated as their demonstrations say, and told to containers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from allotment.cdi.lookup import Devices
+from allotment.cluster.cache import Caches
+from allotment.cluster.clock import Clock
+from allotment.cluster.program import Context
+from allotment.cluster.recorder import Events
+from allotment.cluster.resources import CLAIMS
+from allotment.drivers.driver import Condition, Driver
+from allotment.drivers.example import CLASSES, ExampleCpus, ExampleGpus, ExampleNics
+from allotment.drivers.example.binding import controller
+from allotment.drivers.example.gpus import Options
+from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.splitting import slices
+from allotment.engine import Allocated, Allocator, Inventory
+from allotment.model.defaults import with_defaults
+from allotment.model.features import GATES, Features
+from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.resource import DeviceTaint, ResourceClaim, ResourceSlice
+from allotment.model.trees import to_tree, to_value
+from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
+
+Tree = dict[str, Any]
+Shared = Callable[[str], Path]
+ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
+
+
+def slices_of(driver: Driver) -> list[ResourceSlice]:
+    """What is published for a driver, judged by the API server's validation on the way."""
+    offers = asyncio.run(offers_of(driver))
+    found = [spec for offer in offers for spec in slices(offer, driver.name, NODE, ALL_GATES).specs]
+    return [ResourceSlice(metadata=ObjectMeta(name=f"{n:05x}"), spec=spec) for n, spec in enumerate(found)]
+
+
+async def offers_of(driver: Driver) -> Sequence[Any]:
+    return await driver.discover()
+
+
+def claims_of(trees: Sequence[Tree]) -> dict[str, list[Tree]]:
+    """By pod of a manifest its claims, as the controller would make them; a claim that several name is one tree."""
+    templates = {t["metadata"]["name"]: t["spec"]["spec"] for t in trees if t["kind"] == "ResourceClaimTemplate"}
+    named = {t["metadata"]["name"]: t for t in trees if t["kind"] == "ResourceClaim"}
+    found: dict[str, list[Tree]] = {}
+    for pod in (tree for tree in trees if tree["kind"] == "Pod"):
+        name = pod["metadata"]["name"]
+        found[name] = []
+        for entry in pod["spec"].get("resourceClaims", ()):
+            if "resourceClaimName" in entry:
+                found[name].append(named[entry["resourceClaimName"]])
+            else:
+                spec = templates[entry["resourceClaimTemplateName"]]
+                metadata = {"name": f"{name}-{entry['name']}", "namespace": pod["metadata"]["namespace"]}
+                found[name].append({"metadata": metadata, "spec": spec})
+    return found
+
+
+def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, str]]:
+    """The variables of each pod of a manifest: its claims allocated on a node with this driver, and prepared."""
+    inventory = Inventory.of(ALL_GATES, nodes=[(NODE, {})], slices=slices_of(driver), classes=CLASSES)
+    client, host, numbers = MemoryClient(), memory_host(), itertools.count(1)
+    plugin = NodeDriver(driver, host, client, Clock(), status=False)
+    lookup = Devices([host.cdi])
+    ids: dict[int, list[str]] = {}
+
+    async def prepared(tree: Tree) -> list[str]:
+        plain = to_value({"metadata": tree["metadata"], "spec": tree["spec"]}, ResourceClaim)
+        claim = with_defaults(plain, version="v1", now="2026-01-01T00:00:00Z")
+        outcome = Allocator(inventory).allocate(NODE, [claim])
+        assert isinstance(outcome, Allocated), outcome
+        inventory.allocate(ObjectKey(claim.metadata.namespace, claim.metadata.name), outcome.results[0])
+        status = {"allocation": to_tree(outcome.results[0])}
+        made = client.put(
+            CLAIMS, {**tree, "metadata": {**tree["metadata"], "uid": f"u{next(numbers)}"}, "status": status}
+        )
+        ref = ClaimRef(made["metadata"]["namespace"], made["metadata"]["uid"], made["metadata"]["name"])
+        answer = (await plugin.prepare([ref]))[ref.uid]
+        assert answer.error == ""
+        return [each for device in answer.devices for each in device.cdi_ids]
+
+    async def main() -> dict[str, dict[str, str]]:
+        told = {}
+        for pod, claims in claims_of(trees).items():
+            names: list[str] = []
+            for tree in claims:
+                if id(tree) not in ids:
+                    ids[id(tree)] = await prepared(tree)
+                names += ids[id(tree)]
+            told[pod] = dict(variable.split("=", 1) for variable in lookup.edits(names).env)
+        return told
+
+    return asyncio.run(main())
+
+
+#: file: the driver as its demonstration wants it installed, and variables by pod.
+DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[str, str]]]] = {
+    "basic-resourceclaimtemplate": (
+        lambda: ExampleGpus(NODE),
+        {"pod0": {"GPU_DEVICE_0": "gpu-0", "DRA_ADMIN_ACCESS": "false"}, "pod1": {"GPU_DEVICE_1": "gpu-1"}},
+    ),
+    "basic-multiple-requests": (
+        lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_1": "gpu-1"}},
+    ),
+    "basic-shared-claim-across-containers": (lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}}),
+    "basic-shared-claim-across-pods": (
+        lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}, "pod1": {"GPU_DEVICE_0": "gpu-0"}},
+    ),
+    "basic-resourceclaim-opaque-config": (
+        lambda: ExampleGpus(NODE),
+        {
+            "pod0": {
+                "GPU_DEVICE_0_SHARING_STRATEGY": "TimeSlicing",
+                "GPU_DEVICE_0_TIMESLICE_INTERVAL": "Long",
+                "GPU_DEVICE_1_SHARING_STRATEGY": "SpacePartitioning",
+                "GPU_DEVICE_1_PARTITION_COUNT": "10",
+            }
+        },
+    ),
+    "cel-selector": (lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}}),
+    "prioritized-alternatives": (
+        lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}, "pod1": {"GPU_DEVICE_1": "gpu-1"}},
+    ),
+    "initcontainer-shared-gpu": (lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}}),
+    "binding-conditions": (
+        lambda: ExampleGpus(NODE, Options(binding=True)), {"pod0": {"GPU_DEVICE_0": "gpu-0"}},
+    ),
+    "admin-access": (
+        lambda: ExampleGpus(NODE, Options(gpus=2)),
+        {"pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_1": "gpu-1", "DRA_ADMIN_ACCESS": "true"}},
+    ),
+    "partitionable-devices": (
+        lambda: ExampleGpus(NODE, Options(gpus=1, partitions=4)),
+        {"pod0": {"GPU_DEVICE_0_PARTITION_0": "gpu-0-partition-0", "GPU_DEVICE_0_PARTITION_1": "gpu-0-partition-1"}},
+    ),
+    "gpu-allow-multiple-allocations": (
+        lambda: ExampleGpus(NODE, Options(gpus=1, shared=True)),
+        {
+            "pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_0_MEMORY": "16Gi", "GPU_DEVICE_0_COMPUTE": "20"},
+            "pod1": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_0_MEMORY": "16Gi", "GPU_DEVICE_0_COMPUTE": "20"},
+        },
+    ),
+    "gpu-allow-multiple-allocations-partitionable": (
+        lambda: ExampleGpus(NODE, Options(gpus=1, partitions=4, shared=True)),
+        {
+            "pod0": {"GPU_DEVICE_0_PARTITION_0_MEMORY": "8Gi", "GPU_DEVICE_0_PARTITION_0_COMPUTE": "10"},
+            "pod1": {"GPU_DEVICE_0_PARTITION_0_MEMORY": "8Gi", "GPU_DEVICE_0_PARTITION_0_COMPUTE": "10"},
+        },
+    ),
+    "net-consumable-capacity": (
+        lambda: ExampleNics(NODE, 1),
+        {
+            "pod0": {"NET_DEVICE_0_INGRESS_RATE": "10000000000", "NET_DEVICE_0_EGRESS_RATE": "5000000000"},
+            "pod1": {"NET_DEVICE_0_INGRESS_RATE": "5000000000", "NET_DEVICE_0_EGRESS_RATE": "5000000000"},
+        },
+    ),
+    "native-resource-request": (
+        lambda: ExampleCpus(NODE, 2, 4), {"pod0": {"CPU_DEVICE_0": "numa-0", "CPU_DEVICE_0_CONSUMED_CPU": "1"}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", DEMONSTRATIONS)
+def test_a_demonstration_s_containers_are_told_of_their_devices(shared: Shared, file: str) -> None:
+    make, wanted = DEMONSTRATIONS[file]
+    trees = [tree for tree in yaml.safe_load_all(shared(f"manifests/example/{file}.yaml").read_text()) if tree]
+    found = environments(make(), trees)
+    assert found.keys() == wanted.keys()
+    for pod, variables in wanted.items():
+        assert variables.items() <= found[pod].items()
+        assert found[pod]["KUBERNETES_NODE_NAME"] == NODE
+
+
+@pytest.mark.parametrize("partitions", [0, 4])
+@pytest.mark.parametrize("shared_", [False, True])
+@pytest.mark.parametrize("binding", [False, True])
+def test_every_way_of_publishing_gpus_is_accepted(partitions: int, shared_: bool, binding: bool) -> None:
+    found = slices_of(ExampleGpus(NODE, Options(8, partitions, shared_, binding)))
+    devices = [device for one in found for device in one.spec.devices or ()]
+    assert len(devices) == 8 * (partitions + 1)
+    assert all((device.allow_multiple_allocations or False) == shared_ for device in devices)
+    assert all(bool(device.binding_conditions) == binding for device in devices)
+    assert sum(len(one.spec.shared_counters or ()) for one in found) == (8 if partitions else 0)
+
+
+def test_uuids_are_a_node_s_own_and_stay() -> None:
+    def uuids(node: str) -> list[Any]:
+        (offer,) = asyncio.run(offers_of(ExampleGpus(node)))
+        return [device.attributes["uuid"].string for group in offer.groups for device in group]
+
+    assert uuids("a") == uuids("a")
+    assert not set(uuids("a")) & set(uuids("b"))
+
+
+@pytest.mark.parametrize(
+    ("sharing", "text"),
+    [
+        ({"strategy": "MPS"}, 'sharing.strategy: wanted one of "SpacePartitioning", "TimeSlicing", found "MPS"'),
+        (
+            {"strategy": "TimeSlicing", "spacePartitioningConfig": {}},
+            "sharing.spacePartitioningConfig: not with strategy",
+        ),
+        (
+            {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
+            "sharing.spacePartitioningConfig.partitionCount: wanted 0 or more, found -1",
+        ),
+    ],
+)
+def test_wrong_parameters_are_refused(sharing: Tree, text: str) -> None:
+    async def main() -> None:
+        client, name = MemoryClient(), "gpu.example.com"
+        parameters = {"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig", "sharing": sharing}
+        ref = put_claim(client, "c", "gpu-0", driver=name, config=[opaque(parameters, driver=name)])
+        plugin = NodeDriver(ExampleGpus(NODE), memory_host(), client, Clock())
+        assert text in (await plugin.prepare([ref]))[ref.uid].error
+
+    asyncio.run(main())
+
+
+def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
+    async def main() -> None:
+        client = MemoryClient()
+        ref = put_claim(client, "c", "gpu-0", driver="gpu.example.com")
+        plugin = NodeDriver(ExampleGpus(NODE, Options(status=True)), memory_host(), client, Clock())
+        await plugin.prepare([ref])
+        await plugin.settled()
+        (device,) = client.objects[CLAIMS, "shop", "c"]["status"]["devices"]
+        assert device["data"]["model"] == {"string": "LATEST-GPU-MODEL"}
+        assert device["data"]["driverVersion"] == {"version": "1.0.0"}
+
+    asyncio.run(main())
+
+
+def test_a_gpu_can_be_made_ill() -> None:
+    async def main() -> None:
+        driver = ExampleGpus(NODE)
+        taint = DeviceTaint(key="example.com/ill", effect="NoExecute")
+        driver.report(Condition("gpu-1", "Unhealthy", "coughs", (taint,)))
+        news = await anext(driver.watch())
+        assert news == Condition("gpu-1", "Unhealthy", "coughs", (taint,))
+
+    asyncio.run(main())
+
+
+def test_what_binds_under_conditions_is_said_to_be_ready_once() -> None:
+    async def main() -> None:
+        client, clock, random = MemoryClient(), Clock(), Random(1)
+        waiting: Tree = {
+            "bindingConditions": ["BindingConditions"],
+            "bindingFailureConditions": ["BindingFailureConditions"],
+        }
+        put_claim(client, "waits", "gpu-0", driver="gpu.example.com", **waiting)
+        put_claim(client, "plain", "gpu-1", driver="gpu.example.com")
+        put_claim(client, "other", "gpu-1", driver="nic.test", **waiting)
+        caches = Caches(client, clock=clock, random=random)
+        events = Events(client, clock=clock)
+        context = Context(lambda name, manager="": client, caches, clock, events, random)
+
+        async def binding(context: Context) -> None:
+            await controller("gpu.example.com")(context)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(caches.run()), group.create_task(binding(context))]
+            while "devices" not in client.objects[CLAIMS, "shop", "waits"]["status"]:
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
+            for task in tasks:
+                task.cancel()
+        (device,) = client.objects[CLAIMS, "shop", "waits"]["status"]["devices"]
+        assert [(c["type"], c["status"]) for c in device["conditions"]] == [("BindingConditions", "True")]
+        assert len([event for _, _, event in client.history if event.type == "MODIFIED"]) == 1
+
+    asyncio.run(main())
