@@ -92,6 +92,7 @@ class Connected:
         self._channel = open_channel(info.endpoint)
         self._prepare = self._method(encoding.PREPARE)
         self._unprepare = self._method(encoding.UNPREPARE)
+        self._streams: set[grpc.aio.UnaryStreamCall[Any, Any]] = set()
         self._following = asyncio.create_task(self._follow())
 
     @property
@@ -122,6 +123,9 @@ class Connected:
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
+        # A channel ends the calls that some task waits for right now, and forgets streams between two messages.
+        for stream in self._streams:
+            stream.cancel()
         await self._channel.close(None)
         # Not cancelled at once: the core's answer to what it was asked last should find its event loop. It comes when
         # nobody holds a call of the channel any more.
@@ -160,6 +164,7 @@ class Connected:
             response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
         )
         call = watch(health_v1alpha1_pb2.NodeWatchResourcesRequest())
+        self._streams.add(call)
         failure = None
         try:
             async for message in call:
@@ -169,6 +174,7 @@ class Connected:
                 failure = failed(error, self.info.endpoint)
         finally:
             call.cancel()
+            self._streams.discard(call)
             del call
         if failure:
             raise failure

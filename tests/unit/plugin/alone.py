@@ -1,4 +1,7 @@
-"""A driver in a process of its own, to be killed: ``python -m tests.unit.plugin.alone FOLDER SAYS [POD_UID]``."""
+"""A driver in a process of its own, to be killed: ``python -m tests.unit.plugin.alone FOLDER SAYS [POD_UID]``.
+
+It prints ``ready`` when its sockets are there, and ``registered`` when a kubelet said so.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ import sys
 from pathlib import Path
 
 from allotment.plugin.server import served
-from tests.unit.plugin.drivers import Driver, ignore, paths
+from tests.unit.plugin.drivers import Driver, paths
+
+
+def tell(what: str) -> None:
+    sys.stdout.write(what + "\n")
+    sys.stdout.flush()
 
 
 async def main(folder: Path, says: str, pod_uid: str = "") -> None:
     driver = Driver(says=says)
     if says == "never answers":
         driver.before = asyncio.Event().wait
-    async with served(driver, *paths(folder, pod_uid=pod_uid), on_registered=ignore):
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+    async with served(driver, *paths(folder, pod_uid=pod_uid), on_registered=lambda *_: tell("registered")):
+        tell("ready")
         await asyncio.Event().wait()
 
 

@@ -40,8 +40,10 @@ async def driver_at(folder: Path, driver: Driver, *, seconds: float = 45) -> Asy
 
 
 @asynccontextmanager
-async def process(folder: Path, says: str = "gpu-0", pod_uid: str = "") -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """A driver in a process of its own; gives the means to kill it."""
+async def process(
+    folder: Path, says: str = "gpu-0", pod_uid: str = "", *, registered: bool = False
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """A driver in a process of its own that is there, or even registered; gives the means to kill it."""
     driver = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.unit.plugin.alone", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
     )
@@ -54,9 +56,18 @@ async def process(folder: Path, says: str = "gpu-0", pod_uid: str = "") -> Async
     try:
         assert driver.stdout
         assert await driver.stdout.readline() == b"ready\n"
+        if registered:
+            assert await driver.stdout.readline() == b"registered\n"
         yield kill
     finally:
         await kill()
+
+
+async def why(kubelet: Connected) -> str:
+    """What a call fails for."""
+    with pytest.raises(CallFailed) as failed:
+        await kubelet.prepare([CLAIM])
+    return str(failed.value)
 
 
 def test_the_first_service_of_the_plugin_s_list_that_is_known_is_used() -> None:
@@ -175,9 +186,12 @@ def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
                 assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("before"),))}
                 await kill()
                 await until(lambda: not kubelet.connected)
-            with pytest.raises(CallFailed) as failed:
-                await kubelet.prepare([CLAIM])
-            assert str(failed.value).endswith(f'dial unix {endpoint}: connect: connection refused"')
+            refused = 'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
+            refused += f'dial unix {endpoint}: connect: connection refused"'
+            async with asyncio.timeout(10):
+                # Until it tried to connect again, the reason is how the last connection ended.
+                while await why(kubelet) != refused:
+                    await asyncio.sleep(0.01)
             async with process(folder, "after"):
                 await until(lambda: kubelet.connected)
                 assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("after"),))}

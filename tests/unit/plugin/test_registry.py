@@ -116,7 +116,8 @@ def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: P
         async with served(Driver(says="gpu"), *paths(folder), on_registered=ignore), kubelet(folder) as (registry, _):
             async with served(Driver(second, "nic"), *paths(folder, second), on_registered=ignore):
                 await until(lambda: registry.usable(DRIVER) and registry.usable(second))
-                assert await asyncio.gather(says(registry), says(registry, second)) == ["gpu", "nic"]
+                gpu, nic = await asyncio.gather(says(registry), says(registry, second))
+                assert (gpu, nic) == ("gpu", "nic")
             await until(lambda: list(registry.drivers()) == [DRIVER])
             assert await says(registry) == "gpu"
 
@@ -148,14 +149,14 @@ def test_an_instance_that_was_killed_gives_way_to_a_connected_one_and_is_back_wh
         ):
             await until(lambda: registry.usable(DRIVER))
             old = registry.find(DRIVER)
-            async with process(folder, "new", NEW) as kill:
+            async with process(folder, "new", NEW, registered=True) as kill:
                 await until(lambda: registry.find(DRIVER) is not old)
                 assert await says(registry) == "new"
                 await kill()
                 await until(lambda: registry.find(DRIVER) is old)
                 # Its socket still lies there, and it is still registered; nobody answers.
                 assert paths(folder, pod_uid=NEW).registration.exists()
-            async with process(folder, "newer", NEW):
+            async with process(folder, "newer", NEW, registered=True):
                 await until(lambda: registry.find(DRIVER) is not old)
                 assert await says(registry) == "newer"
             assert (DRIVER, False) not in changes
@@ -166,8 +167,10 @@ def test_an_instance_that_was_killed_gives_way_to_a_connected_one_and_is_back_wh
 def test_of_instances_that_all_are_gone_the_last_is_asked_and_says_so(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
-            async with process(folder) as kill:
+            async with process(folder, registered=True) as kill:
                 await until(lambda: registry.usable(DRIVER))
+                # By the time that it has answered this, it has answered what it was told before, too.
+                assert await says(registry) == "gpu-0"
                 await kill()
                 await until(lambda: registry.usable(DRIVER) is None)
                 plugin = registry.find(DRIVER)
@@ -205,9 +208,10 @@ def test_nobody_hijacks_an_endpoint_that_is_registered(folder: Path) -> None:
         (
             {"type": "DRAPlugin", "name": DRIVER, "endpoint": "/d.sock", "supported_versions": ["1.0.0"]},
             (
-                "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA driver "
-                f'plugin {DRIVER} at endpoint /d.sock: none of services supported by the plugin (["1.0.0"]) are supported '
-                'by the kubelet (["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+                "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of "
+                f"DRA driver plugin {DRIVER} at endpoint /d.sock: "
+                'none of services supported by the plugin (["1.0.0"]) are supported by the kubelet '
+                '(["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
             ),
         ),
         (
@@ -231,7 +235,7 @@ def test_who_names_no_endpoint_is_called_where_he_registered(folder: Path) -> No
     async def story() -> None:
         info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
         async with kubelet(folder) as (registry, _), introduced(folder, info) as heard:
-            await until(lambda: registry.usable(DRIVER))
+            await until(lambda: registry.usable(DRIVER) and heard)
             assert heard == [(True, "")]
             plugin = registry.find(DRIVER)
             assert plugin
