@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.node.runtimes.images import Image, Images, InvalidImages, parse_images, read_images
+from allotment.node.runtimes.images import Image, Images, InvalidImages, demo_images, parse_images, read_images
 from allotment.node.runtimes.runtime import NotStarted
 
 
@@ -146,3 +146,11 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 def test_no_file_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(InvalidImages, match=r"images\.toml: wanted a file of images, found none"):
         read_images(tmp_path / "images.toml")
+
+
+def test_without_a_file_the_articles_demo_is_ours_and_nothing_of_a_manifest_runs() -> None:
+    image = demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})
+    ours = (sys.executable, "-m", "allotment.fractal")
+    assert _words(image) == _words(image, command=("rm",)) == _words(image, args=("-rf",)) == ours
+    with pytest.raises(NotStarted):
+        demo_images().take({"image": "ubuntu:22.04"})

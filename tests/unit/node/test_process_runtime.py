@@ -127,7 +127,7 @@ def test_paths_of_volumes_and_cdi_mounts_become_the_hosts_and_the_log_says_so(tm
         env=("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",),
         mounts=(Mount("/run/mps/7f0c", "/tmp/nvidia-mps"), Mount("/usr/lib", "/usr/lib")),
         hooks=(Hook("createContainer", "/usr/bin/nvidia-cdi-hook"),),
-        device_nodes=(DeviceNode("/dev/nvidia0"), DeviceNode("/dev/gpu", "/dev/nvidia7")),
+        device_nodes=(DeviceNode("/dev/nvidia0"),),
     )
 
     async def story(runtime: ProcessRuntime) -> None:
@@ -142,7 +142,7 @@ def test_paths_of_volumes_and_cdi_mounts_become_the_hosts_and_the_log_says_so(tm
         assert lines == ["from the volume", f"/run/mps/7f0c /usr/lib:{volume}", str(volume)]
         assert note == (
             f"allotment: a process of this machine, without walls: /etc/app is at {volume}; "
-            "/tmp/nvidia-mps is at /run/mps/7f0c; 1 hooks are not run; /dev/gpu is at /dev/nvidia7"
+            "/tmp/nvidia-mps is at /run/mps/7f0c; hooks are not run: 1"
         )
 
     _run(tmp_path, story)

@@ -15,7 +15,7 @@ What a command has of its container:
 What it has not: a file system of its own. A volume or CDI mount is not mounted. Instead, a word or variable that is a
 path in it (or has one between colons) is given as the path on the host. Where both paths are the same, nothing needs
 doing. Mount options (``ro``), device nodes, hooks, network interfaces, groups, users, limits and security settings have
-no effect; the log's first line says which of these a container's devices asked for.
+no effect. The log's first line says which mounts lie elsewhere, and which hooks and interfaces are missing.
 
 The end comes as SIGTERM to the group, and after the grace SIGKILL to everything that the command ever started. The same
 happens when the agent dies (:mod:`.launcher`).
@@ -280,9 +280,6 @@ def _notes(edits: ContainerEdits, places: Mapping[str, str]) -> Iterator[str]:
         if path != source:
             yield f"{path} is at {source}"
     if edits.hooks:
-        yield f"{len(edits.hooks)} hooks are not run"
+        yield f"hooks are not run: {len(edits.hooks)}"
     if edits.net_devices:
         yield f"network interfaces stay where they are: {', '.join(n.host_interface_name for n in edits.net_devices)}"
-    for node in edits.device_nodes:
-        if node.host_path not in ("", node.path):
-            yield f"{node.path} is at {node.host_path}"
