@@ -6,8 +6,9 @@ against the accelerator, so that a bad mode is reported before anything is gener
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from allotment.fleet.errors import FleetError, nearest
 from allotment.fleet.hardware import Hardware
@@ -101,21 +102,32 @@ def parse_mode(text: str, machine: Hardware) -> Mode:
 def _nvidia(text: str, machine: Hardware) -> NvidiaMode:
     accelerator = machine.accelerator
     kind, _, argument = text.partition("=")
-    if kind in ("", "full") and not argument:
-        return Full()
-    if kind == "shared" and not argument:
-        return Shared()
-    if kind == "vfio" and not argument:
-        return Vfio()
+    if kind in ("dynamic-mig", "static-mig"):
+        mig_of(accelerator)
+    if kind == "static-mig":
+        return StaticMig(_layouts(argument, machine))
+    mode = nvidia_mode(text)
+    if mode is None:
+        raise _unknown(text, kind, accelerator)
+    return mode
+
+
+#: Modes that say nothing about the GPU.
+_PLAIN: Final[Mapping[str, NvidiaMode]] = {
+    "": Full(), "full": Full(), "dynamic-mig": DynamicMig(), "shared": Shared(), "vfio": Vfio()
+}  # fmt: skip
+
+
+def nvidia_mode(text: str) -> NvidiaMode | None:
+    """The mode written as ``text``, for GPUs that are not known yet; None for what is none. Raises FleetError.
+
+    >>> nvidia_mode("consumable-shares=4")
+    ConsumableShares(shares=4)
+    """
+    kind, _, argument = text.partition("=")
     if kind == "consumable-shares":
         return ConsumableShares(_shares(argument))
-    if kind == "dynamic-mig" and not argument:
-        mig_of(accelerator)
-        return DynamicMig()
-    if kind == "static-mig":
-        mig_of(accelerator)
-        return StaticMig(_layouts(argument, machine))
-    raise _unknown(text, kind, accelerator)
+    return None if argument else _PLAIN.get(kind)
 
 
 def _shares(argument: str) -> Literal["memory", "unlimited"] | int:

@@ -27,9 +27,9 @@ from allotment.drivers.host import Host, MemoryStorage
 from allotment.drivers.nvidia.simulated_compute import Compute
 from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.publishing import Note, Publisher
+from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet import FleetError, parse_fleet
-from allotment.lab.fleet import HARDWARE, simulated
-from allotment.lab.vendors import Fitted, fit
+from allotment.lab.fleet import HARDWARE, is_simulated
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
@@ -105,7 +105,7 @@ class _Work(NamedTuple):
         item = new or old
         assert item is not None
         name = item.name
-        said = (new.metadata.get("annotations") or {}) if new is not None and simulated(new.tree) else {}
+        said = (new.metadata.get("annotations") or {}) if new is not None and is_simulated(new.tree) else {}
         form = said.get(HARDWARE, "")
         kept = self.kept.get(name)
         if kept is not None and kept.form != form:
@@ -129,7 +129,7 @@ class _Work(NamedTuple):
             self.warn(node, "UnknownHardware", told)
             self.drivers._published[node.name].set()
             return None
-        fitted = fit(machine, self.compute)
+        fitted = simulated(machine, self.compute)
         store = Memory()
         self.drivers._machines[node.name] = Machine(cdi=(store,))
         drivers = tuple(

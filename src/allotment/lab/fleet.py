@@ -37,7 +37,7 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     wanted = {machine.node: machine for machine in parse_fleet(fleet)}
     present = {tree["metadata"]["name"]: tree for tree in (await client.list(NODES)).items}
     addresses = _addresses(present.values())
-    gone = [name for name, tree in present.items() if simulated(tree) and name not in wanted]
+    gone = [name for name, tree in present.items() if is_simulated(tree) and name not in wanted]
     await _each(gone, lambda name: client.delete(NODES, name))
     vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in wanted.values())
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
@@ -88,7 +88,7 @@ def _type(resource: Resource) -> tuple[str, str]:
     return resource.api_version, resource.kind
 
 
-def simulated(node: Tree) -> bool:
+def is_simulated(node: Tree) -> bool:
     """Whether a node says that it is simulated."""
     return SIMULATED in (node["metadata"].get("annotations") or {})
 

@@ -1,0 +1,97 @@
+"""Which drivers a node gets, a line per vendor: over its own hardware, or over a simulation of some other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from allotment.cluster.clock import Clock
+from allotment.drivers.amd.driver import AmdDriver
+from allotment.drivers.amd.files import Folder
+from allotment.drivers.amd.kernel import Kernel
+from allotment.drivers.amd.simulated import Simulated as SimulatedAmd
+from allotment.drivers.driver import Driver
+from allotment.drivers.nvidia.driver import NvidiaDriver
+from allotment.drivers.nvidia.host.hardware import HostHardware
+from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated_breaking import Breaking
+from allotment.drivers.nvidia.simulated_compute import Compute
+from allotment.fleet import FleetError, Machine
+from allotment.fleet.modes import AutoPartition, Partitioned, nvidia_mode
+from allotment.fleet.nvidia import gpus_of, made_of
+
+# --- simulated --------------------------------------------------------------------------------------------------------
+
+
+class Fitted(NamedTuple):
+    """The drivers of one machine.
+
+    ``break_down``: what of its hardware is broken from now on, such as ``gpu-3=gone,gpu-0=xid-79``; raises ValueError.
+    ``end``: it is not needed any more.
+    """
+
+    drivers: tuple[Driver, ...]
+    break_down: Callable[[str], None]
+    end: Callable[[], None]
+
+
+def simulated(machine: Machine, compute: Compute) -> Fitted:
+    """Drivers over simulated hardware, on which programs compute as fast as ``compute`` lets them."""
+    return _SIMULATED[machine.hardware.accelerator.vendor](machine, compute)
+
+
+def _simulated_nvidia(machine: Machine, compute: Compute) -> Fitted:
+    assert not isinstance(machine.mode, Partitioned | AutoPartition), "modes are checked against the hardware"
+    gpus = gpus_of(machine.hardware, machine.node, machine.mode)
+    made = made_of(gpus, machine.node, machine.mode)
+    hardware = SimulatedHardware(gpus, made=made, name=machine.node, address=compute.address)
+    compute.attach(hardware.share)
+    return Fitted(
+        (NvidiaDriver(hardware, machine.mode),), Breaking(hardware).apply, lambda: compute.detach(hardware.share)
+    )
+
+
+def _simulated_amd(machine: Machine, compute: Compute) -> Fitted:
+    mode = machine.mode
+    vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
+    hardware = SimulatedAmd(machine)
+    driver = AmdDriver(hardware, machine.node, auto=isinstance(mode, AutoPartition), vocabulary=vocabulary)
+    return Fitted((driver,), hardware.break_down, lambda: None)
+
+
+_SIMULATED: Final[Mapping[str, Callable[[Machine, Compute], Fitted]]] = {
+    "amd": _simulated_amd, "nvidia": _simulated_nvidia
+}  # fmt: skip
+
+# --- on a host's own hardware -----------------------------------------------------------------------------------------
+
+
+class OnHost(NamedTuple):
+    """A driver over the hardware of the machine that it runs on. ``modes``: what may be said of how it publishes."""
+
+    modes: tuple[str, ...]
+    make: Callable[[str, str, Path], Driver]
+
+
+def _host_nvidia(node: str, text: str, root: Path) -> Driver:
+    mode = nvidia_mode(text)
+    if mode is None:
+        raise FleetError(f"mode {text!r}: wanted one of {', '.join(ON_HOST['nvidia'].modes)}")
+    return NvidiaDriver(HostHardware(Roots(driver=root)), mode)
+
+
+def _host_amd(node: str, text: str, root: Path) -> Driver:
+    name, _, version = text.partition("@")
+    if name not in ("", "auto") or version not in ("", "v0", "v1"):
+        raise FleetError(f"mode {text!r}: wanted one of {', '.join(ON_HOST['amd'].modes)}")
+    hardware = Kernel(Folder(root), Clock())
+    return AmdDriver(hardware, node, auto=name == "auto", vocabulary="v0" if version == "v0" else "v1")
+
+
+#: By vendor: node, mode and root of the vendor's files to a driver. Raises FleetError for a mode that is none.
+ON_HOST: Final[Mapping[str, OnHost]] = {
+    "amd": OnHost(("@v1", "@v0", "auto"), _host_amd),
+    "nvidia": OnHost(("full", "dynamic-mig", "shared", "consumable-shares=N", "vfio"), _host_nvidia),
+}
