@@ -1,0 +1,148 @@
+"""A driver as a program: found by a kubelet through its folder, called over its socket, replaced by its successor."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from allotment.cdi.store import Folder
+from allotment.cluster.cache import Caches
+from allotment.cluster.clock import Clock
+from allotment.cluster.resources import NODES, SLICES
+from allotment.drivers.driver import Condition
+from allotment.drivers.host import FileStorage, Host
+from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.program import Place, serve
+from allotment.drivers.publishing import Publisher
+from allotment.model.core import Node
+from allotment.model.features import Features
+from allotment.model.resource import DeviceTaint, ResourceSlice
+from allotment.plugin.messages import Plugin
+from allotment.plugin.registry import Registry
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.publication import Cluster
+from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, put_claim
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="al-"))  # a socket's path must be short
+    yield path
+    shutil.rmtree(path)
+
+
+@asynccontextmanager
+async def program(
+    folder: Path, driver: FakeDriver, cluster: Cluster, claims: MemoryClient, pod_uid: str = ""
+) -> AsyncIterator[None]:
+    """The driver's program; leaving ends it as SIGTERM would."""
+    clock, stop = Clock(), asyncio.Event()
+    caches = Caches(cluster.client, clock=clock, random=Random(1))
+    slices, nodes = caches.of(SLICES, ResourceSlice), caches.of(NODES, Node)
+    publisher = Publisher(cluster.client, slices, nodes, clock=clock, features=Features("1.36"), random=Random(1))
+    storage = FileStorage(folder / "plugins" / DRIVER / "checkpoint.json")
+    node_driver = NodeDriver(
+        driver, Host(NODE, "boot", storage, Folder(folder / "cdi")), claims, clock, random=Random(1)
+    )
+    place = Place(NODE, pod_uid, folder / "plugins", folder / "registry", folder / "cdi")
+    async with asyncio.TaskGroup() as group:
+        follow = group.create_task(caches.run())
+        task = group.create_task(serve(node_driver, publisher, place, stop))
+        yield
+        stop.set()
+        await task
+        follow.cancel()
+
+
+class Kubelet:
+    """Finds plugins in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.changed = asyncio.Event()
+        self.registry = Registry(folder / "registry", Clock(50.0), on_change=lambda driver, plugin: self.changed.set())
+
+    async def plugin(self) -> Plugin:
+        """The driver, as soon as it is connected."""
+        while self.registry.usable(DRIVER) is None:
+            self.changed.clear()
+            await asyncio.wait_for(self.changed.wait(), 10)
+        found = self.registry.find(DRIVER)
+        assert found is not None
+        return found
+
+
+@asynccontextmanager
+async def kubelet(folder: Path) -> AsyncIterator[Kubelet]:
+    made = Kubelet(folder)
+    (folder / "registry").mkdir(exist_ok=True)
+    task = asyncio.create_task(made.registry.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def published(cluster: Cluster, count: int) -> None:
+    while len([d for one in cluster.slices() for d in one.spec.devices or ()]) != count:
+        await asyncio.sleep(0.01)
+
+
+def test_a_kubelet_finds_the_driver_and_its_devices_and_calls_it(folder: Path) -> None:
+    async def main() -> None:
+        cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
+        await cluster.node(NODE)
+        ref = put_claim(claims, "c", "gpu-0", shareID="5a1e")
+        async with kubelet(folder) as node, program(folder, driver, cluster, claims):
+            plugin = await node.plugin()
+            await published(cluster, 8)
+            answer = (await plugin.prepare([ref]))[ref.uid]
+            assert answer.error == ""
+            assert answer.devices[0].cdi_ids == (f"k8s.{DRIVER}/claim={ref.uid}-gpu-0-5a1e",)
+            assert answer.devices[0].share_id == "5a1e"
+            stream = plugin.health()
+            assert stream is not None
+            assert {each.health for each in await anext(stream)} == {"Healthy"}
+            taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
+            driver.news.put_nowait(Condition("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
+            told = {each.device: each.health for each in await anext(stream)}
+            assert told["gpu-2"] == "Unhealthy"
+            while not any(d.taints for one in cluster.slices() for d in one.spec.devices or ()):
+                await asyncio.sleep(0.01)
+            assert await plugin.unprepare([ref]) == {ref.uid: ""}
+        # Slices stay for the next process; sockets do not.
+        assert len(cluster.devices()) == 8
+        assert list((folder / "registry").iterdir()) == []
+
+    asyncio.run(main())
+
+
+def test_in_a_rolling_update_the_new_process_takes_over_what_the_old_one_prepared(folder: Path) -> None:
+    async def main() -> None:
+        cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
+        await cluster.node(NODE)
+        one, two = put_claim(claims, "one", "gpu-0"), put_claim(claims, "two", "gpu-1")
+        async with kubelet(folder) as node:
+            async with program(folder, driver, cluster, claims, "0a"), asyncio.timeout(20):
+                first = await (await node.plugin()).prepare([one])
+                await published(cluster, 8)
+                before = cluster.generations()
+                async with program(folder, driver, cluster, claims, "0b"):
+                    old = node.registry.find(DRIVER)
+                    while node.registry.find(DRIVER) is old or node.registry.usable(DRIVER) is None:
+                        await asyncio.sleep(0.01)
+                    new = await node.plugin()
+                    assert await new.prepare([one]) == first
+                    assert (await new.prepare([two]))[two.uid].error == ""
+                    assert await new.unprepare([one, two]) == {one.uid: "", two.uid: ""}
+            assert driver.calls == [f"prepare {one.uid}", f"prepare {two.uid}", *sorted(driver.calls[2:])]
+        assert cluster.generations() == before
+
+    asyncio.run(main())
