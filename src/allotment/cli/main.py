@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
+from allotment.cli.driver_commands import add_driver
 
 EXIT_BAD_INPUT = 2
 EXIT_OUR_ERROR = 3
@@ -157,6 +158,7 @@ def _parser() -> Parser:
 
     _add_lab(commands)
     add_commands(commands, _lazy)
+    add_driver(commands, _lazy)
     _add_fleet(commands)
     _add_examples(commands)
 

@@ -1,0 +1,45 @@
+"""``allot driver run``: one of our drivers as a program of a node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from argparse import Namespace
+from pathlib import Path
+
+from allotment.cli.live.connection import told, way_to
+from allotment.cli.mistakes import Mistake
+
+_INSTALL = "pip install 'allotment[lab,drivers,nvidia]'"
+
+
+def run_driver(arguments: Namespace) -> int:
+    """Drive this node's devices until SIGTERM or SIGINT."""
+    try:
+        from allotment.drivers.program import Place, drive, usual_place
+        from allotment.drivers.vendors import ON_HOST
+        from allotment.plugin.sockets import SocketUnusable
+    except ModuleNotFoundError as error:
+        raise Mistake(f"{error.name} is not installed, and a driver talks to kubelets by it", _INSTALL) from None
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    usual, kubelet = usual_place(), Path(arguments.kubelet_root)
+    place = Place(
+        arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
+        kubelet / "plugins_registry", Path(arguments.cdi_root),
+    )  # fmt: skip
+    driver = ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root))
+    way = way_to(arguments)
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await drive(driver, place, way, stop)
+
+    with told(way):
+        try:
+            asyncio.run(serve())
+        except* SocketUnusable as errors:
+            raise Mistake(str(errors.exceptions[0])) from None
+    return 0

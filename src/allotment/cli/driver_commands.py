@@ -1,0 +1,29 @@
+"""The arguments of ``allot driver``. Nothing is imported here that a screen needs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from allotment.cli.cluster_commands import Lazy, add_way
+
+_RUN = "publish this machine's devices to a cluster, and prepare them for its kubelet"
+_MODE = "how they are published: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto"
+
+
+def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+    """``run``."""
+    driver = commands.add_parser("driver", help="DRA drivers: run one of ours on a node")
+    driver.set_defaults(help_of=driver, incomplete=True)
+    inner = driver.add_subparsers(title="commands", metavar="COMMAND", parser_class=type(driver))
+
+    run = inner.add_parser("run", help=_RUN, description=f"{_RUN[0].upper()}{_RUN[1:]}.")
+    run.add_argument("vendor", choices=("amd", "nvidia"), metavar="VENDOR", help="nvidia or amd")
+    run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
+    run.add_argument("--node", metavar="NAME", help="the node's name (default: NODE_NAME, else that of this machine)")
+    run.add_argument("--driver-root", default="/", metavar="FOLDER", help="where the vendor's files are (%(default)s)")
+    run.add_argument("--kubelet-root", default="/var/lib/kubelet", metavar="FOLDER", help="(%(default)s)")
+    run.add_argument("--cdi-root", default="/var/run/cdi", metavar="FOLDER", help="for CDI specs (%(default)s)")
+    run.add_argument("--pod-uid", default="", metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
+    add_way(run)
+    run.set_defaults(run=lazy("driver", "run_driver"))
