@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 #: The longest class; the specification limits it as a label.
 LONGEST_CLASS: Final = 63
 
-_QUALIFIER: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+# Two characters at least: the library that all runtimes use, 1.1.0, panics on a vendor or class of one.
+_QUALIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 _DEVICE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
@@ -55,7 +56,8 @@ def kind_fault(kind: str) -> str:
         return f"wanted vendor/class, found {kind!r}"
     for part, text in (("vendor", vendor), ("class", class_)):
         if not _QUALIFIER.fullmatch(text):
-            return f"{part} {text!r}: wanted a letter first, a letter or digit last, between them also '_', '-', '.'"
+            wanted = "two characters or more: a letter first, a letter or digit last, between them also '_', '-', '.'"
+            return f"{part} {text!r}: wanted {wanted}"
     if len(class_) > LONGEST_CLASS:
         return f"class {class_!r}: wanted at most {LONGEST_CLASS} characters, found {len(class_)}"
     return ""

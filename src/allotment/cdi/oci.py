@@ -64,7 +64,7 @@ def apply(config: Tree, edits: ContainerEdits, facts: Callable[[str], NodeFacts]
     for hook in edits.hooks:
         config.setdefault("hooks", {}).setdefault(hook.hook_name, []).append(_hook(hook))
     if edits.intel_rdt is not None:
-        linux["intelRdt"] = msgspec.to_builtins(edits.intel_rdt)
+        linux["intelRdt"] = msgspec.json.decode(msgspec.json.encode(edits.intel_rdt))
     if gids := [gid for gid in edits.additional_gids if gid]:
         user = process.setdefault("user", {})
         user["additionalGids"] = list(dict.fromkeys((*user.get("additionalGids", ()), *gids)))

@@ -47,7 +47,7 @@ devices = st.builds(
     annotations=st.just({}) | st.just({"a": "b"}),
 )  # fmt: skip
 specs = st.builds(
-    Spec, kind=st.sampled_from(("example.com/gpu", "k8s.gpu.example.com/claim", "a/b.c")),
+    Spec, kind=st.sampled_from(("example.com/gpu", "k8s.gpu.example.com/claim", "ab/c.d")),
     devices=st.lists(devices, min_size=1, max_size=3, unique_by=lambda device: device.name).map(tuple),
     container_edits=edits, annotations=st.just({}) | st.just({"made": "by"}),
 )  # fmt: skip

@@ -104,11 +104,14 @@ def test_hooks_interfaces_groups_and_caches() -> None:
         hooks=(Hook("createContainer", "/h", ("h", "x"), ("A=1",), 5), Hook("createContainer", "/i")),
         net_devices=(NetDevice("eth1", "net0"),),
         additional_gids=(0, 44, 44),
-        intel_rdt=IntelRdt("gold"),
+        intel_rdt=IntelRdt("gold", schemata=("MB:0=50",)),
     )
     edited = apply(_CONFIG, edits)
     assert edited["hooks"] == {
         "createContainer": [{"path": "/h", "args": ["h", "x"], "env": ["A=1"], "timeout": 5}, {"path": "/i"}]
     }
-    assert edited["linux"] == {"netDevices": {"eth1": {"name": "net0"}}, "intelRdt": {"closID": "gold"}}
+    assert edited["linux"] == {
+        "netDevices": {"eth1": {"name": "net0"}},
+        "intelRdt": {"closID": "gold", "schemata": ["MB:0=50"]},
+    }
     assert edited["process"]["user"]["additionalGids"] == [44]

@@ -137,20 +137,20 @@ def test_edits_that_change_nothing_are_false() -> None:
         ("{", "vendor.json: line 2: not YAML"),
         ("[]", "vendor.json: Expected `object`, got `array`"),
         ("", "vendor.json: wanted one document, found 0"),
-        ('{"cdiVersion": "0.5.0", "kind": "a/b", "devices": [], "extra": 1}', "unknown field `extra`"),
+        ('{"cdiVersion": "0.5.0", "kind": "ab/cd", "devices": [], "extra": 1}', "unknown field `extra`"),
         (
-            '{"cdiVersion": "0.5.0", "kind": "a/b", "devices": [{"name": "x", "containerEdits": {"envs": []}}]}',
+            '{"cdiVersion": "0.5.0", "kind": "ab/cd", "devices": [{"name": "x", "containerEdits": {"envs": []}}]}',
             "vendor.json: Object contains unknown field `envs` - at `$.devices[0].containerEdits`",
         ),
         (
-            '{"cdiVersion": "0.5.0", "kind": "a/b", "devices": [{"name": "x", "containerEdits": {"env": "A=1"}}]}',
+            '{"cdiVersion": "0.5.0", "kind": "ab/cd", "devices": [{"name": "x", "containerEdits": {"env": "A=1"}}]}',
             "Expected `array`, got `str` - at `$.devices[0].containerEdits.env`",
         ),
         (
-            '{"kind": "a/b", "devices": [{"name": "x", "containerEdits": {"env": ["A=1"]}}]}',
+            '{"kind": "ab/cd", "devices": [{"name": "x", "containerEdits": {"env": ["A=1"]}}]}',
             "cdiVersion: wanted one of",
         ),
-        ('{"kind": "a/b", "kind": "a/c"}', "vendor.json: line 1: kind stands twice"),
+        ('{"kind": "ab/cd", "kind": "a/c"}', "vendor.json: line 1: kind stands twice"),
     ],
 )
 def test_a_file_that_is_wrong_says_its_name_and_the_field(text: str, told: str) -> None:
