@@ -18,8 +18,8 @@ def test_a_qualified_name_has_a_vendor_a_class_and_a_device(name: str) -> None:
     "name",
     [
         "", "gpu", "a/gpu=0", "nvidia.com/g=0", "/dev/nvidia0", "nvidia.com=0", "nvidia.com/=0", "/gpu=0",
-        "nvidia.com/gpu=", "9a/gpu=0", "ab/9b=0", "a./bc=0", "ab/b-=0", "ab/bc=-0", "ab/bc=0-", "ab/bc=x y", "ab/bc/cd=0",
-        f"ab/{'b' * 64}=0", "ab/bc=0\n",
+        "nvidia.com/gpu=", "9a/gpu=0", "ab/9b=0", "a./bc=0", "ab/b-=0", "ab/bc=-0", "ab/bc=0-", "ab/bc=x y",
+        "ab/bc/cd=0", f"ab/{'b' * 64}=0", "ab/bc=0\n",
     ],
 )  # fmt: skip
 def test_what_is_no_qualified_name(name: str) -> None:
