@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import signal
 from argparse import Namespace
 from pathlib import Path
 
@@ -17,12 +14,11 @@ _INSTALL = "pip install 'allotment[lab,drivers,nvidia]'"
 def run_driver(arguments: Namespace) -> int:
     """Drive this node's devices until SIGTERM or SIGINT."""
     try:
-        from allotment.drivers.program import Place, drive, usual_place
+        from allotment.drivers.program import Place, run, usual_place
         from allotment.drivers.vendors import ON_HOST
         from allotment.plugin.sockets import SocketUnusable
     except ModuleNotFoundError as error:
         raise Mistake(f"{error.name} is not installed, and a driver talks to kubelets by it", _INSTALL) from None
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     usual, kubelet = usual_place(), Path(arguments.kubelet_root)
     place = Place(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
@@ -31,15 +27,9 @@ def run_driver(arguments: Namespace) -> int:
     driver = ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root))
     way = way_to(arguments)
 
-    async def serve() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await drive(driver, place, way, stop)
-
     with told(way):
         try:
-            asyncio.run(serve())
+            run(driver, place, way)
         except* SocketUnusable as errors:
             raise Mistake(str(errors.exceptions[0])) from None
     return 0

@@ -54,15 +54,19 @@ def usual_place(environment: Mapping[str, str] = os.environ) -> Place:
     return Place(environment.get("NODE_NAME") or os.uname().nodename, environment.get("POD_UID", ""))
 
 
-def run(driver: Driver) -> None:
-    """Be the driver of this node until SIGTERM or SIGINT: what a vendor's ``main`` calls."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+def run(driver: Driver, place: Place | None = None, target: Target | None = None) -> None:
+    """Be the driver of a node until SIGTERM or SIGINT: what a vendor's ``main`` calls.
+
+    By default of the node, and in the cluster, that the environment tells. Raises what :func:`drive` does.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
 
     async def main() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await drive(driver, usual_place(), usual_target(), stop)
+        await drive(driver, place or usual_place(), target or usual_target(), stop)
 
     asyncio.run(main())
 
