@@ -9,6 +9,9 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CUSTOM_KINDS
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, GROUP, Tree
 
+#: The name of its definition.
+DEFINITION: Final = f"{COMPUTE_DOMAINS.plural}.{GROUP}"
+
 _STRING: Final[Tree] = {"type": "string"}
 _STATES: Final[Tree] = {"type": "string", "enum": ["Ready", "NotReady"]}
 
@@ -105,7 +108,7 @@ def compute_domain_kind() -> Tree:
     return {
         "apiVersion": CUSTOM_KINDS.api_version,
         "kind": CUSTOM_KINDS.kind,
-        "metadata": {"name": f"{resource.plural}.{GROUP}"},
+        "metadata": {"name": DEFINITION},
         "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
     }
 

@@ -1,0 +1,155 @@
+"""ComputeDomains in a lab: their controller, and a driver on every simulated node with NVIDIA's GPUs.
+
+They begin when the cluster is told of the kind (``kubectl apply`` of its definition), as if that were the vendor's
+chart: a lab in which nobody asks for domains has no slices of them.
+
+Where a node is in the fabric its label ``nvidia.com/gpu.clique`` says, by which a real node's is known, too:
+``<cluster uuid>.<clique>``. Without it there is no NVLink to other nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import Any, Final, NamedTuple
+
+from allotment.cdi.store import Memory
+from allotment.cluster.cache import Cache, Item
+from allotment.cluster.program import Context
+from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
+from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.nvidia.compute_domain.controller import compute_domains
+from allotment.drivers.nvidia.compute_domain.domains import CachedDomains, Domains
+from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
+from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
+from allotment.drivers.nvidia.compute_domain.kind import DEFINITION
+from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
+from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.publishing import Publisher
+from allotment.fleet import FleetError, parse_fleet
+from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+from allotment.lab.fleet import HARDWARE, is_simulated
+from allotment.model.core import Node
+from allotment.model.features import Features
+from allotment.model.resource import ResourceSlice
+from allotment.node.kubelet import Kubelets
+from allotment.node.machine import Machine
+
+#: Set by GPU feature discovery.
+CLIQUE: Final = "nvidia.com/gpu.clique"
+
+
+class ComputeDomains:
+    """See the module; :meth:`run` is the program. The arguments are those of :class:`allotment.lab.drivers.Drivers`."""
+
+    def __init__(self, kubelets: Kubelets, machines: dict[str, Machine], features: Features, boot: str) -> None:
+        self._kubelets = kubelets
+        self._machines = machines
+        self._features = features
+        self._boot = boot
+
+    async def run(self, context: Context) -> None:
+        """Wait for the kind, then keep its controller and the nodes' drivers, for ever."""
+        await _defined(context.caches.trees(CUSTOM_KINDS))
+        nodes: Cache[Node] = context.caches.of(NODES, Node)
+        slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
+        client = context.client_for("compute-domain-driver", "compute-domain-driver")
+        domains = CachedDomains(context.caches.trees(COMPUTE_DOMAINS), context.clock)
+        await nodes.synced.wait()
+        publisher = Publisher(
+            client, slices, nodes, clock=context.clock, features=self._features, random=context.random
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(compute_domains(context), name="compute domains")
+            group.create_task(publisher.run(), name="publishing compute domains")
+            work = _Work(self, context, domains, publisher, group, {})
+            with ExitStack() as stack:
+                stack.callback(work.end_all)
+                stack.callback(nodes.on_change(work.node_changed))
+                await asyncio.get_running_loop().create_future()
+
+
+class _Kept(NamedTuple):
+    """A node whose driver runs. ``said``: what it says of its hardware and of its place in the fabric."""
+
+    said: tuple[str, str]
+    task: asyncio.Task[None]
+
+
+class _Work(NamedTuple):
+    program: ComputeDomains
+    context: Context
+    domains: Domains
+    publisher: Publisher
+    group: asyncio.TaskGroup
+    kept: dict[str, _Kept]
+
+    def node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+        """Drivers come and go with nodes, and change with what these say."""
+        item = new or old
+        assert item is not None
+        form = _form(new) if new is not None else ""
+        said = form, item.labels.get(CLIQUE, "")
+        kept = self.kept.get(item.name)
+        if kept is not None and kept.said != said:
+            self.end(item.name)
+        if form and item.name not in self.kept:
+            task = self.group.create_task(self._serve(item.name, said[1]), name=f"compute domains of {item.name}")
+            self.kept[item.name] = _Kept(said, task)
+
+    async def _serve(self, node: str, clique: str) -> None:
+        # Whoever else follows nodes sets up the machine first.
+        await asyncio.sleep(0)
+        client = self.context.client_for("compute-domain-driver", "compute-domain-driver")
+        # The node's other drivers write into the same folder, as on a real node.
+        machine = self.program._machines.setdefault(node, Machine(cdi=(Memory(),)))
+        driver = NodeDriver(
+            ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains),
+            Host(node, self.program._boot, MemoryStorage(), machine.cdi[0]),
+            client,
+            self.context.clock,
+            random=self.context.random,
+        )
+        await driver.recover()
+        self.program._kubelets.plugins.add(node, driver)
+        await driver.run(self.publisher)
+
+    def end(self, node: str) -> None:
+        """Stop a node's driver."""
+        self.kept.pop(node).task.cancel()
+        self.publisher.forget(COMPUTE_DOMAIN_DRIVER, node)
+        self.program._kubelets.plugins.remove(node, COMPUTE_DOMAIN_DRIVER)
+
+    def end_all(self) -> None:
+        """Stop them all."""
+        for node in tuple(self.kept):
+            self.end(node)
+
+
+async def _defined(kinds: Cache[Any]) -> None:
+    """Wait until the cluster serves the kind."""
+    served = asyncio.Event()
+
+    def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        conditions = (new.status.get("conditions") or ()) if new is not None and new.name == DEFINITION else ()
+        if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+            served.set()
+
+    await kinds.synced.wait()
+    forget = kinds.on_change(changed)
+    try:
+        await served.wait()
+    finally:
+        forget()
+
+
+def _form(node: Item[Node]) -> str:
+    """What a simulated node says of its hardware; empty where that is not NVIDIA's."""
+    form = str((node.metadata.get("annotations") or {}).get(HARDWARE, ""))
+    if not form or not is_simulated(node.tree):
+        return ""
+    try:
+        (machine,) = parse_fleet([f"{node.name}={form}"])
+    except (FleetError, ValueError):
+        return ""
+    return form if machine.hardware.accelerator.vendor == "nvidia" else ""

@@ -1,0 +1,168 @@
+"""ComputeDomains in a lab: from the vendor's example to a pod with a channel."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.program import Program
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, EVENTS, NAMESPACES, NODES, PODS, SLICES
+from allotment.drivers.nvidia.compute_domain.kind import install
+from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, DRIVER_NAMESPACE, LABEL
+from allotment.lab.compute_domains import CLIQUE, ComputeDomains
+from allotment.lab.drivers import Drivers
+from allotment.lab.plane import Plane, running
+from allotment.lab.programs import programs as usual_programs
+from allotment.lab.settings import Settings
+from allotment.model.features import Features
+from allotment.node.kubelet import Kubelets
+
+PATIENCE = 20.0
+DRIVER = "compute-domain.nvidia.com"
+
+
+def in_lab(monkeypatch: pytest.MonkeyPatch, test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
+    def programs(
+        kubelets: Kubelets, drivers: Drivers, features: Features, without: frozenset[str] = frozenset()
+    ) -> Mapping[str, Program]:
+        domains = ComputeDomains(kubelets, drivers._machines, features, drivers._boot)
+        return {"compute-domains": domains.run, **usual_programs(kubelets, drivers, features, without)}
+
+    monkeypatch.setattr("allotment.lab.plane.programs", programs)
+
+    async def story() -> None:
+        async with running(Settings(fleet=fleet, tls=False, speed=50.0)) as plane:
+            await test(plane)
+
+    asyncio.run(story())
+
+
+async def until(client: Client, true: Callable[[], Awaitable[object]]) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not await true():
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        events = [f"{event['reason']}: {event.get('message')}" for event in (await client.list(EVENTS)).items]
+        raise AssertionError("did not come true; events:\n" + "\n".join(events)) from None
+
+
+async def apply(client: Client, tree: Tree) -> Tree:
+    resources = {"ComputeDomain": COMPUTE_DOMAINS, "Pod": PODS}
+    return await client.create(resources[tree["kind"]], tree, "default")
+
+
+def example(shared: Callable[[str], Path]) -> list[Tree]:
+    text = shared("manifests/nvidia/imex/channel-injection.yaml").read_text()
+    return [tree for tree in yaml.safe_load_all(text) if tree]
+
+
+async def running_pod(client: Client, name: str) -> bool:
+    return bool((await client.get(PODS, name, "default")).get("status", {}).get("phase") == "Running")
+
+
+def test_the_vendors_example_runs_and_everything_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
+) -> None:
+    async def story(plane: Plane) -> None:
+        client = plane.client()
+        assert not [one for one in (await client.list(SLICES)).items if one["spec"]["driver"] == DRIVER]
+        await client.patch(NODES, "n1", {"metadata": {"labels": {CLIQUE: "fab-1.0"}}})
+        await install(client)
+        domain, pod = example(shared)
+
+        async def served() -> bool:
+            return any(one["spec"]["driver"] == DRIVER for one in (await client.list(SLICES)).items)
+
+        await until(client, served)
+        await apply(client, domain)
+        await apply(client, pod)
+        await until(client, lambda: running_pod(client, "imex-channel-injection"))
+
+        async def status() -> dict[str, Any]:
+            tree = await client.get(COMPUTE_DOMAINS, domain["metadata"]["name"], "default")
+            found: dict[str, Any] = tree.get("status") or {}
+            return found
+
+        async def ready() -> bool:
+            found = await status()
+            return found.get("status") == "Ready" and found["nodes"][0]["cliqueID"] == "fab-1.0"
+
+        await until(client, ready)
+        (node,) = (await status())["nodes"]
+        assert (node["name"], node["index"]) == ("n1", 0)
+        assert LABEL in (await client.get(NODES, "n1"))["metadata"]["labels"]
+
+        await client.delete(COMPUTE_DOMAINS, domain["metadata"]["name"], "default")
+        await client.delete(PODS, "imex-channel-injection", "default", grace_seconds=0)
+
+        async def gone() -> bool:
+            left = [(await client.list(resource)).items for resource in (COMPUTE_DOMAINS, DAEMON_SETS, CLAIMS)]
+            return not any(left) and LABEL not in (await client.get(NODES, "n1"))["metadata"]["labels"]
+
+        await until(client, gone)
+        assert not (await client.list(PODS, DRIVER_NAMESPACE)).items
+
+    in_lab(monkeypatch, story, "n1=dgx-a100-40gb")
+
+
+def test_a_domain_of_two_nodes_is_ready_when_both_are(
+    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
+) -> None:
+    async def story(plane: Plane) -> None:
+        client = plane.client()
+        await install(client)
+        domain, pod = example(shared)
+        domain["spec"]["numNodes"] = 2
+
+        async def served() -> bool:
+            return len([one for one in (await client.list(SLICES)).items if one["spec"]["driver"] == DRIVER]) == 2
+
+        await until(client, served)
+        await apply(client, domain)
+        for name in ("one", "two"):
+            await apply(client, {**pod, "metadata": {"name": name}})
+        for name in ("one", "two"):
+            await until(client, partial(running_pod, client, name))
+
+        async def ready() -> bool:
+            status = (await client.get(COMPUTE_DOMAINS, domain["metadata"]["name"], "default"))["status"]
+            return status["status"] == "Ready" and [node["index"] for node in status["nodes"]] == [0, 1]
+
+        await until(client, ready)
+
+    in_lab(monkeypatch, story, "dgx-a100-40gb:2")
+
+
+def test_another_namespaces_claim_never_gets_a_channel(
+    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
+) -> None:
+    async def story(plane: Plane) -> None:
+        client = plane.client()
+        await install(client)
+        domain, pod = example(shared)
+        await apply(client, domain)
+        template: list[Tree] = []
+
+        async def made() -> bool:
+            template[:] = (await client.list(CLAIM_TEMPLATES, "default")).items
+            return bool(template)
+
+        await until(client, made)
+        await client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        stolen = {"metadata": {"name": template[0]["metadata"]["name"]}, "spec": template[0]["spec"]}
+        await client.create(CLAIM_TEMPLATES, stolen, "other")
+        await client.create(PODS, pod, "other")
+
+        async def refused() -> bool:
+            events = (await client.list(EVENTS, "other")).items
+            return any("its ComputeDomain imex-channel-injection in default" in e["message"] for e in events)
+
+        await until(client, refused)
+
+    in_lab(monkeypatch, story, "n1=dgx-a100-40gb")
