@@ -35,6 +35,7 @@ from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
 from allotment.node.kubelet import Kubelets
 from allotment.node.machine import Machine
+from allotment.node.runtimes.runtime import Runtime
 
 FAULTS: Final = "allotment.dev/faults"
 
@@ -54,14 +55,19 @@ class Drivers:
     """See the module; :meth:`run` is the program.
 
     ``machines`` is where the kubelets look for the CDI specs of a node. ``boot``: differs from lab to lab, for what was
-    prepared on simulated hardware is gone with the process.
+    prepared on simulated hardware is gone with the process. ``runtime``: what the nodes run containers with; None for
+    the simulated one.
     """
 
-    def __init__(self, kubelets: Kubelets, machines: dict[str, Machine], features: Features, boot: str) -> None:
+    def __init__(
+        self, kubelets: Kubelets, machines: dict[str, Machine], features: Features, boot: str,
+        runtime: Runtime | None = None,
+    ) -> None:  # fmt: skip
         self._kubelets = kubelets
         self._machines = machines
         self._features = features
         self._boot = boot
+        self._runtime = runtime
         self._published: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def run(self, context: Context) -> None:
@@ -131,7 +137,7 @@ class _Work(NamedTuple):
             return None
         fitted = simulated(machine, self.compute)
         store = Memory()
-        self.drivers._machines[node.name] = Machine(cdi=(store,))
+        self.drivers._machines[node.name] = Machine(self.drivers._runtime, (store,))
         drivers = tuple(
             NodeDriver(
                 driver, Host(node.name, self.drivers._boot, MemoryStorage(), store), self.client, self.context.clock,

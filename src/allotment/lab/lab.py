@@ -27,8 +27,10 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.refused import Place, place_of
 from allotment.cluster.states import states
 from allotment.lab import kubeconfig, naming, waiting
+from allotment.lab.asking import ask
 from allotment.lab.plane import Plane, running
 from allotment.lab.programs import left_out
+from allotment.lab.runtimes import RuntimeName
 from allotment.lab.settings import RELEASE, Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
@@ -50,13 +52,16 @@ class Lab:
     ``fleet``: the machines, in the words of ``allot up --fleet``; none by default. ``data``: a folder to keep the
     cluster in; without one it is gone with the lab. ``gates``: feature gates that differ from the release's.
     ``without``: programs to leave out, because another one does their work (``scheduler``, ``controllers`` …).
+    ``runtime``: ``process`` runs containers as processes of this machine, with your rights, and only those whose image
+    the file ``images`` names; without one that is the demo's application (:mod:`allotment.node.runtimes.images`).
     ``tls`` is off by default, because whoever can start a lab in a test can also reach its port.
     """
 
     def __init__(
         self, fleet: str | Sequence[str] = (), *, data: str | Path | None = None, kube: str = RELEASE,
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
-        name: str = DEFAULT_NAME, without: Iterable[str] = (),
+        name: str = DEFAULT_NAME, without: Iterable[str] = (), runtime: RuntimeName = "simulated",
+        images: str | Path | None = None,
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
         features = Features(kube=kube, gates=gates or {})
@@ -69,6 +74,8 @@ class Lab:
             speed=speed,
             features=features,
             without=left_out(without),
+            runtime=runtime,
+            images=None if images is None else Path(images),
         )
         self._thread: LoopThread | None = None
         self._running = AsyncExitStack()
@@ -231,6 +238,10 @@ class Lab:
     def list(self, kind: str, *, namespace: str | None = None, labels: str = "", fields: str = "") -> Sequence[Tree]:
         """All objects of a kind, of all namespaces or of one."""
         return self.client.list(self.resource(kind), namespace or "", labels=labels, fields=fields).items
+
+    def ask(self, pod: Tree, port: int, path: str = "/") -> bytes:
+        """What a pod answers to a GET at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
+        return self._loop.wait(ask(self.plane.kubelets, pod, port, path))
 
     def wait(
         self, *targets: str, until: str | Test | None = None, timeout: float = 30.0, namespace: str = "default"

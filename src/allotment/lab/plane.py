@@ -42,6 +42,7 @@ from allotment.lab.first_objects import FirstObjects
 from allotment.lab.ids import RandomIds
 from allotment.lab.kubeconfig import Access
 from allotment.lab.programs import DRIVERS, programs
+from allotment.lab.runtimes import runtime
 from allotment.lab.serving import Server, server_context
 from allotment.lab.settings import Settings
 from allotment.lab.state import replace_file
@@ -60,12 +61,15 @@ ADMINISTRATOR = User("allotment-admin", ("system:masters", "system:authenticated
 class Plane:
     """A control plane that runs."""
 
-    def __init__(self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access) -> None:
+    def __init__(
+        self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access, kubelets: Kubelets
+    ) -> None:
         self.settings = settings
         self.store = store
         self.api = api
         self.clock = clock
         self.access = access
+        self.kubelets = kubelets
         #: In the words of ``--fleet``: what was asked for, or what the data came with.
         self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
         self._pace = Pace()
@@ -125,14 +129,15 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     machines: dict[str, Machine] = {}
     kubelets = Kubelets(machines=machines)
     ids = RandomIds()
-    drivers = Drivers(kubelets, machines, settings.features, boot=ids.uid())
+    containers = await stack.enter_async_context(runtime(settings.runtime, settings.images))
+    drivers = Drivers(kubelets, machines, settings.features, boot=ids.uid(), runtime=containers)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
         server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
     )  # fmt: skip
     server.application = api
-    plane = Plane(settings, store, api, clock, access)
+    plane = Plane(settings, store, api, clock, access, kubelets)
     store.on_failure = plane.fail
     first = FirstObjects(store, api.verbs, api.catalog, companions)
     stack.callback(first.end)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from allotment.lab.runtimes import RuntimeName
 from allotment.lab.state import DEFAULT_NAME, DataFolder
 from allotment.model.features import Features
 
@@ -16,7 +18,8 @@ class Settings(NamedTuple):
     """See ``allot up --help``. Without ``data`` everything is in memory. ``fleet`` None: what is there already.
 
     With ``port`` 0 it is ``preferred_port`` if that is free, else any. ``without``: programs that do not run, by the
-    names in :mod:`allotment.lab.programs`, because somebody else does their work.
+    names in :mod:`allotment.lab.programs`, because somebody else does their work. ``runtime`` and ``images``: see
+    :mod:`allotment.lab.runtimes`.
     """
 
     name: str = DEFAULT_NAME
@@ -29,6 +32,8 @@ class Settings(NamedTuple):
     speed: float = 1.0
     features: Features = Features(kube=RELEASE)
     without: frozenset[str] = frozenset()
+    runtime: RuntimeName = "simulated"
+    images: Path | None = None
 
 
 def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,0 +1,35 @@
+"""An HTTP request to a port of a pod, as through ``kubectl port-forward``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.node.kubelet import Kubelets
+
+_LONGEST: Final = 1 << 26
+
+
+class NoAnswer(Exception):
+    """A pod does not answer, or not with 200 OK; the text says which pod, port and path, and what came."""
+
+
+async def ask(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str) -> bytes:
+    """The body of a GET. Raises NoAnswer."""
+    name = pod["metadata"]["name"]
+    asked = f"{name}:{port}{path}"
+    try:
+        connection = await kubelets.port(pod, port)
+        try:
+            await connection.write(f"GET {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+            answer = bytearray()
+            while (part := await connection.read()) and len(answer) < _LONGEST:
+                answer += part
+        finally:
+            await connection.close()
+    except OSError as error:
+        raise NoAnswer(f"{asked}: {error}") from None
+    head, found, body = bytes(answer).partition(b"\r\n\r\n")
+    status = head.partition(b"\r\n")[0].decode("latin-1")
+    if not found or " 200 " not in status:
+        raise NoAnswer(f"{asked}: wanted 200 OK, found {status or 'nothing'}")
+    return body
