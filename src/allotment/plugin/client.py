@@ -7,9 +7,9 @@ driver that is away is therefore an error of the call and never of :func:`connec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
 
@@ -17,8 +17,12 @@ from allotment.model.quoting import quote
 from allotment.plugin import encoding
 from allotment.plugin.encoding import Version
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
-from allotment.plugin.statuses import failed
+from allotment.plugin.statuses import failed, garbled
 from allotment.plugin.wire import health_v1alpha1_pb2
+
+if TYPE_CHECKING:
+    # Generic to the type checker only.
+    _Method = grpc.aio.UnaryUnaryMultiCallable[Any, bytes]
 
 #: How long a driver has for one call, in seconds: half of the time after which a kubelet tries again.
 CALL_SECONDS: Final = 45.0
@@ -102,15 +106,14 @@ class Connected:
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
         """Ask the driver; answers by claim uid, one for every claim and for no other. Raises CallFailed."""
-        request = encoding.claims_request(self.version, encoding.PREPARE, claims)
-        answers = encoding.prepared_of(self.version, await self._call(self._prepare(request, timeout=self._seconds)))
+        response = await self._call(self._prepare, encoding.PREPARE, claims)
+        answers = encoding.prepared_of(self.version, response)
         _complete(encoding.PREPARE, claims, answers)
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         """Ask the driver; the errors by claim uid, one for every claim and for no other. Raises CallFailed."""
-        request = encoding.claims_request(self.version, encoding.UNPREPARE, claims)
-        answers = encoding.unprepared_of(await self._call(self._unprepare(request, timeout=self._seconds)))
+        answers = encoding.unprepared_of(await self._call(self._unprepare, encoding.UNPREPARE, claims))
         _complete(encoding.UNPREPARE, claims, answers)
         return answers
 
@@ -140,18 +143,20 @@ class Connected:
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    def _method(self, name: str) -> grpc.aio.UnaryUnaryMultiCallable[Any, Any]:
+    def _method(self, name: str) -> _Method:
         return self._channel.unary_unary(
-            f"/{self.version.service}/{name}",
-            request_serializer=encoding.encode,
-            response_deserializer=getattr(self.version.wire, name + "Response").FromString,
+            f"/{self.version.service}/{name}", request_serializer=encoding.encode, response_deserializer=bytes
         )
 
-    async def _call(self, call: Awaitable[Any]) -> Any:
+    async def _call(self, method: _Method, name: str, claims: Sequence[ClaimRef]) -> Any:
+        request = encoding.claims_request(self.version, name, claims)
+        call = method(request, timeout=self._seconds)
         try:
-            return await call
+            return encoding.decode(getattr(self.version.wire, name + "Response"), await call)
         except grpc.aio.AioRpcError as error:
             failure = failed(error, self.info.endpoint)
+        except encoding.Garbled as error:
+            failure = garbled(error)
         # The error knows its call, which keeps the channel open for as long as somebody keeps the error: neither it nor
         # the call goes along with ours.
         del call
@@ -159,19 +164,19 @@ class Connected:
 
     async def _watch(self) -> AsyncIterator[Sequence[DeviceHealth]]:
         watch = self._channel.unary_stream(
-            f"/{encoding.HEALTH}/{encoding.WATCH}",
-            request_serializer=encoding.encode,
-            response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
+            f"/{encoding.HEALTH}/{encoding.WATCH}", request_serializer=encoding.encode, response_deserializer=bytes
         )
         call = watch(health_v1alpha1_pb2.NodeWatchResourcesRequest())
         self._streams.add(call)
         failure = None
         try:
-            async for message in call:
-                yield encoding.health_of(message)
+            async for data in call:
+                yield encoding.health_of(encoding.decode(health_v1alpha1_pb2.NodeWatchResourcesResponse, data))
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 failure = failed(error, self.info.endpoint)
+        except encoding.Garbled as error:
+            failure = garbled(error)
         finally:
             call.cancel()
             self._streams.discard(call)

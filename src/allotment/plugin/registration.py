@@ -15,7 +15,7 @@ import grpc
 
 from allotment.plugin import encoding
 from allotment.plugin.client import PluginInfo, VersionsUnknown, chosen, open_channel
-from allotment.plugin.statuses import failed
+from allotment.plugin.statuses import failed, garbled
 from allotment.plugin.wire import registration_pb2
 
 DIAL_SECONDS: Final = 10.0
@@ -69,17 +69,14 @@ async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def _asked(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
-    ask = channel.unary_unary(
-        _METHODS + "GetInfo",
-        request_serializer=encoding.encode,
-        response_deserializer=registration_pb2.PluginInfo.FromString,
-    )
+    ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=encoding.encode, response_deserializer=bytes)
     try:
-        info = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
-    except grpc.aio.AioRpcError as error:
+        data = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
+        info = encoding.decode(registration_pb2.PluginInfo, data)
+    except (grpc.aio.AioRpcError, encoding.Garbled) as error:
+        reason = garbled(error) if isinstance(error, encoding.Garbled) else failed(error, socket)
         raise RegistrationFailed(
-            f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, "
-            f"err: {failed(error, socket)}"
+            f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {reason}"
         ) from error
     # Some serve everything on the one socket.
     endpoint = Path(info.endpoint) if info.endpoint else socket
@@ -101,10 +98,9 @@ def _judge(info: PluginInfo, socket: Path) -> None:
 
 
 async def _told(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
+    # There is nothing in the answer.
     tell = channel.unary_unary(
-        _METHODS + "NotifyRegistrationStatus",
-        request_serializer=encoding.encode,
-        response_deserializer=registration_pb2.RegistrationStatusResponse.FromString,
+        _METHODS + "NotifyRegistrationStatus", request_serializer=encoding.encode, response_deserializer=bytes
     )
     status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.clean(error_text))
     try:

@@ -14,9 +14,10 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from allotment.plugin import encoding
 from allotment.plugin.encoding import Version
@@ -25,7 +26,7 @@ from allotment.plugin.sockets import Sockets, bind, check_length, clear_leftover
 from allotment.plugin.sockets import SocketUnusable as SocketUnusable
 from allotment.plugin.sockets import socket_paths as socket_paths
 from allotment.plugin.statuses import fitting
-from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
+from allotment.plugin.wire import registration_pb2
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ OnRegistered = Callable[[bool, str], None]
 _GRACE_SECONDS: Final = 5.0
 
 _Context = grpc.aio.ServicerContext[Any, Any]
+_M = TypeVar("_M", bound=Message)
 if TYPE_CHECKING:
     # Generic to the type checker only.
     _Service = grpc.GenericRpcHandler[Any, Any]
@@ -94,23 +96,28 @@ async def _listening(
 
 
 def _dra(plugin: Plugin, version: Version) -> _Service:
-    async def prepare(request: Any, context: _Context) -> Any:
-        answers = await _answer(plugin.prepare(encoding.claims_of(request)), context)
+    async def prepare(request: bytes, context: _Context) -> Any:
+        claims = await _read(version.wire.NodePrepareResourcesRequest, request, context)
+        answers = await _answer(plugin.prepare(encoding.claims_of(claims)), context)
         return encoding.prepare_response(version, answers)
 
-    async def unprepare(request: Any, context: _Context) -> Any:
-        answers = await _answer(plugin.unprepare(encoding.claims_of(request)), context)
+    async def unprepare(request: bytes, context: _Context) -> Any:
+        claims = await _read(version.wire.NodeUnprepareResourcesRequest, request, context)
+        answers = await _answer(plugin.unprepare(encoding.claims_of(claims)), context)
         return encoding.unprepare_response(version, answers)
 
     methods = {
-        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(
-            prepare, version.wire.NodePrepareResourcesRequest.FromString, encoding.encode
-        ),
-        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(
-            unprepare, version.wire.NodeUnprepareResourcesRequest.FromString, encoding.encode
-        ),
+        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=encoding.encode),
+        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(unprepare, response_serializer=encoding.encode),
     }
     return grpc.method_handlers_generic_handler(version.service, methods)
+
+
+async def _read(kind: type[_M], request: bytes, context: _Context) -> _M:
+    try:
+        return encoding.decode(kind, request)
+    except encoding.Garbled as error:
+        return await context.abort(grpc.StatusCode.INTERNAL, str(error))
 
 
 async def _answer(call: Awaitable[Any], context: _Context) -> Any:
@@ -126,7 +133,7 @@ async def _answer(call: Awaitable[Any], context: _Context) -> Any:
 
 
 def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
-    async def watch(request: Any, context: _Context) -> AsyncIterator[Any]:
+    async def watch(request: bytes, context: _Context) -> AsyncIterator[Any]:
         news = plugin.health()
         if news is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{plugin.name} does not tell its devices' health")
@@ -134,9 +141,7 @@ def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
             async for devices in _until(ending, news):
                 yield encoding.health_response(devices)
 
-    handler = grpc.unary_stream_rpc_method_handler(
-        watch, health_v1alpha1_pb2.NodeWatchResourcesRequest.FromString, encoding.encode
-    )
+    handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=encoding.encode)
     return grpc.method_handlers_generic_handler(encoding.HEALTH, {encoding.WATCH: handler})
 
 
@@ -170,19 +175,16 @@ async def _until(
 
 
 def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered) -> _Service:
-    async def get_info(request: Any, context: _Context) -> registration_pb2.PluginInfo:
+    async def get_info(request: bytes, context: _Context) -> registration_pb2.PluginInfo:
         return info
 
-    async def notify(status: registration_pb2.RegistrationStatus, context: _Context) -> Any:
+    async def notify(request: bytes, context: _Context) -> registration_pb2.RegistrationStatusResponse:
+        status = await _read(registration_pb2.RegistrationStatus, request, context)
         on_registered(status.plugin_registered, status.error)
         return registration_pb2.RegistrationStatusResponse()
 
     methods = {
-        "GetInfo": grpc.unary_unary_rpc_method_handler(
-            get_info, registration_pb2.InfoRequest.FromString, encoding.encode
-        ),
-        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(
-            notify, registration_pb2.RegistrationStatus.FromString, encoding.encode
-        ),
+        "GetInfo": grpc.unary_unary_rpc_method_handler(get_info, response_serializer=encoding.encode),
+        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(notify, response_serializer=encoding.encode),
     }
     return grpc.method_handlers_generic_handler("pluginregistration.Registration", methods)

@@ -8,6 +8,7 @@ from typing import Final
 
 import grpc
 
+from allotment.plugin.encoding import Garbled
 from allotment.plugin.messages import CallFailed
 
 #: A status travels in a header; with one over 8 KiB peers see nothing of it. Escaped, a byte takes up to three.
@@ -25,6 +26,11 @@ _BROKEN: Final = re.compile(r"socket closed|connection reset|broken pipe|endpoin
 def failed(error: grpc.aio.AioRpcError, endpoint: Path) -> CallFailed:
     """``error`` as grpc-go would have put it."""
     return CallFailed(said(error.code(), error.details() or "", endpoint))
+
+
+def garbled(error: Garbled) -> CallFailed:
+    """An answer that cannot be read, as grpc-go has it."""
+    return CallFailed(f"rpc error: code = Internal desc = {error}")
 
 
 def said(code: grpc.StatusCode, details: str, endpoint: Path) -> str:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from allotment.plugin import encoding
@@ -240,5 +241,39 @@ def test_a_driver_that_does_not_list_its_health_is_not_asked(folder: Path) -> No
         endpoint, _ = paths(folder)
         async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             assert kubelet.health() is None
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_is_no_message_is_the_call_s_failure(folder: Path) -> None:
+    async def story() -> None:
+        async def answer(request: bytes, context: object) -> bytes:
+            return b"\xff\xff"
+
+        async def tell(request: bytes, context: object) -> AsyncIterator[bytes]:
+            yield b"\xff\xff"
+
+        server = grpc.aio.server()
+        prepare = {encoding.PREPARE: grpc.unary_unary_rpc_method_handler(answer)}
+        watch = {encoding.WATCH: grpc.unary_stream_rpc_method_handler(tell)}
+        server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(encoding.V1.service, prepare),
+                grpc.method_handlers_generic_handler(encoding.HEALTH, watch),
+            )
+        )
+        endpoint = folder / "dra.sock"
+        server.add_insecure_port(f"unix:{endpoint}")
+        await server.start()
+        text = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
+        text += "proto: cannot parse invalid wire-format data"
+        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
+            assert await why(kubelet) == text
+            stream = kubelet.health()
+            assert stream is not None
+            with pytest.raises(CallFailed) as failed:
+                await anext(stream)
+            assert str(failed.value) == text
+        await server.stop(None)
 
     asyncio.run(story())

@@ -245,6 +245,33 @@ def test_who_names_no_endpoint_is_called_where_he_registered(folder: Path) -> No
     asyncio.run(story())
 
 
+def test_who_speaks_no_protobuf_does_no_harm_to_the_others(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async def answer(request: bytes, context: object) -> bytes:
+            return b"\xff\xff"
+
+        endpoint, registration = paths(folder)
+        server = grpc.aio.server()
+        methods = {"GetInfo": grpc.unary_unary_rpc_method_handler(answer)}
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("pluginregistration.Registration", methods),)
+        )
+        server.add_insecure_port(f"unix:{registration.parent}/a.sock")
+        await server.start()
+        async with kubelet(folder) as (registry, _):
+            await until(lambda: caplog.messages)
+            assert caplog.messages[0] == (
+                "RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket "
+                f"{registration.parent}/a.sock, err: rpc error: code = Internal desc = grpc: failed to unmarshal the "
+                "received message: proto: cannot parse invalid wire-format data"
+            )
+            async with served(Driver(), endpoint, registration, on_registered=ignore):
+                await until(lambda: registry.usable(DRIVER))
+        await server.stop(None)
+
+    asyncio.run(story())
+
+
 def test_files_hidden_sockets_and_folders_are_passed_over(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)

@@ -183,6 +183,22 @@ def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: py
     asyncio.run(story())
 
 
+def test_a_request_that_is_no_message_does_not_reach_the_driver(folder: Path) -> None:
+    async def story() -> None:
+        driver, (endpoint, registration) = Driver(), paths(folder)
+        async with served(driver, endpoint, registration, on_registered=ignore):
+            for method in (encoding.PREPARE, encoding.UNPREPARE):
+                async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
+                    call = channel.unary_unary(
+                        f"/{encoding.V1.service}/{method}", request_serializer=bytes, response_deserializer=bytes
+                    )
+                    with pytest.raises(grpc.aio.AioRpcError, match="cannot parse invalid wire-format data"):
+                        await call(b"\xff\xff")
+        assert driver.asked == []
+
+    asyncio.run(story())
+
+
 def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
