@@ -75,10 +75,8 @@ class SimulatedHardware:
         """All GPUs by PCI address."""
         await self._step("gpus", "before", self.name)
         state = self._kept.read()
-        there = (self._gpus[pci] for pci in sorted(self._gpus) if pci not in state.absent)
         return tuple(
-            gpu if gpu.mig_enabled == state.cards[gpu.pci].mig else gpu._replace(mig_enabled=state.cards[gpu.pci].mig)
-            for gpu in there
+            _as_set(self._gpus[pci], state.cards[pci]) for pci in sorted(self._gpus) if pci not in state.absent
         )
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
@@ -338,3 +336,10 @@ class SimulatedHardware:
             await asyncio.sleep(self._latency)
         if self._faults is not None:
             self._faults.reach(Step(operation, moment, on))
+
+
+def _as_set(gpu: Gpu, card: Card) -> Gpu:
+    """A GPU's facts as they are now."""
+    if (gpu.mig_enabled, gpu.vfio_bound) == (card.mig, card.vfio):
+        return gpu
+    return gpu._replace(mig_enabled=card.mig, vfio_bound=card.vfio)

@@ -327,10 +327,13 @@ def test_a_gpu_is_handed_to_a_virtual_machine_and_given_back() -> None:
     async def story(n: Simulated) -> None:
         parameters = config("VfioDeviceConfig", iommu={"enableAPIDevice": True})
         plan, prepared = await n.prepare("c1", gpu("gpu-vfio-1", parameters))
+        published = await n.driver.discover()
         assert [n.card(minor).vfio for minor in range(3)] == [False, True, False]
+        assert [each.vfio_bound for each in await n.hardware.gpus()][:3] == [False, True, False]
         assert paths(only(prepared)) == ["/dev/vfio/1001", "/dev/vfio/vfio"]
         assert not prepared.edits
         await n.driver.unprepare(plan)
+        assert await n.driver.discover() == published
         _, plain = await n.prepare("c2", gpu("gpu-vfio-1"))
         assert paths(only(plain)) == ["/dev/vfio/1001"]
         await n.driver.unprepare(plan)
