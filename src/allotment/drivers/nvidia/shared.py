@@ -6,11 +6,13 @@ exactly that amount: an allocation beyond it fails in the program that asks, and
 What that keeps, and what not. Limits could also be variables of the container, with one daemon per GPU that owns it
 (EXCLUSIVE_PROCESS). Then no program gets past MPS; but the container could change its own limit, and all claims'
 programs would share one server, in which one program's fault ends the others'. With a daemon per claim the limit is the
-daemon's, where no container can reach it, and a fault stays in the claim. The price: several daemons on one GPU need
-compute mode DEFAULT, so that a program which leaves ``CUDA_MPS_PIPE_DIRECTORY`` aside on purpose is a plain client of
-the GPU, without a limit. It is protection against mistakes, such as a framework that takes all memory there is, and
-not against malice; where that is needed, take MIG. And programs of different claims take turns on the GPU; only those
-of one claim run side by side.
+daemon's, where no container can reach it, and a fault stays in the claim. The price:
+
+- Several daemons on one GPU need compute mode DEFAULT. A program that leaves ``CUDA_MPS_PIPE_DIRECTORY`` aside on
+  purpose, or whose daemon has died, is then a plain client of the GPU, without a limit. It is protection against
+  mistakes, such as a framework that takes all memory there is, and not against malice; where that is needed, take MIG.
+- MPS limits each program: a claim whose pods start two has twice the amount.
+- Programs of different claims take turns on the GPU; only those of one claim run side by side.
 """
 
 from __future__ import annotations
