@@ -48,6 +48,7 @@ def with_times(spec: ResourceSliceSpec, present: Iterable[ResourceSliceSpec], no
     """
     if not any(device.taints for device in spec.devices or ()):
         return spec
+    # ``present`` is read only now: most slices have no taints, and reading them costs.
     known = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
         for one in present for device in one.devices or () for taint in device.taints

@@ -50,7 +50,7 @@ def matched(present: Iterable[Item[ResourceSlice]], wanted: Sequence[ResourceSli
         found = _INDEX.match(item.name)
         index = int(found[1], 16) if found else -1
         # The node of a slice cannot be changed.
-        if 0 <= index < len(wanted) and index not in places and item.value.spec.node_name == wanted[index].node_name:
+        if 0 <= index < len(wanted) and index not in places and item.spec.get("nodeName") == wanted[index].node_name:
             places[index] = item
         else:
             obsolete.append(item)

@@ -20,8 +20,9 @@ from allotment.fleet.splitting import split
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import Device, DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
-from allotment.model.validation.attributes import attribute, has_list
+from allotment.model.validation.attributes import attribute, has_list, value_count
 from allotment.model.validation.context import Context
+from allotment.model.validation.devices import ENTRIES_MAX, VALUES_MAX
 from allotment.model.validation.lists import check_map
 from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
 from allotment.model.validation.slices import resource_slice
@@ -125,8 +126,17 @@ def _repeated(names: Iterable[str]) -> list[str]:
 
 
 def _refused(spec: ResourceSliceSpec, features: Features) -> Iterator[str]:
+    """What the API server would say of a slice; of its attributes only that they are too many, for all are checked."""
     context = Context(features, lambda expression, *, stored: ())  # slices have no expressions
+    for device in spec.devices or ():
+        entries, values = len(device.attributes) + len(device.capacity), value_count(device)
+        if entries > ENTRIES_MAX or values > VALUES_MAX:
+            yield (
+                f"device {device.name!r}: {entries} attributes and capacities with {values} values: wanted at most "
+                f"{ENTRIES_MAX} with {VALUES_MAX}"
+            )
+    bare = tuple(replace(device, attributes={}) for device in spec.devices or ())
     # Counters and devices apart, for only releases since 1.35 forbid them in one slice.
-    for half in (replace(spec, shared_counters=None), replace(spec, devices=None)):
+    for half in (replace(spec, devices=bare or None, shared_counters=None), replace(spec, devices=None)):
         for error in resource_slice(ResourceSlice(metadata=ObjectMeta(name="offer"), spec=half), context):
             yield str(error)

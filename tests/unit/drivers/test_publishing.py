@@ -318,7 +318,10 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
         (Offer([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which counter set 's' has not"),
         (Offer([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets called 's'"),
         (Offer([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
-        (Offer([[device("a", **{f"a{n}": "x" for n in range(33)})]]), "must not exceed 32"),
+        (
+            Offer([[device("a", **{f"a{n}": "x" for n in range(34)})]]),
+            "34 attributes and capacities with 34 values: wanted at most 32",
+        ),
     ],
 )
 def test_an_offer_that_nobody_would_take_is_not_sent(wrong: Offer, why: str) -> None:
