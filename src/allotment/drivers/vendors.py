@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
+from allotment.cluster.program import Program
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.kernel import Kernel
 from allotment.drivers.amd.simulated import Simulated as SimulatedAmd
 from allotment.drivers.driver import Driver
+from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
+from allotment.drivers.example.binding import controller
+from allotment.drivers.example.imaginary import Imaginary, faults
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.host.hardware import HostHardware
 from allotment.drivers.nvidia.host.roots import Roots
@@ -19,7 +23,8 @@ from allotment.drivers.nvidia.simulated import SimulatedHardware
 from allotment.drivers.nvidia.simulated_breaking import Breaking
 from allotment.drivers.nvidia.simulated_compute import Compute
 from allotment.fleet import FleetError, Machine
-from allotment.fleet.modes import AutoPartition, Partitioned, nvidia_mode
+from allotment.fleet.example import GPU_DRIVER
+from allotment.fleet.modes import AutoPartition, Example, Partitioned, nvidia_mode
 from allotment.fleet.nvidia import gpus_of, made_of
 
 # --- simulated --------------------------------------------------------------------------------------------------------
@@ -29,12 +34,13 @@ class Fitted(NamedTuple):
     """The drivers of one machine.
 
     ``break_down``: what of its hardware is broken from now on, such as ``gpu-3=gone,gpu-0=xid-79``; raises ValueError.
-    ``end``: it is not needed any more.
+    ``end``: it is not needed any more. ``beside``: programs of the vendor that work on the machine's claims, too.
     """
 
     drivers: tuple[Driver, ...]
     break_down: Callable[[str], None]
     end: Callable[[], None]
+    beside: tuple[Program, ...] = ()
 
 
 def simulated(machine: Machine, compute: Compute) -> Fitted:
@@ -43,7 +49,7 @@ def simulated(machine: Machine, compute: Compute) -> Fitted:
 
 
 def _simulated_nvidia(machine: Machine, compute: Compute) -> Fitted:
-    assert not isinstance(machine.mode, Partitioned | AutoPartition), "modes are checked against the hardware"
+    assert not isinstance(machine.mode, Partitioned | AutoPartition | Example), "modes are checked against the hardware"
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
     made = made_of(gpus, machine.node, machine.mode)
     hardware = SimulatedHardware(gpus, made=made, name=machine.node, address=compute.address)
@@ -61,8 +67,26 @@ def _simulated_amd(machine: Machine, compute: Compute) -> Fitted:
     return Fitted((driver,), hardware.break_down, lambda: None)
 
 
+def _simulated_example(machine: Machine, compute: Compute) -> Fitted:
+    mode = machine.mode
+    assert isinstance(mode, Example), "modes are checked against the hardware"
+    drivers: list[Imaginary] = [ExampleGpus(machine.node, len(machine.hardware.slots), mode)]
+    if mode.nics:
+        drivers.append(ExampleNics(machine.node, mode.nics))
+    if mode.numa:
+        drivers.append(ExampleCpus(machine.node, mode.numa))
+
+    def break_down(text: str) -> None:
+        broken = faults(text, frozenset().union(*(driver.devices for driver in drivers)))
+        for driver in drivers:
+            driver.break_down(broken)
+
+    beside = (controller(GPU_DRIVER, machine.node),) if mode.binding else ()
+    return Fitted(tuple(drivers), break_down, lambda: None, beside)
+
+
 _SIMULATED: Final[Mapping[str, Callable[[Machine, Compute], Fitted]]] = {
-    "amd": _simulated_amd, "nvidia": _simulated_nvidia
+    "amd": _simulated_amd, "example": _simulated_example, "nvidia": _simulated_nvidia
 }  # fmt: skip
 
 # --- on a host's own hardware -----------------------------------------------------------------------------------------

@@ -38,6 +38,12 @@ CLASSES: dict[str, tuple[DeviceClass, ...]] = {
         ),
     ),
     "amd": (_device_class("gpu.amd.com", f"device.driver == '{_AMD}'"),),
+    # With the extended resource that the example's own demonstrations ask for.
+    "example": (
+        _device_class("gpu.example.com", "device.driver == 'gpu.example.com'", "example.com/gpu"),
+        _device_class("net.example.com", "device.driver == 'net.example.com'"),
+        _device_class("cpu.example.com", "device.driver == 'cpu.example.com'"),
+    ),
 }
 
 #: Where AMD's driver partitions GPUs by itself, a request for a whole one must not end on a partition.

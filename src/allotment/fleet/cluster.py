@@ -51,12 +51,13 @@ def classes_of(machines: Iterable[Machine]) -> tuple[DeviceClass, ...]:
 
 def node_of(machine: Machine) -> Node:
     """The node of one machine, with the labels that kubelet and feature discovery would set."""
-    vendor = _PCI_VENDOR[machine.hardware.accelerator.vendor]
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": machine.node,
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": machine.hardware.id,
-        f"feature.node.kubernetes.io/pci-{vendor}.present": "true",
     }
+    vendor = _PCI_VENDOR.get(machine.hardware.accelerator.vendor)  # what is made up is on no bus
+    if vendor is not None:
+        labels[f"feature.node.kubernetes.io/pci-{vendor}.present"] = "true"
     return Node(metadata=ObjectMeta(name=machine.node, labels=labels))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from allotment.fleet.errors import FleetError, nearest
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.mig import Piece, mig_of, parse_layout
@@ -69,9 +71,25 @@ class AutoPartition:
     """AMD: every partition mode of every GPU on offer; a GPU is put into the one that a claim gets."""
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Kubernetes' example driver: GPUs cut into ``partitions`` each (0: whole), ``shared`` by several claims.
+
+    ``binding``: pods wait until something says that their GPU is ready; ``status``: claims are told of their GPUs.
+    ``nics`` and ``numa``: network cards and NUMA nodes that are devices, too.
+    """
+
+    partitions: int = 0
+    shared: bool = False
+    binding: bool = False
+    status: bool = False
+    nics: int = 0
+    numa: int = 0
+
+
 NvidiaMode: TypeAlias = Full | StaticMig | DynamicMig | Vfio | ConsumableShares | Shared
 AmdMode: TypeAlias = Partitioned | AutoPartition
-Mode: TypeAlias = NvidiaMode | AmdMode
+Mode: TypeAlias = NvidiaMode | AmdMode | Example
 
 #: More shares than this are a typing error.
 MOST_SHARES = 10_000
@@ -87,6 +105,8 @@ def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
             "consumable-shares",
             "vfio",
         )
+    if accelerator.vendor == "example":
+        return (*_EXAMPLE_FLAGS, *(f"{name}=N" for name in _EXAMPLE_NUMBERS))
     if not accelerator.partitions:
         return ("spx",)
     return (*dict.fromkeys(p.compute for p in accelerator.partitions), "auto")
@@ -96,6 +116,8 @@ def parse_mode(text: str, machine: Hardware) -> Mode:
     """The mode written as ``text`` on that machine; an empty text is the vendor's default (whole GPUs)."""
     if machine.accelerator.vendor == "nvidia":
         return _nvidia(text, machine)
+    if machine.accelerator.vendor == "example":
+        return _example(text, machine.accelerator)
     return _amd(text, machine.accelerator)
 
 
@@ -187,6 +209,28 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
     )
 
 
+_EXAMPLE_FLAGS: Final = ("shared", "binding", "status")
+_EXAMPLE_NUMBERS: Final = ("partitions", "nics", "numa")
+#: More parts of a GPU do not go into one slice, and none is smaller than 1Gi.
+_MOST_OF_EXAMPLE: Final = 16
+
+
+def _example(text: str, accelerator: Accelerator) -> Example:
+    """Words joined by ``+``: ``partitions=4+shared``."""
+    values: dict[str, bool | int] = {}
+    for word in filter(None, text.split("+")):
+        name, _, argument = word.partition("=")
+        if name in _EXAMPLE_FLAGS and not argument:
+            values[name] = True
+        elif name in _EXAMPLE_NUMBERS:
+            if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= _MOST_OF_EXAMPLE):
+                raise FleetError(f"mode {name}: wanted a number from 1 to {_MOST_OF_EXAMPLE}, found {argument!r}")
+            values[name] = int(argument[:9])
+        else:
+            raise _unknown(text, name, accelerator)
+    return msgspec.convert(values, Example)
+
+
 def _unknown(text: str, kind: str, accelerator: Accelerator) -> FleetError:
     names = mode_names(accelerator)
     return FleetError(
@@ -213,3 +257,5 @@ def label(mode: Mode) -> str:
             return partition.compute if partition and partition.per_gpu > 1 else ""
         case AutoPartition():
             return "auto"
+        case Example():
+            return "-".join(name for name in (*_EXAMPLE_FLAGS, *_EXAMPLE_NUMBERS) if getattr(mode, name))

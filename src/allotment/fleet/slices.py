@@ -5,12 +5,13 @@ The index in a slice's name keeps the scheduler's order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
-from allotment.fleet import amd, nvidia
+from allotment.fleet import amd, example, nvidia
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.modes import AutoPartition, Mode, Partitioned
+from allotment.fleet.modes import AutoPartition, Example, Mode, Partitioned
 from allotment.fleet.splitting import split
 from allotment.model.features import RELEASES
 from allotment.model.meta import ObjectMeta
@@ -30,22 +31,29 @@ def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> t
     """
     if kube not in RELEASES:
         raise FleetError(f"Kubernetes release: wanted one of {', '.join(RELEASES)}, found {kube!r}")
-    driver, groups, counters = _offered(machine, mode, node)
-    parts = split(groups, counters, together=kube == "1.34")
+    offered = _offered(machine, mode, node)
+    return tuple(one for each in offered for one in _slices(*each, node=node, together=kube == "1.34"))
+
+
+def _slices(
+    driver: str, groups: _Groups, counters: tuple[CounterSet, ...], *, node: str, together: bool
+) -> Iterator[ResourceSlice]:
+    parts = split(groups, counters, together=together)
     pool = ResourcePool(name=node, generation=1, resource_slice_count=len(parts))
-    return tuple(
-        ResourceSlice(
+    for index, part in enumerate(parts):
+        yield ResourceSlice(
             metadata=ObjectMeta(name=f"{index:05x}-{driver}-{node}"),
             spec=ResourceSliceSpec(
                 driver=driver, node_name=node, pool=pool,
                 devices=part.devices or None, shared_counters=part.counters or None,
             ),
-        )
-        for index, part in enumerate(parts)
-    )  # fmt: skip
+        )  # fmt: skip
 
 
-def _offered(machine: Hardware, mode: Mode, node: str) -> tuple[str, _Groups, tuple[CounterSet, ...]]:
+def _offered(machine: Hardware, mode: Mode, node: str) -> tuple[tuple[str, _Groups, tuple[CounterSet, ...]], ...]:
+    """Drivers, devices and counters."""
+    if isinstance(mode, Example):
+        return example.offerings(node, len(machine.slots), mode)
     if isinstance(mode, Partitioned | AutoPartition):
-        return amd.DRIVER, *amd.offering_of(machine, node, mode)
-    return nvidia.DRIVER, *nvidia.offering_of(machine, node, mode)
+        return ((amd.DRIVER, *amd.offering_of(machine, node, mode)),)
+    return ((nvidia.DRIVER, *nvidia.offering_of(machine, node, mode)),)

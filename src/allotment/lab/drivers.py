@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from allotment.cdi.store import Memory
 from allotment.cluster.cache import Cache, Item
 from allotment.cluster.client import Client
-from allotment.cluster.program import Context
+from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.host import Host, MemoryStorage
@@ -145,12 +145,14 @@ class _Work(NamedTuple):
             )
             for driver in fitted.drivers
         )  # fmt: skip
-        task = self.group.create_task(self._serve(node.name, drivers), name=f"drivers of {node.name}")
+        task = self.group.create_task(self._serve(node.name, drivers, fitted.beside), name=f"drivers of {node.name}")
         kept = self.kept[node.name] = _Kept(form, fitted, drivers, task)
         return kept
 
-    async def _serve(self, node: str, drivers: tuple[NodeDriver, ...]) -> None:
+    async def _serve(self, node: str, drivers: tuple[NodeDriver, ...], beside: Iterable[Program]) -> None:
         async with asyncio.TaskGroup() as group:
+            for program in beside:
+                group.create_task(_run(program, self.context), name=f"beside the drivers of {node}")
             for driver in drivers:
                 await driver.recover()
                 self.drivers._kubelets.plugins.add(node, driver)
@@ -178,6 +180,10 @@ class _Work(NamedTuple):
         """Stop them all."""
         for name in tuple(self.kept):
             self.end(name)
+
+
+async def _run(program: Program, context: Context) -> None:
+    await program(context)
 
 
 def _report(note: Note) -> None:

@@ -19,12 +19,13 @@ from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Condition, Driver
-from allotment.drivers.example import CLASSES, ExampleCpus, ExampleGpus, ExampleNics
+from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding import controller
-from allotment.drivers.example.gpus import Options
 from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.splitting import slices
 from allotment.engine import Allocated, Allocator, Inventory
+from allotment.fleet import CLASSES
+from allotment.fleet.modes import Example
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.meta import ObjectKey, ObjectMeta
@@ -70,7 +71,7 @@ def claims_of(trees: Sequence[Tree]) -> dict[str, list[Tree]]:
 
 def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, str]]:
     """The variables of each pod of a manifest: its claims allocated on a node with this driver, and prepared."""
-    inventory = Inventory.of(ALL_GATES, nodes=[(NODE, {})], slices=slices_of(driver), classes=CLASSES)
+    inventory = Inventory.of(ALL_GATES, nodes=[(NODE, {})], slices=slices_of(driver), classes=CLASSES["example"])
     client, host, numbers = MemoryClient(), memory_host(), itertools.count(1)
     plugin = NodeDriver(driver, host, client, Clock(), status=False)
     lookup = Devices([host.cdi])
@@ -135,25 +136,25 @@ DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[st
     ),
     "initcontainer-shared-gpu": (lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}}),
     "binding-conditions": (
-        lambda: ExampleGpus(NODE, Options(binding=True)), {"pod0": {"GPU_DEVICE_0": "gpu-0"}},
+        lambda: ExampleGpus(NODE, mode=Example(binding=True)), {"pod0": {"GPU_DEVICE_0": "gpu-0"}},
     ),
     "admin-access": (
-        lambda: ExampleGpus(NODE, Options(gpus=2)),
+        lambda: ExampleGpus(NODE, 2),
         {"pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_1": "gpu-1", "DRA_ADMIN_ACCESS": "true"}},
     ),
     "partitionable-devices": (
-        lambda: ExampleGpus(NODE, Options(gpus=1, partitions=4)),
+        lambda: ExampleGpus(NODE, 1, Example(partitions=4)),
         {"pod0": {"GPU_DEVICE_0_PARTITION_0": "gpu-0-partition-0", "GPU_DEVICE_0_PARTITION_1": "gpu-0-partition-1"}},
     ),
     "gpu-allow-multiple-allocations": (
-        lambda: ExampleGpus(NODE, Options(gpus=1, shared=True)),
+        lambda: ExampleGpus(NODE, 1, Example(shared=True)),
         {
             "pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_0_MEMORY": "16Gi", "GPU_DEVICE_0_COMPUTE": "20"},
             "pod1": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_0_MEMORY": "16Gi", "GPU_DEVICE_0_COMPUTE": "20"},
         },
     ),
     "gpu-allow-multiple-allocations-partitionable": (
-        lambda: ExampleGpus(NODE, Options(gpus=1, partitions=4, shared=True)),
+        lambda: ExampleGpus(NODE, 1, Example(partitions=4, shared=True)),
         {
             "pod0": {"GPU_DEVICE_0_PARTITION_0_MEMORY": "8Gi", "GPU_DEVICE_0_PARTITION_0_COMPUTE": "10"},
             "pod1": {"GPU_DEVICE_0_PARTITION_0_MEMORY": "8Gi", "GPU_DEVICE_0_PARTITION_0_COMPUTE": "10"},
@@ -167,7 +168,7 @@ DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[st
         },
     ),
     "native-resource-request": (
-        lambda: ExampleCpus(NODE, 2, 4), {"pod0": {"CPU_DEVICE_0": "numa-0", "CPU_DEVICE_0_CONSUMED_CPU": "1"}},
+        lambda: ExampleCpus(NODE, 2), {"pod0": {"CPU_DEVICE_0": "numa-0", "CPU_DEVICE_0_CONSUMED_CPU": "1"}},
     ),
 }  # fmt: skip
 
@@ -187,7 +188,7 @@ def test_a_demonstration_s_containers_are_told_of_their_devices(shared: Shared, 
 @pytest.mark.parametrize("shared_", [False, True])
 @pytest.mark.parametrize("binding", [False, True])
 def test_every_way_of_publishing_gpus_is_accepted(partitions: int, shared_: bool, binding: bool) -> None:
-    found = slices_of(ExampleGpus(NODE, Options(8, partitions, shared_, binding)))
+    found = slices_of(ExampleGpus(NODE, 8, Example(partitions, shared_, binding)))
     devices = [device for one in found for device in one.spec.devices or ()]
     assert len(devices) == 8 * (partitions + 1)
     assert all((device.allow_multiple_allocations or False) == shared_ for device in devices)
@@ -233,7 +234,7 @@ def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
     async def main() -> None:
         client = MemoryClient()
         ref = put_claim(client, "c", "gpu-0", driver="gpu.example.com")
-        plugin = NodeDriver(ExampleGpus(NODE, Options(status=True)), memory_host(), client, Clock())
+        plugin = NodeDriver(ExampleGpus(NODE, mode=Example(status=True)), memory_host(), client, Clock())
         await plugin.prepare([ref])
         await plugin.settled()
         (device,) = client.objects[CLAIMS, "shop", "c"]["status"]["devices"]
@@ -243,13 +244,16 @@ def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
     asyncio.run(main())
 
 
-def test_a_gpu_can_be_made_ill() -> None:
+def test_a_gpu_can_be_broken_and_mended() -> None:
     async def main() -> None:
         driver = ExampleGpus(NODE)
-        taint = DeviceTaint(key="example.com/ill", effect="NoExecute")
-        driver.report(Condition("gpu-1", "Unhealthy", "coughs", (taint,)))
-        news = await anext(driver.watch())
-        assert news == Condition("gpu-1", "Unhealthy", "coughs", (taint,))
+        driver.break_down({"gpu-1": "NoExecute", "nic-0": "None"})
+        driver.break_down({"gpu-1": "NoExecute"})
+        driver.break_down({})
+        news = driver.watch()
+        taint = DeviceTaint(key="example.com/broken", effect="NoExecute")
+        assert await anext(news) == Condition("gpu-1", "Unhealthy", "broken on purpose", (taint,))
+        assert await anext(news) == Condition("gpu-1", "Healthy")
 
     asyncio.run(main())
 
@@ -269,7 +273,7 @@ def test_what_binds_under_conditions_is_said_to_be_ready_once() -> None:
         context = Context(lambda name, manager="": client, caches, clock, events, random)
 
         async def binding(context: Context) -> None:
-            await controller("gpu.example.com")(context)
+            await controller("gpu.example.com", NODE)(context)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(caches.run()), group.create_task(binding(context))]

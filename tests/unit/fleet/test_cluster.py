@@ -24,7 +24,8 @@ def test_only_the_vendors_that_are_there_bring_classes() -> None:
 
 
 def test_classes_equal_those_that_the_vendors_install(shared: Callable[[str], Path]) -> None:
-    for vendor, classes in CLASSES.items():
+    for vendor in ("nvidia", "amd"):
+        classes = CLASSES[vendor]
         text = shared(f"manifests/classes/{vendor}.yaml").read_text()
         wanted = {
             document["metadata"]["name"]: (

@@ -5,9 +5,8 @@ They are for trying manifests and for reading: everything a driver can publish i
 
 from __future__ import annotations
 
-from allotment.drivers.example.classes import CLASSES
 from allotment.drivers.example.cpus import ExampleCpus
 from allotment.drivers.example.gpus import ExampleGpus
 from allotment.drivers.example.nics import ExampleNics
 
-__all__ = ["CLASSES", "ExampleCpus", "ExampleGpus", "ExampleNics"]
+__all__ = ["ExampleCpus", "ExampleGpus", "ExampleNics"]

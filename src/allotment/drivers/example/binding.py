@@ -19,8 +19,8 @@ from allotment.model.resource import DeviceRequestAllocationResult, ResourceClai
 MANAGER: Final = "dra-example-controller"
 
 
-def controller(driver: str) -> Program:
-    """The program for the devices of one driver."""
+def controller(driver: str, pool: str) -> Program:
+    """The program for the devices of one driver's pool."""
 
     async def run(context: Context) -> None:
         client = context.client_for(MANAGER, MANAGER)
@@ -28,7 +28,7 @@ def controller(driver: str) -> Program:
 
         async def work(key: tuple[str, str]) -> None:
             item = claims.item(*key)
-            devices = _waiting(item, driver, context.clock.now()) if item is not None else []
+            devices = _waiting(item, driver, pool, context.clock.now()) if item is not None else []
             if item is None or not devices:
                 return
             tree: Tree = {
@@ -56,13 +56,13 @@ def controller(driver: str) -> Program:
     return run
 
 
-def _waiting(item: Item[ResourceClaim], driver: str, now: str) -> list[Tree]:
+def _waiting(item: Item[ResourceClaim], driver: str, pool: str, now: str) -> list[Tree]:
     """The status of all devices that bind under conditions, if one of them is not ready yet."""
     claim = item.value
     allocation = claim.status.allocation
     if allocation is None:
         return []
-    results = [r for r in allocation.devices.results if r.driver == driver and r.binding_conditions]
+    results = [r for r in allocation.devices.results if (r.driver, r.pool) == (driver, pool) and r.binding_conditions]
     if all(_is_ready(claim, result) for result in results):
         return []
     return [_status(result, now) for result in results]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.driver import Claim, Condition, Granted, News, Offer, Prepared, Ready, Tree
-from allotment.model.resource import Device, DeviceAttribute
+from allotment.model.resource import Device, DeviceTaint
+
+Effect = Literal["None", "NoSchedule", "NoExecute"]
+BROKEN: Final = "example.com/broken"
+_EFFECTS: Final[Mapping[str, Effect]] = {"None": "None", "NoSchedule": "NoSchedule", "NoExecute": "NoExecute"}
 
 
 class Imaginary:
@@ -27,6 +30,7 @@ class Imaginary:
         self._offer = offer
         self._devices: Mapping[str, Device] = {device.name: device for group in offer.groups for device in group}
         self._news: asyncio.Queue[News] = asyncio.Queue()
+        self._broken: Mapping[str, Effect] = {}
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
@@ -41,9 +45,20 @@ class Imaginary:
         """What the claim's status says of a device: nothing, unless a profile does."""
         return None
 
-    def report(self, condition: Condition) -> None:
-        """Make a device ill, or well again."""
-        self._news.put_nowait(condition)
+    def break_down(self, faults: Mapping[str, Effect]) -> None:
+        """From now on these devices of this driver are broken, with a taint of that effect, and no others."""
+        for name in self._devices:
+            effect = faults.get(name)
+            if effect != self._broken.get(name):
+                taint = DeviceTaint(key=BROKEN, effect=effect or "")
+                ill = Condition(name, "Unhealthy", "broken on purpose", (taint,))
+                self._news.put_nowait(ill if effect is not None else Condition(name, "Healthy"))
+        self._broken = {name: effect for name, effect in faults.items() if name in self._devices}
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """The names of all devices."""
+        return frozenset(self._devices)
 
     # --- a driver -------------------------------------------------------------------------------------------------
 
@@ -87,12 +102,18 @@ class Imaginary:
             yield await self._news.get()
 
 
-def facts(profile: str, node: str, index: int) -> dict[str, DeviceAttribute]:
-    """Attributes that the GPUs and cards of the demonstrations have; the same for a node each time."""
-    identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/{profile}/{index}")
-    return {
-        "index": DeviceAttribute(int_=index),
-        "uuid": DeviceAttribute(string=f"{profile}-{identity}"),
-        "model": DeviceAttribute(string=f"LATEST-{profile.upper()}-MODEL"),
-        "driverVersion": DeviceAttribute(version="1.0.0"),
-    }
+def faults(text: str, devices: frozenset[str]) -> dict[str, Effect]:
+    """Broken devices as a user writes them. Raises ValueError.
+
+    >>> faults("gpu-0=NoExecute", frozenset({"gpu-0"}))
+    {'gpu-0': 'NoExecute'}
+    """
+    found: dict[str, Effect] = {}
+    for word in filter(None, text.split(",")):
+        device, _, effect = word.strip().partition("=")
+        if device not in devices:
+            raise ValueError(f"{word!r}: there is no device {device!r}")
+        if effect not in _EFFECTS:
+            raise ValueError(f"{word!r}: wanted an effect of {', '.join(_EFFECTS)}, found {effect!r}")
+        found[device] = _EFFECTS[effect]
+    return found

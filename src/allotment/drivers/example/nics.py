@@ -1,4 +1,4 @@
-"""``net.example.com``: network cards whose bandwidth many claims share, each with as much as it asked for."""
+"""``net.example.com``: what a claim may ask of network cards, and what their containers are told."""
 
 from __future__ import annotations
 
@@ -8,27 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from allotment.drivers.driver import Granted, Offer, Refused
-from allotment.drivers.example.imaginary import Imaginary, facts
-from allotment.model.quantity import Quantity
-from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
+from allotment.drivers.example.imaginary import Imaginary
+from allotment.fleet.example import NET_DRIVER, nic_groups
 
-NAME: Final = "net.example.com"
 CONFIG: Final = ("net.resource.example.com/v1alpha1", "NetConfig")
 
-_BANDWIDTH: Final = DeviceCapacity(
-    value=Quantity.parse("100G"),
-    request_policy=CapacityRequestPolicy(
-        default=Quantity.parse("1G"),
-        valid_range=CapacityRequestPolicyRange(
-            min=Quantity.parse("100M"), max=Quantity.parse("100G"), step=Quantity.parse("1M")
-        ),
-    ),
-)
-#: Every claim takes one virtual function, whatever it asks for.
-_FUNCTIONS: Final = DeviceCapacity(
-    value=Quantity.parse("100"),
-    request_policy=CapacityRequestPolicy(default=Quantity.parse("1"), valid_values=(Quantity.parse("1"),)),
-)
 #: Bits: the traffic shaper counts bytes in 32 bits.
 _MOST_BURST: Final = 8 * (2**32 - 1)
 
@@ -50,7 +34,7 @@ class ExampleNics(Imaginary):
     """The driver of a node."""
 
     def __init__(self, node: str, nics: int = 8) -> None:
-        super().__init__(NAME, "NET", node, Offer([[_nic(node, index)] for index in range(nics)]))
+        super().__init__(NET_DRIVER, "NET", node, Offer(nic_groups(node, nics)))
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
@@ -76,12 +60,3 @@ class ExampleNics(Imaginary):
                 yield f"{name}_{way.upper()}_BURST={bits}"
             if f"{way}Bandwidth" in granted.consumed:
                 yield f"{name}_{way.upper()}_RATE={granted.consumed[f'{way}Bandwidth'].as_integer()}"
-
-
-def _nic(node: str, index: int) -> Device:
-    return Device(
-        name=f"nic-{index}",
-        attributes=facts("net", node, index),
-        capacity={"vfs": _FUNCTIONS, "ingressBandwidth": _BANDWIDTH, "egressBandwidth": _BANDWIDTH},
-        allow_multiple_allocations=True,
-    )

@@ -1,0 +1,23 @@
+"""Devices of Kubernetes' own example driver: made up, for trying whatever the API can say of devices."""
+
+from __future__ import annotations
+
+from allotment.fleet.example.cpus import CPU_DRIVER, cpu_groups
+from allotment.fleet.example.gpus import GPU_DRIVER, gpu_offering
+from allotment.fleet.example.nics import NET_DRIVER, nic_groups
+from allotment.fleet.modes import Example
+from allotment.model.resource import CounterSet, Device
+
+__all__ = ["CPU_DRIVER", "GPU_DRIVER", "NET_DRIVER", "cpu_groups", "gpu_offering", "nic_groups", "offerings"]
+
+Groups = tuple[tuple[Device, ...], ...]
+
+
+def offerings(node: str, gpus: int, mode: Example) -> tuple[tuple[str, Groups, tuple[CounterSet, ...]], ...]:
+    """Drivers, devices and counters of a node: GPUs always, network cards and processors where the mode has some."""
+    found = [(GPU_DRIVER, *gpu_offering(node, gpus, mode))]
+    if mode.nics:
+        found.append((NET_DRIVER, nic_groups(node, mode.nics), ()))
+    if mode.numa:
+        found.append((CPU_DRIVER, cpu_groups(mode.numa), ()))
+    return tuple(found)

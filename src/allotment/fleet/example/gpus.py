@@ -1,0 +1,85 @@
+"""``gpu.example.com``: GPUs of 80Gi; whole or cut into equal parts, for one claim each or shared, ready or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from allotment.fleet.example.facts import facts
+from allotment.fleet.modes import Example
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+)
+
+GPU_DRIVER: Final = "gpu.example.com"
+#: What a scheduler waits for before it binds a pod to a GPU that is not ready yet (KEP-5007).
+READY: Final = "BindingConditions"
+FAILED: Final = "BindingFailureConditions"
+
+_MEMORY: Final = Quantity.parse("80Gi")
+_COMPUTE: Final = Quantity.parse("100")
+_STEPS: Final = {"memory": Quantity.parse("1Gi"), "compute": Quantity.parse("1")}
+_WHOLE: Final = {"memory": _MEMORY, "compute": _COMPUTE}
+
+
+def gpu_offering(node: str, gpus: int, mode: Example) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
+    """A node's GPUs, each a group, and what their parts share."""
+    groups = tuple(tuple(_gpu(node, index, mode)) for index in range(gpus))
+    sets = (CounterSet(name=_set(index), counters=_counters(_WHOLE)) for index in range(gpus))
+    return groups, tuple(sets) if mode.partitions else ()
+
+
+def _gpu(node: str, index: int, mode: Example) -> Iterator[Device]:
+    attributes = facts("gpu", node, index)
+    if not mode.partitions:
+        yield _device(f"gpu-{index}", attributes, _WHOLE, mode)
+        return
+    attributes["partitionable"] = DeviceAttribute(bool_=True)
+    part = {
+        "memory": Quantity.binary(_MEMORY.as_integer() // mode.partitions),
+        "compute": Quantity.of_int(_COMPUTE.as_integer() // mode.partitions),
+    }
+    for number in range(mode.partitions):
+        own = attributes | {"partition": DeviceAttribute(int_=number)}
+        yield _device(f"gpu-{index}-partition-{number}", own, part, mode, index)
+    yield _device(f"gpu-{index}-full", attributes | {"full": DeviceAttribute(bool_=True)}, _WHOLE, mode, index)
+
+
+def _device(
+    name: str, attributes: Mapping[str, DeviceAttribute], amounts: Mapping[str, Quantity], mode: Example,
+    gpu: int | None = None,
+) -> Device:  # fmt: skip
+    taken = DeviceCounterConsumption(counter_set=_set(gpu), counters=_counters(amounts)) if gpu is not None else None
+    return Device(
+        name=name,
+        attributes=dict(attributes),
+        capacity={key: _capacity(key, value, mode.shared) for key, value in amounts.items()},
+        consumes_counters=(taken,) if taken is not None else (),
+        binding_conditions=(READY,) if mode.binding else (),
+        binding_failure_conditions=(FAILED,) if mode.binding else (),
+        allow_multiple_allocations=True if mode.shared else None,
+    )
+
+
+def _capacity(name: str, value: Quantity, shared: bool) -> DeviceCapacity:
+    if not shared:
+        return DeviceCapacity(value=value)
+    # Who asks for nothing gets all of it.
+    steps = CapacityRequestPolicyRange(min=_STEPS[name], step=_STEPS[name], max=value)
+    return DeviceCapacity(value=value, request_policy=CapacityRequestPolicy(default=value, valid_range=steps))
+
+
+def _set(gpu: int) -> str:
+    return f"gpu-{gpu}-counters"
+
+
+def _counters(amounts: Mapping[str, Quantity]) -> dict[str, Counter]:
+    return {name: Counter(value=value) for name, value in amounts.items()}
