@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from allotment.cli.mistakes import Mistake
 from allotment.lab import needs
 
 
 def run(arguments: Namespace) -> int:
     """Show the examples; 0 when all came out as intended."""
     missing = needs.missing()
+    if arguments.example == ["sharing"]:
+        if missing:
+            raise Mistake(f"a lab needs {', '.join(missing)}", needs.INSTALL)
+        from allotment.cli.demo_sharing import run as share
+
+        return share(arguments)
+    if arguments.pictures:
+        raise Mistake("--pictures: wanted `allot demo sharing`, found another demo", "only `sharing` draws any")
     if arguments.example or arguments.offline or missing:
         from allotment.cli.demo_offline import run as explain
         from allotment.cli.screen import open_screen

@@ -91,11 +91,11 @@ class Trial:
 def run() -> int:
     """Show the examples; 0 when all came out as intended."""
     screen = open_screen()
-    progress = _Progress(screen)
+    progress = Progress(screen)
     chosen = examples()
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_quiet())
+        stack.enter_context(quiet())
         stack.callback(progress.clear)
         progress("starting a lab")
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-demo-")))
@@ -128,7 +128,7 @@ def run() -> int:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """A control plane that starts and stops has things to say that are no one's concern here."""
     logger = logging.getLogger("allotment")
     before = logger.level
@@ -139,7 +139,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-class _Progress:
+class Progress:
     """One line of a terminal that is written over; nothing anywhere else."""
 
     def __init__(self, screen: Screen) -> None:
@@ -148,12 +148,14 @@ class _Progress:
         self._shown = False
 
     def __call__(self, text: str) -> None:
+        """Show what is done now."""
         if self._live:
             self._shown = True
             self._screen.out.write("\r\x1b[K" + self._screen.paint(shorten(text, self._screen.width or _WIDTH), "dim"))
             self._screen.out.flush()
 
     def clear(self) -> None:
+        """Take the line away."""
         if self._shown:
             self._shown = False
             self._screen.out.write("\r\x1b[K")

@@ -163,8 +163,9 @@ def _parser() -> Parser:
     _add_examples(commands)
 
     demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in a few seconds")
-    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name), in full")
+    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name); or `sharing`")
     demo.add_argument("--offline", action="store_true", help="explain all of them, and start no lab")
+    demo.add_argument("--pictures", metavar="FOLDER", help="with `sharing`: write what the replicas drew")
     demo.set_defaults(run=_lazy("demo"))
 
     version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases that it models")

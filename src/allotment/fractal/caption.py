@@ -33,6 +33,8 @@ def caption(pixels: bytearray, size: Size, about: About, view: View, number: int
     upper = round(lower - small - 0.95 * large)
     _darken(pixels, size, round(6.5 * large))
     below = " · ".join(words for words in (about.strategy, about.share) if words)
+    if margin + text_width(below, small) + margin > size.width:
+        below = below.replace("multiprocessors", "SMs")
     left = [(about.device, upper, large, _WHITE), (below, lower, small, _SOFT)]
     right = [(view.place, upper, small, _WHITE), (f"zoom {view.zoom:,.0f}× · no. {number}", lower, small, _SOFT)]
     for (text, baseline, height, colour), (other, _, other_height, other_colour) in zip(left, right, strict=True):

@@ -48,8 +48,8 @@ def sheet(groups: Sequence[Group], columns: int) -> bytes:
     paper = bytearray(_PAPER * (across * down))
     for group, column, row in placed:
         x, y = _MARGIN + column * (width + _GAP), _MARGIN + row * (_HEADING + height + _GAP)
-        write(paper, across, group.title, x, y + 20, 16.0, _WHITE)
-        write(paper, across, group.words, x, y + 43, 10.5, _SOFT)
+        write(paper, across, group.title, x, y + 20, 15.0, _WHITE)
+        write(paper, across, group.words, x, y + 42, 10.0, _SOFT)
         for number, picture in enumerate(group.pictures):
             left = _MARGIN + (column + number) % columns * (width + _GAP)
             top = y + _HEADING + (column + number) // columns * (_HEADING + height + _GAP)

@@ -126,12 +126,15 @@ class Site:
         }
 
     def _current(self) -> Picture:
-        with self._lock:
-            picture = self._picture
-            if picture is None:
-                return self._drawn()
-            old = time.monotonic() - picture.drawn >= self._settings.interval
-            return self._drawn() if self._on_demand and old else picture
+        """The newest picture; nobody waits for the next one while there is one that will do."""
+        if self._picture is None or self._is_old(self._picture):
+            with self._lock:
+                if self._picture is None or self._is_old(self._picture):
+                    return self._drawn()
+        return self._picture
+
+    def _is_old(self, picture: Picture) -> bool:
+        return self._on_demand and time.monotonic() - picture.drawn >= self._settings.interval
 
     def _open(self) -> Studio:
         if self._studio is None:

@@ -1,0 +1,71 @@
+"""What ``allot demo sharing`` compares: one application on an A100 by itself, in turns, by MPS and on MIG devices.
+
+The claims are those of the packaged examples 1 to 4, word for word. Their Deployments get the same container, the
+fractal application, told to draw without a pause; nothing else of them is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from allotment.cli.examples import find
+from allotment.model.loading import load_text
+
+Tree = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """One way to share. ``example``: the packaged one whose claim it is; ``namespace``: where it runs."""
+
+    title: str
+    short: str
+    example: str
+    namespace: str
+
+
+CASES: Final = (
+    Case("one alone, a whole GPU", "A whole GPU", "1", "whole-gpu"),
+    Case("three in turns, time-slicing", "Time-slicing", "2", "time-slicing"),
+    Case("three at once, MPS at 33 %", "MPS at 33 %", "3", "mps"),
+    Case("seven on MIG devices 1g.5gb", "MIG devices 1g.5gb", "4", "mig"),
+)
+
+#: A GPU for each case: three of them whole, one that can be cut.
+FLEET: Final = ("a100=3xa100-40gb", "a100-mig=a100-40gb/dynamic-mig")
+
+#: The application that the articles share GPUs with; the ``process`` runtime has ours in its place.
+IMAGE: Final = "ghcr.io/castai/gpu-demo-app:latest"
+PORT: Final = 5000
+
+#: Of a picture: seconds of one multiprocessor, and how many it can use at once. Alone on a GPU it takes a second.
+WORK: Final = 32
+BREADTH: Final = 32
+#: The processor draws beside the simulated GPU; small pictures do not hold it up.
+_WIDTH, _HEIGHT = 240, 150
+
+
+def objects(case: Case) -> Iterator[Tree]:
+    """What is applied for a case."""
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}
+    for document in load_text(find(case.example).text).documents:
+        yield _with_application(document.tree) if document.tree["kind"] == "Deployment" else document.tree
+
+
+def _with_application(deployment: Tree) -> Tree:
+    spec = deployment["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    variables = {
+        "INTERVAL": 0, "WIDTH": _WIDTH, "HEIGHT": _HEIGHT, "SAMPLES": 1, "GPU_WORK": WORK, "GPU_BREADTH": BREADTH,
+    }  # fmt: skip
+    application = {
+        "name": container["name"],
+        "image": IMAGE,
+        "ports": [{"containerPort": PORT}],
+        "env": [{"name": name, "value": str(value)} for name, value in variables.items()],
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": PORT}, "periodSeconds": 1},
+        "resources": {"claims": container["resources"]["claims"]},
+    }
+    template = {**spec["template"], "spec": {**pod, "containers": [application]}}
+    return {**deployment, "spec": {**spec, "template": template}}
