@@ -20,6 +20,7 @@ from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
+from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.unit.drivers.publication import DRIVER, Cluster, device, offer
 
 TAINT = DeviceTaint(key="gpu.example.com/hot", effect="NoSchedule")
@@ -73,6 +74,23 @@ async def test_nothing_found_is_published_as_an_empty_slice(cluster: Cluster) ->
     (only,) = cluster.slices()
     assert not only.spec.devices
     assert cluster.status() is PoolStatus.USABLE
+
+
+@on_a_cluster
+async def test_a_pool_that_other_nodes_reach_belongs_to_the_driver_s_node(cluster: Cluster) -> None:
+    rack = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("rack", "In", ("r1",)),))
+    network = offer(["nic-0"], pool="network")._replace(nodes=NodeSelector((rack,)))
+    for _ in range(2):
+        await cluster.publish(network)
+    (tree,) = cluster.trees()
+    assert "nodeName" not in tree["spec"]
+    assert tree["spec"]["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"][0]["key"] == "rack"
+    assert tree["metadata"]["ownerReferences"][0]["name"] == "n1"
+    assert cluster.writes.done == ["create"]
+    # A pool cannot move from one node to many: its slices are made anew.
+    await cluster.publish(offer(["nic-0"], pool="network"))
+    assert cluster.writes.done == ["create", "delete", "create"]
+    assert cluster.generations("network") == [2]
 
 
 @on_a_cluster

@@ -21,10 +21,13 @@ LOOK_SECONDS: Final = 10.0
 async def reload_module() -> None:
     """Load the kernel module anew, which is when a memory mode takes effect. Raises HardwareError."""
     for arguments in (("-r", "amdgpu"), ("amdgpu",)):
-        process = await asyncio.create_subprocess_exec(
-            "modprobe", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "modprobe", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            raise HardwareError(f"modprobe: {error.strerror}") from error
         _, told = await process.communicate()
         if process.returncode:
             raise HardwareError(f"modprobe {' '.join(arguments)}: {told.decode(errors='replace').strip()}")

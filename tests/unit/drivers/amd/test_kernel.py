@@ -1,0 +1,108 @@
+"""The kernel's files of a host: below a folder here, with a module tool that tests bring along."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from allotment.cluster.clock import Clock
+from allotment.drivers.amd import sysfs
+from allotment.drivers.amd.files import Folder
+from allotment.drivers.amd.hardware import HardwareError
+from allotment.drivers.amd.kernel import Kernel, reload_module
+from allotment.drivers.amd.simulated_tree import write
+from allotment.fleet import hardware, parse_mode
+from allotment.fleet.amd import Gpu, gpus_of
+
+PCI = "0000:05:00.0"
+
+
+def facts(mode: str = "", count: int = 2) -> tuple[Gpu, ...]:
+    machine = hardware("mi300x-8x-oam", count)
+    return gpus_of(machine, "n", parse_mode(mode, machine))
+
+
+def kernel(root: Path, mode: str = "") -> Kernel:
+    write(facts(mode), root, dies=8)
+    return Kernel(Folder(root), Clock(1000))
+
+
+def test_device_files_with_their_numbers_and_groups(tmp_path: Path) -> None:
+    async def told() -> None:
+        node = kernel(tmp_path)
+        gpu, _ = await node.gpus()
+        found = await node.characters(gpu.parts[0])
+        assert [(one.path, one.major, one.minor) for one in found] == [
+            ("/dev/kfd", 511, 0), ("/dev/dri/card1", 226, 1), ("/dev/dri/renderD128", 226, 128),
+        ]  # fmt: skip
+        assert {one.group for one in found} == {tmp_path.stat().st_gid}
+        # Until udev has made them all there are none.
+        (tmp_path / "dev/dri/renderD128").unlink()
+        assert await node.characters(gpu.parts[0]) == ()
+
+    asyncio.run(told())
+
+
+def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
+    async def told() -> None:
+        reloads = []
+
+        async def reload() -> None:
+            reloads.append(1)
+
+        write(facts(), tmp_path, dies=8)
+        node = Kernel(Folder(tmp_path), Clock(), reload=reload)
+        await node.set_compute(PCI, "cpx")
+        assert (tmp_path / sysfs.GPUS / PCI / "current_compute_partition").read_text() == "CPX"
+        await node.set_memory("nps4")
+        for gpu in await node.gpus():
+            assert (tmp_path / sysfs.GPUS / gpu.pci / "current_memory_partition").read_text() == "NPS4"
+        assert reloads == [1]
+
+    asyncio.run(told())
+
+
+def test_what_the_kernel_refuses_names_gpu_and_mode(tmp_path: Path) -> None:
+    async def told() -> None:
+        node = kernel(tmp_path)
+        with pytest.raises(HardwareError, match=r"GPU 0000:99:00\.0: compute partition mode CPX: No such file"):
+            await node.set_compute("0000:99:00.0", "cpx")
+
+    asyncio.run(told())
+
+
+def test_gpus_that_come_and_go_are_seen(tmp_path: Path) -> None:
+    async def told() -> None:
+        node = kernel(tmp_path)
+        seen = asyncio.ensure_future(anext(aiter(node.changes())))
+        await asyncio.sleep(0.03)
+        assert not seen.done()
+        (tmp_path / sysfs.GPUS / PCI).unlink()
+        await asyncio.wait_for(seen, 5)
+        assert len(await node.gpus()) == 1
+
+    asyncio.run(told())
+
+
+def test_the_module_is_loaded_anew_with_the_usual_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "modprobe"
+    tool.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\nif [ -e {tmp_path}/busy ]; then echo busy >&2; exit 1; fi\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    async def told() -> None:
+        await reload_module()
+        assert (tmp_path / "calls").read_text().splitlines() == ["-r amdgpu", "amdgpu"]
+        (tmp_path / "busy").touch()
+        with pytest.raises(HardwareError, match="modprobe -r amdgpu: busy"):
+            await reload_module()
+        monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+        with pytest.raises(HardwareError, match="modprobe: No such file"):
+            await reload_module()
+
+    asyncio.run(told())

@@ -1,0 +1,73 @@
+"""Offers cut into slices: every device and counter set once, in order, within the limits of the API."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet.errors import FleetError
+from allotment.fleet.splitting import Part, split
+from allotment.model.quantity import Quantity
+from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
+
+ONE = {"c": Counter(value=Quantity.of_int(1))}
+TAINT = DeviceTaint(key="k", effect="NoSchedule")
+
+
+def sets(count: int) -> list[CounterSet]:
+    return [CounterSet(f"s{n}", ONE) for n in range(count)]
+
+
+def of_sets(name: str, *counters: int) -> Device:
+    taken = tuple(DeviceCounterConsumption(counter_set=f"s{n}", counters=ONE) for n in counters)
+    return Device(name=name, consumes_counters=taken)
+
+
+@pytest.mark.parametrize(
+    ("odd", "sizes"),
+    [
+        (Device(name="plain"), [128, 2]),
+        (Device(name="tainted", taints=(TAINT,)), [64, 64, 2]),
+        (Device(name="list", attributes={"a": DeviceAttribute(strings=("x",))}), [64, 64, 2]),
+        (of_sets("counting", 0), [64, 64, 2]),
+    ],
+)
+def test_one_device_that_needs_more_room_halves_the_slices_of_its_group(odd: Device, sizes: list[int]) -> None:
+    plain = [Device(name=f"d{n}") for n in range(129)]
+    parts = split([[*plain, odd], plain], (), together=False)
+    assert [len(part.devices) for part in parts] == [*sizes, 128, 1]
+
+
+def test_nothing_is_one_empty_slice() -> None:
+    assert split([], (), together=False) == (Part(),)
+    assert split([[]], (), together=True) == (Part(),)
+
+
+@given(st.lists(st.integers(0, 200), max_size=5), st.integers(0, 20), st.booleans())
+def test_everything_is_there_once_and_in_order(sizes: list[int], counters: int, together: bool) -> None:
+    groups = [[Device(name=f"{g}-{n}") for n in range(size)] for g, size in enumerate(sizes)]
+    parts = split(groups, sets(counters), together=together)
+    assert [device for part in parts for device in part.devices] == [one for group in groups for one in group]
+    assert [one for part in parts for one in part.counters] == sets(counters)
+    assert all(len(part.devices) <= 128 and len(part.counters) <= 8 for part in parts)
+    assert all(not (part.devices and part.counters) for part in parts)
+
+
+def test_counters_come_first_and_apart_since_1_35_and_beside_their_devices_in_1_34() -> None:
+    groups = [[of_sets("a", 0)], [of_sets("b", 1)]]
+    first, second = sets(2)
+    apart = split(groups, (first, second), together=False)
+    assert apart == (Part(counters=(first, second)), Part((groups[0][0],)), Part((groups[1][0],)))
+    beside = split(groups, (first, second), together=True)
+    assert beside == (Part((groups[0][0],), (first,)), Part((groups[1][0],), (second,)))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [[[of_sets("a", 0)], [of_sets("b", 0)]], [[of_sets(f"d{n}", 0) for n in range(65)]]],
+    ids=["two groups", "a large group"],
+)
+def test_1_34_cannot_say_that_two_slices_share_counters(groups: list[list[Device]]) -> None:
+    with pytest.raises(FleetError, match="'s0' is needed in several"):
+        split(groups, sets(1), together=True)
