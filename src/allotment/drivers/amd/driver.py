@@ -15,7 +15,7 @@ from allotment.drivers.amd.plan import Held, Plan, Tree, partitioned, read
 from allotment.drivers.driver import Claim, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
 from allotment.fleet.amd import DRIVER, Gpu, Part, Setting, devices_of_gpus, name_of, offering
 from allotment.fleet.amd import auto as names
-from allotment.fleet.modes import AutoPartition, Partitioned, Vocabulary
+from allotment.fleet.modes import Vocabulary
 
 _VFIO: Final = "gpu-vfio-"
 _NUMBERED: Final = re.compile(r"gpu-([0-9]+)-")
@@ -213,10 +213,3 @@ def _data(held: Held, parts: Sequence[Part]) -> Tree | None:
     if not held.slots:
         return None
     return {"pciBusID": held.pci, "partitions": [name_of(part) for part in parts]}
-
-
-def driver_for(hardware: Hardware, node: str, mode: Partitioned | AutoPartition) -> AmdDriver:
-    """The driver that a machine's mode asks for."""
-    if isinstance(mode, Partitioned):
-        return AmdDriver(hardware, node, vocabulary=mode.vocabulary)
-    return AmdDriver(hardware, node, auto=True)

@@ -8,14 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.amd.driver import driver_for
+from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated import Simulated
 from allotment.drivers.driver import Claim, Granted
 from allotment.drivers.splitting import slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import parse_fleet
 from allotment.fleet.cluster import classes_of
-from allotment.fleet.modes import AmdMode
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceSlice
@@ -30,9 +29,8 @@ class Node:
 
     def __init__(self) -> None:
         (self.machine,) = parse_fleet(["n1=3xmi300x/auto"])
-        assert isinstance(self.machine.mode, AmdMode)
         self.hardware = Simulated(self.machine)
-        self.driver = driver_for(self.hardware, "n1", self.machine.mode)
+        self.driver = AmdDriver(self.hardware, "n1", auto=True)
         self.inventory = Inventory.of(FEATURES, nodes=[("n1", {})], classes=classes_of([self.machine]))
         self.plans: dict[str, Any] = {}
 

@@ -16,14 +16,14 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import Memory
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.config import VERSION
-from allotment.drivers.amd.driver import AmdDriver, driver_for
+from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated import Simulated
 from allotment.drivers.driver import Claim, Granted, Rediscover, Refused
 from allotment.drivers.host import Host, MemoryStorage
 from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.splitting import slices
 from allotment.fleet import parse_fleet, slices_of
-from allotment.fleet.modes import AmdMode
+from allotment.fleet.modes import AutoPartition, Partitioned
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device
@@ -43,8 +43,9 @@ class Node:
         self.plans: dict[str, Any] = {}
 
     def restarted(self) -> AmdDriver:
-        assert isinstance(self.machine.mode, AmdMode)
-        self.driver = driver_for(self.hardware, "n1", self.machine.mode)
+        mode = self.machine.mode
+        vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
+        self.driver = AmdDriver(self.hardware, "n1", auto=isinstance(mode, AutoPartition), vocabulary=vocabulary)
         return self.driver
 
     async def devices(self) -> dict[str, Device]:
