@@ -51,7 +51,7 @@ def _darken(pixels: bytearray, size: Size, rows: int) -> None:
     for depth in range(rows):
         begin = (size.height - rows + depth) * row
         if begin >= 0:
-            part = min((depth + 1) / rows * 1.8, 1.0)
+            part = min((depth + 1) / rows * 1.5, 1.0)
             pixels[begin : begin + row] = pixels[begin : begin + row].translate(_dimmed(round(100 * part)))
 
 

@@ -40,7 +40,7 @@ VARIABLES = """\
 HOST, PORT       where to listen (127.0.0.1, 5000)
 INTERVAL         seconds from one picture to the next (10); 0: without a pause
 WIDTH, HEIGHT    of the picture in pixels (800, 500)
-SAMPLES          points averaged in each direction of a pixel (2)
+SAMPLES          points averaged in each direction of a pixel (2; with ALLOTMENT_GPU 1)
 SEED             a number; the same one gives the same pictures (any)
 FORCE_CPU        true: leave GPUs alone (false)
 BACKEND          cupy, numba, numpy, python or simulated (the best there is)
@@ -53,6 +53,8 @@ GPU_MEMORY_MIB   memory that it takes there (256)"""
 def settings_of(environment: Mapping[str, str]) -> Settings:
     """The settings that an environment asks for. Raises Unreadable."""
     plain = Settings()
+    # A simulated GPU is fast, the processor that draws for it is not.
+    samples = 1 if environment.get("ALLOTMENT_GPU") else plain.size.samples
     return Settings(
         host=environment.get("HOST") or plain.host,
         port=int(_number(environment, "PORT", plain.port, 0, 65535)),
@@ -61,7 +63,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         size=Size(
             int(_number(environment, "WIDTH", plain.size.width, 32, 8192)),
             int(_number(environment, "HEIGHT", plain.size.height, 32, 8192)),
-            int(_number(environment, "SAMPLES", plain.size.samples, 1, 4)),
+            int(_number(environment, "SAMPLES", samples, 1, 4)),
         ),
         force_cpu=environment.get("FORCE_CPU", "").strip().lower() in ("1", "true", "yes", "on"),
         backend=environment.get("BACKEND", "").strip().lower(),

@@ -13,6 +13,7 @@ _PAPER: Final = bytes((14, 17, 23))
 _WHITE: Final[Rgb] = (240, 244, 250)
 _SOFT: Final[Rgb] = (140, 152, 170)
 _GAP: Final = 10
+_BETWEEN: Final = 26
 _MARGIN: Final = 28
 _HEADING: Final = 58
 
@@ -44,15 +45,15 @@ def sheet(groups: Sequence[Group], columns: int) -> bytes:
     placed = list(_placed(groups, columns))
     rows = placed[-1].row + 1 + (len(placed[-1].group.pictures) - 1) // columns
     across = 2 * _MARGIN + columns * (width + _GAP) - _GAP
-    down = 2 * _MARGIN + rows * (_HEADING + height + _GAP)
+    down = 2 * _MARGIN + rows * (_HEADING + height + _BETWEEN) - _BETWEEN
     paper = bytearray(_PAPER * (across * down))
     for group, column, row in placed:
-        x, y = _MARGIN + column * (width + _GAP), _MARGIN + row * (_HEADING + height + _GAP)
+        x, y = _MARGIN + column * (width + _GAP), _MARGIN + row * (_HEADING + height + _BETWEEN)
         write(paper, across, group.title, x, y + 20, 15.0, _WHITE)
         write(paper, across, group.words, x, y + 42, 10.0, _SOFT)
         for number, picture in enumerate(group.pictures):
             left = _MARGIN + (column + number) % columns * (width + _GAP)
-            top = y + _HEADING + (column + number) // columns * (_HEADING + height + _GAP)
+            top = y + _HEADING + (column + number) // columns * (_HEADING + height + _BETWEEN)
             _paste(paper, across, pictures[picture][2], width, left, top)
     return png(paper, across, down)
 
