@@ -153,7 +153,7 @@ class OciRunning:
         self._child = await Child.start(Order(words, _environment(), Path("/")))
         self.ended = asyncio.create_task(self._life(self._child, gate))
         try:
-            while not self.ended.done() and self._pid() is None:
+            while not self.ended.done() and not await self._runs():
                 await asyncio.sleep(_STARTED_EVERY)
         except asyncio.CancelledError:
             self.kill()
@@ -166,6 +166,8 @@ class OciRunning:
         held, self._held = self._held, None
         if held:
             await output(bytes(held))
+        if self.ended.done():  # over before anybody saw it run
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def wait(self) -> int:
         """Its exit code, once it ended and all that it printed was taken."""
@@ -207,6 +209,16 @@ class OciRunning:
             raise ConnectionRefusedError(f"port {port}: the container does not run")
         connected = await _in_network_of(pid, port)
         return StreamConnection(*await asyncio.open_connection(sock=connected))
+
+    async def _runs(self) -> bool:
+        """Whether it can be sent signals and commands; the file of its process may come before that."""
+        if self._pid() is None:
+            return False
+        try:
+            state = json.loads(await self._runtime.order("state", self._folder.name))
+        except json.JSONDecodeError:  # an error's text
+            return False
+        return bool(state.get("status") == "running")
 
     def _pid(self) -> int | None:
         try:
