@@ -13,40 +13,32 @@ import asyncio
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
-from allotment.cdi.store import Memory
 from allotment.cluster.cache import Cache, Item
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
-from allotment.drivers.host import Host, MemoryStorage
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
 from allotment.drivers.nvidia.compute_domain.domains import CachedDomains, Domains
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
 from allotment.drivers.nvidia.compute_domain.kind import DEFINITION
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
-from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.publishing import Publisher
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
 from allotment.lab.fleet import HARDWARE, is_simulated
+from allotment.lab.ground import Ground
 from allotment.model.core import Node
-from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
-from allotment.node.kubelet import Kubelets
-from allotment.node.machine import Machine
 
 #: Set by GPU feature discovery.
 CLIQUE: Final = "nvidia.com/gpu.clique"
 
 
 class ComputeDomains:
-    """See the module; :meth:`run` is the program. The arguments are those of :class:`allotment.lab.drivers.Drivers`."""
+    """See the module; :meth:`run` is the program."""
 
-    def __init__(self, kubelets: Kubelets, machines: dict[str, Machine], features: Features, boot: str) -> None:
-        self._kubelets = kubelets
-        self._machines = machines
-        self._features = features
-        self._boot = boot
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
 
     async def run(self, context: Context) -> None:
         """Wait for the kind, then keep its controller and the nodes' drivers, for ever."""
@@ -57,7 +49,7 @@ class ComputeDomains:
         domains = CachedDomains(context.caches.trees(COMPUTE_DOMAINS), context.clock)
         await nodes.synced.wait()
         publisher = Publisher(
-            client, slices, nodes, clock=context.clock, features=self._features, random=context.random
+            client, slices, nodes, clock=context.clock, features=self.ground.features, random=context.random
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(compute_domains(context), name="compute domains")
@@ -98,27 +90,19 @@ class _Work(NamedTuple):
             self.kept[item.name] = _Kept(said, task)
 
     async def _serve(self, node: str, clique: str) -> None:
-        # Whoever else follows nodes sets up the machine first.
-        await asyncio.sleep(0)
         client = self.context.client_for("compute-domain-driver", "compute-domain-driver")
-        # The node's other drivers write into the same folder, as on a real node.
-        machine = self.program._machines.setdefault(node, Machine(cdi=(Memory(),)))
-        driver = NodeDriver(
-            ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains),
-            Host(node, self.program._boot, MemoryStorage(), machine.cdi[0]),
-            client,
-            self.context.clock,
-            random=self.context.random,
+        driver = self.program.ground.node_driver(
+            ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains), node, client, self.context
         )
         await driver.recover()
-        self.program._kubelets.plugins.add(node, driver)
+        self.program.ground.kubelets.plugins.add(node, driver)
         await driver.run(self.publisher)
 
     def end(self, node: str) -> None:
         """Stop a node's driver."""
         self.kept.pop(node).task.cancel()
         self.publisher.forget(COMPUTE_DOMAIN_DRIVER, node)
-        self.program._kubelets.plugins.remove(node, COMPUTE_DOMAIN_DRIVER)
+        self.program.ground.kubelets.plugins.remove(node, COMPUTE_DOMAIN_DRIVER)
 
     def end_all(self) -> None:
         """Stop them all."""

@@ -17,25 +17,20 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-from allotment.cdi.store import Memory
 from allotment.cluster.cache import Cache, Item
 from allotment.cluster.client import Client
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.host import Host, MemoryStorage
 from allotment.drivers.nvidia.simulated_compute import Compute
 from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.publishing import Note, Publisher
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet import FleetError, parse_fleet
 from allotment.lab.fleet import HARDWARE, is_simulated
+from allotment.lab.ground import Ground
 from allotment.model.core import Node
-from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
-from allotment.node.kubelet import Kubelets
-from allotment.node.machine import Machine
-from allotment.node.runtimes.runtime import Runtime
 
 FAULTS: Final = "allotment.dev/faults"
 
@@ -52,23 +47,17 @@ class _Kept(NamedTuple):
 
 
 class Drivers:
-    """See the module; :meth:`run` is the program.
+    """See the module; :meth:`run` is the program."""
 
-    ``machines`` is where the kubelets look for the CDI specs of a node. ``boot``: differs from lab to lab, for what was
-    prepared on simulated hardware is gone with the process. ``runtime``: what the nodes run containers with; None for
-    the simulated one.
-    """
-
-    def __init__(
-        self, kubelets: Kubelets, machines: dict[str, Machine], features: Features, boot: str,
-        runtime: Runtime | None = None,
-    ) -> None:  # fmt: skip
-        self._kubelets = kubelets
-        self._machines = machines
-        self._features = features
-        self._boot = boot
-        self._runtime = runtime
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
         self._published: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._kept: dict[str, _Kept] = {}
+
+    def of(self, node: str) -> tuple[NodeDriver, ...]:
+        """The drivers that run on a node, for whoever wants to see what they have done to its hardware."""
+        kept = self._kept.get(node)
+        return kept.drivers if kept is not None else ()
 
     async def run(self, context: Context) -> None:
         """Keep every simulated node's drivers, for ever."""
@@ -77,14 +66,20 @@ class Drivers:
         client = context.client_for("dra-driver", "dra-driver")
         await nodes.synced.wait()
         publisher = Publisher(
-            client, slices, nodes, clock=context.clock, features=self._features, random=context.random, report=_report
+            client,
+            slices,
+            nodes,
+            clock=context.clock,
+            features=self.ground.features,
+            random=context.random,
+            report=_report,
         )
         recorder = context.recorder("dra-driver")
         async with asyncio.TaskGroup() as group:
             compute = Compute(speed=context.clock.speed)
             group.create_task(publisher.run(), name="publishing")
             group.create_task(compute.run(), name="simulated computing")
-            work = _Work(self, context, client, publisher, recorder, compute, group, {})
+            work = _Work(self, context, client, publisher, recorder, compute, group, self._kept)
             with ExitStack() as stack:
                 stack.callback(work.end_all)
                 stack.callback(nodes.on_change(work.node_changed))
@@ -136,15 +131,9 @@ class _Work(NamedTuple):
             self.drivers._published[node.name].set()
             return None
         fitted = simulated(machine, self.compute)
-        store = Memory()
-        self.drivers._machines[node.name] = Machine(self.drivers._runtime, (store,))
         drivers = tuple(
-            NodeDriver(
-                driver, Host(node.name, self.drivers._boot, MemoryStorage(), store), self.client, self.context.clock,
-                random=self.context.random,
-            )
-            for driver in fitted.drivers
-        )  # fmt: skip
+            self.drivers.ground.node_driver(driver, node.name, self.client, self.context) for driver in fitted.drivers
+        )
         task = self.group.create_task(self._serve(node.name, drivers, fitted.beside), name=f"drivers of {node.name}")
         kept = self.kept[node.name] = _Kept(form, fitted, drivers, task)
         return kept
@@ -155,7 +144,7 @@ class _Work(NamedTuple):
                 group.create_task(_run(program, self.context), name=f"beside the drivers of {node}")
             for driver in drivers:
                 await driver.recover()
-                self.drivers._kubelets.plugins.add(node, driver)
+                self.drivers.ground.kubelets.plugins.add(node, driver)
                 self.publisher.want(driver.name, node, await driver.offers())
                 group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
             for driver in drivers:
@@ -172,8 +161,8 @@ class _Work(NamedTuple):
         kept.task.cancel()
         for driver in kept.drivers:
             self.publisher.forget(driver.name, name)
-            self.drivers._kubelets.plugins.remove(name, driver.name)
-        self.drivers._machines.pop(name, None)
+            self.drivers.ground.kubelets.plugins.remove(name, driver.name)
+        self.drivers.ground.machines.pop(name, None)
         kept.fitted.end()
 
     def end_all(self) -> None:

@@ -241,7 +241,7 @@ class Lab:
 
     def ask(self, pod: Tree, port: int, path: str = "/") -> bytes:
         """What a pod answers to a GET at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
-        return self._loop.wait(ask(self.plane.kubelets, pod, port, path))
+        return self._loop.wait(ask(self.plane.ground.kubelets, pod, port, path))
 
     def wait(
         self, *targets: str, until: str | Test | None = None, timeout: float = 30.0, namespace: str = "default"

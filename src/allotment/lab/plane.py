@@ -39,6 +39,7 @@ from allotment.fleet import parse_fleet
 from allotment.lab import collection, fleet
 from allotment.lab.drivers import Drivers
 from allotment.lab.first_objects import FirstObjects
+from allotment.lab.ground import Ground
 from allotment.lab.ids import RandomIds
 from allotment.lab.kubeconfig import Access
 from allotment.lab.programs import DRIVERS, programs
@@ -62,14 +63,15 @@ class Plane:
     """A control plane that runs."""
 
     def __init__(
-        self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access, kubelets: Kubelets
+        self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access, ground: Ground
     ) -> None:
         self.settings = settings
         self.store = store
         self.api = api
         self.clock = clock
         self.access = access
-        self.kubelets = kubelets
+        self.ground = ground
+        self.drivers = Drivers(ground)
         #: In the words of ``--fleet``: what was asked for, or what the data came with.
         self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
         self._pace = Pace()
@@ -130,14 +132,14 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     kubelets = Kubelets(machines=machines)
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images))
-    drivers = Drivers(kubelets, machines, settings.features, boot=ids.uid(), runtime=containers)
+    ground = Ground(kubelets, machines, settings.features, ids.uid(), containers, settings.roots)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
         server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
     )  # fmt: skip
     server.application = api
-    plane = Plane(settings, store, api, clock, access, kubelets)
+    plane = Plane(settings, store, api, clock, access, ground)
     store.on_failure = plane.fail
     first = FirstObjects(store, api.verbs, api.catalog, companions)
     stack.callback(first.end)
@@ -146,11 +148,13 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
         await fleet.publish(
             plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
         )
+        for machine in parse_fleet(settings.fleet):
+            ground.open(machine.node)
         if settings.data is not None:
             settings.data.keep_fleet(settings.fleet)
-    await stack.enter_async_context(_programs(plane, kubelets, drivers))
+    await stack.enter_async_context(_programs(plane))
     if settings.fleet and DRIVERS not in settings.without:
-        await _published(drivers, settings.fleet)
+        await _published(plane.drivers, settings.fleet)
     await store.durable()
     return plane
 
@@ -244,13 +248,13 @@ async def _published(drivers: Drivers, fleet: Sequence[str]) -> None:
 
 
 @asynccontextmanager
-async def _programs(plane: Plane, kubelets: Kubelets, drivers: Drivers) -> AsyncIterator[None]:
+async def _programs(plane: Plane) -> AsyncIterator[None]:
     random = Random()
     client = plane.client_for("allotment", "kube-controller-manager")
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
     context = program.Context(plane.client_for, caches, plane.clock, events, random)
-    running = programs(kubelets, drivers, plane.settings.features, plane.settings.without)
+    running = programs(plane.ground, plane.drivers, plane.settings.without)
     task = asyncio.create_task(program.run(running, context), name="programs")
     try:
         yield

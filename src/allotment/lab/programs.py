@@ -27,16 +27,16 @@ from allotment.control.quotas import quotas
 from allotment.control.replica_sets import replica_sets, replication_controllers
 from allotment.control.resource_claims import resource_claims
 from allotment.control.stateful_sets import stateful_sets
+from allotment.lab.compute_domains import ComputeDomains
 from allotment.lab.drivers import Drivers
-from allotment.model.features import Features
-from allotment.node.kubelet import Kubelets
+from allotment.lab.ground import Ground
 from allotment.scheduler.program import Options, scheduler
 
 #: The word for all that Kubernetes' own kube-controller-manager does.
 CONTROLLERS: Final = "controllers"
 #: The vendors' drivers on the simulated nodes.
 DRIVERS: Final = "drivers"
-_SCHEDULER, _KUBELETS = "scheduler", "kubelets"
+_COMPUTE_DOMAINS, _KUBELETS, _SCHEDULER = "compute-domains", "kubelets", "scheduler"
 
 _CONTROLLERS: Final[Mapping[str, Program]] = {
     "cron-jobs": cron_jobs,
@@ -60,7 +60,7 @@ _CONTROLLERS: Final[Mapping[str, Program]] = {
 }
 
 #: What can be left out.
-NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _SCHEDULER, _KUBELETS, DRIVERS)))
+NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _KUBELETS, _SCHEDULER)))
 
 
 class UnknownProgram(ValueError):
@@ -85,9 +85,13 @@ def left_out(words: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def programs(
-    kubelets: Kubelets, drivers: Drivers, features: Features, without: frozenset[str] = frozenset()
-) -> Mapping[str, Program]:
+def programs(ground: Ground, drivers: Drivers, without: frozenset[str] = frozenset()) -> Mapping[str, Program]:
     """The programs that run, by name."""
-    mine = {**_CONTROLLERS, _KUBELETS: kubelets.run, DRIVERS: drivers.run, _SCHEDULER: scheduler(Options(features))}
+    mine = {
+        **_CONTROLLERS,
+        _COMPUTE_DOMAINS: ComputeDomains(ground).run,
+        DRIVERS: drivers.run,
+        _KUBELETS: ground.kubelets.run,
+        _SCHEDULER: scheduler(Options(ground.features)),
+    }
     return {name: mine[name] for name in sorted(mine) if name not in without}

@@ -19,7 +19,8 @@ class Settings(NamedTuple):
 
     With ``port`` 0 it is ``preferred_port`` if that is free, else any. ``without``: programs that do not run, by the
     names in :mod:`allotment.lab.programs`, because somebody else does their work. ``runtime`` and ``images``: see
-    :mod:`allotment.lab.runtimes`.
+    :mod:`allotment.lab.runtimes`. ``roots``: a folder of folders, one for each node's kubelet, in which drivers of
+    other processes register; without it there are none.
     """
 
     name: str = DEFAULT_NAME
@@ -34,6 +35,7 @@ class Settings(NamedTuple):
     without: frozenset[str] = frozenset()
     runtime: RuntimeName = "simulated"
     images: Path | None = None
+    roots: Path | None = None
 
 
 def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,40 +1,26 @@
 """ComputeDomains in a lab: from the vendor's example to a pod with a channel."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from allotment.cluster.client import Client, Tree
-from allotment.cluster.program import Program
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, EVENTS, NAMESPACES, NODES, PODS, SLICES
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, DRIVER_NAMESPACE, LABEL
-from allotment.lab.compute_domains import CLIQUE, ComputeDomains
-from allotment.lab.drivers import Drivers
+from allotment.lab.compute_domains import CLIQUE
 from allotment.lab.plane import Plane, running
-from allotment.lab.programs import programs as usual_programs
 from allotment.lab.settings import Settings
-from allotment.model.features import Features
-from allotment.node.kubelet import Kubelets
 
 PATIENCE = 20.0
 DRIVER = "compute-domain.nvidia.com"
 
 
-def in_lab(monkeypatch: pytest.MonkeyPatch, test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
-    def programs(
-        kubelets: Kubelets, drivers: Drivers, features: Features, without: frozenset[str] = frozenset()
-    ) -> Mapping[str, Program]:
-        domains = ComputeDomains(kubelets, drivers._machines, features, drivers._boot)
-        return {"compute-domains": domains.run, **usual_programs(kubelets, drivers, features, without)}
-
-    monkeypatch.setattr("allotment.lab.plane.programs", programs)
-
+def in_lab(test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
     async def story() -> None:
         async with running(Settings(fleet=fleet, tls=False, speed=50.0)) as plane:
             await test(plane)
@@ -66,9 +52,7 @@ async def running_pod(client: Client, name: str) -> bool:
     return bool((await client.get(PODS, name, "default")).get("status", {}).get("phase") == "Running")
 
 
-def test_the_vendors_example_runs_and_everything_ends_with_it(
-    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
-) -> None:
+def test_the_vendors_example_runs_and_everything_ends_with_it(shared: Callable[[str], Path]) -> None:
     async def story(plane: Plane) -> None:
         client = plane.client()
         assert not [one for one in (await client.list(SLICES)).items if one["spec"]["driver"] == DRIVER]
@@ -108,12 +92,10 @@ def test_the_vendors_example_runs_and_everything_ends_with_it(
         await until(client, gone)
         assert not (await client.list(PODS, DRIVER_NAMESPACE)).items
 
-    in_lab(monkeypatch, story, "n1=dgx-a100-40gb")
+    in_lab(story, "n1=dgx-a100-40gb")
 
 
-def test_a_domain_of_two_nodes_is_ready_when_both_are(
-    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
-) -> None:
+def test_a_domain_of_two_nodes_is_ready_when_both_are(shared: Callable[[str], Path]) -> None:
     async def story(plane: Plane) -> None:
         client = plane.client()
         await install(client)
@@ -136,12 +118,10 @@ def test_a_domain_of_two_nodes_is_ready_when_both_are(
 
         await until(client, ready)
 
-    in_lab(monkeypatch, story, "dgx-a100-40gb:2")
+    in_lab(story, "dgx-a100-40gb:2")
 
 
-def test_another_namespaces_claim_never_gets_a_channel(
-    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
-) -> None:
+def test_another_namespaces_claim_never_gets_a_channel(shared: Callable[[str], Path]) -> None:
     async def story(plane: Plane) -> None:
         client = plane.client()
         await install(client)
@@ -165,4 +145,4 @@ def test_another_namespaces_claim_never_gets_a_channel(
 
         await until(client, refused)
 
-    in_lab(monkeypatch, story, "n1=dgx-a100-40gb")
+    in_lab(story, "n1=dgx-a100-40gb")

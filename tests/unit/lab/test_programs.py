@@ -6,6 +6,7 @@ import pytest
 
 from allotment import Lab
 from allotment.lab.drivers import Drivers
+from allotment.lab.ground import Ground
 from allotment.lab.programs import NAMES, UnknownProgram, left_out, programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
@@ -20,10 +21,10 @@ spec: {containers: [{name: main, image: busybox}]}
 
 def test_all_controllers_go_by_one_word() -> None:
     gone = left_out(["controllers"])
-    kubelets, features = Kubelets(), Features("1.36")
-    drivers = Drivers(kubelets, {}, features, "boot")
-    assert set(programs(kubelets, drivers, features, gone)) == {"drivers", "kubelets", "scheduler"}
-    assert gone | {"drivers", "kubelets", "scheduler", "controllers"} == set(NAMES)
+    ground = Ground(Kubelets(), {}, Features("1.36"), "boot")
+    left = {"compute-domains", "drivers", "kubelets", "scheduler"}
+    assert set(programs(ground, Drivers(ground), gone)) == left
+    assert gone | left | {"controllers"} == set(NAMES)
 
 
 def test_a_program_that_there_is_not_is_told() -> None:

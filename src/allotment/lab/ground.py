@@ -1,0 +1,55 @@
+"""What the drivers of a lab's nodes stand on: the kubelets that call them, and where these look for what they write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from allotment.cdi.store import Folder, Memory
+from allotment.cluster.client import Client
+from allotment.cluster.program import Context
+from allotment.drivers.driver import Driver
+from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.preparing import NodeDriver
+from allotment.model.features import Features
+from allotment.node.kubelet import Kubelets
+from allotment.node.machine import Machine
+from allotment.node.runtimes.runtime import Runtime
+
+
+class Ground(NamedTuple):
+    """One for all programs of a lab.
+
+    ``machines`` is what the kubelets were given: how each node runs pods. ``boot`` differs from lab to lab, for what
+    was prepared on simulated hardware is gone with the process. ``runtime``: what nodes run containers with; None for
+    the simulated one. ``roots``: a folder for each node's kubelet, in which drivers of other processes can register.
+    """
+
+    kubelets: Kubelets
+    machines: dict[str, Machine]
+    features: Features
+    boot: str
+    runtime: Runtime | None = None
+    roots: Path | None = None
+
+    def machine(self, node: str) -> Machine:
+        """How a node runs pods; the same for all its drivers."""
+        known = self.machines.get(node)
+        if known is None:
+            stores = (Memory(),) if self.roots is None else (Memory(), Folder(self.roots / node / "cdi"))
+            known = self.machines[node] = Machine(self.runtime, stores)
+        return known
+
+    def node_driver(self, driver: Driver, node: str, client: Client, context: Context) -> NodeDriver:
+        """A driver in this process, on a node."""
+        host = Host(node, self.boot, MemoryStorage(), self.machine(node).cdi[0])
+        return NodeDriver(driver, host, client, context.clock, random=context.random)
+
+    def open(self, node: str) -> None:
+        """Let drivers of other processes register for a node, as on a real one."""
+        if self.roots is None:
+            return
+        registry = self.roots / node / "plugins_registry"
+        for folder in (registry, self.roots / node / "plugins", self.roots / node / "cdi"):
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.kubelets.plugins.watch_folder(node, registry)
