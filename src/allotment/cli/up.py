@@ -103,7 +103,25 @@ def _settings(arguments: Namespace) -> Settings:
         name=name, fleet=fleet, data=data, host=arguments.host, tls=not arguments.http, speed=arguments.speed,
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
         features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.without),
+        runtime=arguments.runtime, images=_images(arguments),
+        roots=Path(arguments.kubelet_roots).absolute() if arguments.kubelet_roots else None,
     )  # fmt: skip
+
+
+def _images(arguments: Namespace) -> Path | None:
+    """The file of images, read once so that a mistake in it is told before anything is started."""
+    if arguments.images is None:
+        return None
+    if arguments.runtime == "simulated":
+        raise Mistake("--images is for --runtime process; simulated containers run nothing")
+    from allotment.node.runtimes.images import InvalidImages, read_images
+
+    path = Path(arguments.images).absolute()
+    try:
+        read_images(path)
+    except InvalidImages as error:
+        raise Mistake(f"--images: {error}") from None
+    return path
 
 
 def _without(given: Sequence[str]) -> frozenset[str]:

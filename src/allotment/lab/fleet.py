@@ -15,6 +15,7 @@ from typing import Any, Final
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
+from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.fleet import CLASSES, Machine, node_of, parse_fleet
 from allotment.model.trees import to_tree
 from allotment.node.kubelet import SIMULATED
@@ -42,6 +43,8 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in wanted.values())
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
     await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
+    if any(_has_fabric(machine) for machine in wanted.values()):
+        await install(client)
     missing = [
         _node(machine, kube, version, now, next(addresses))
         for machine in wanted.values()
@@ -91,6 +94,12 @@ def _type(resource: Resource) -> tuple[str, str]:
 def is_simulated(node: Tree) -> bool:
     """Whether a node says that it is simulated."""
     return SIMULATED in (node["metadata"].get("annotations") or {})
+
+
+def _has_fabric(machine: Machine) -> bool:
+    """Whether NVLink could reach other machines: then the vendor's chart brings ComputeDomains."""
+    link = machine.hardware.accelerator.nvlink
+    return link is not None and link.fabric
 
 
 def _hardware(node: Tree) -> str:
