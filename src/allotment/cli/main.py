@@ -45,7 +45,9 @@ Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (
 _OTHERWISE = "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or run allot up"
 _LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _WITHOUT_HELP = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
-_RUNTIME_HELP = "process: run what --images names as programs of this machine; for manifests that you trust"
+_RUNTIME_HELP = (
+    "process: what --images names runs as programs of this machine (for manifests that you trust); oci: crun"
+)
 _ROOTS_HELP = "a folder for each node's kubelet (FOLDER/NODE), where drivers of other processes register"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
@@ -189,8 +191,10 @@ def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
     up.add_argument("--kubeconfig", metavar="FILE", help="where the context goes (default: kubectl's own file)")
     up.add_argument("--speed", type=float, default=1.0, metavar="X", help="simulated durations pass X times as fast")
     up.add_argument("--without", action="append", default=[], metavar="PROGRAM", help=_WITHOUT_HELP)
-    up.add_argument("--runtime", choices=("simulated", "process"), default="simulated", help=_RUNTIME_HELP)
-    up.add_argument("--images", metavar="FILE", help="with --runtime process: which command stands for which image")
+    up.add_argument("--runtime", choices=("simulated", "process", "oci"), default="simulated", help=_RUNTIME_HELP)
+    up.add_argument(
+        "--images", metavar="FILE", help="with --runtime process or oci: which command stands for which image"
+    )
     up.add_argument("--kubelet-roots", metavar="FOLDER", help=_ROOTS_HELP)
     up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")
     up.add_argument("--log", help=argparse.SUPPRESS)  # given by --detach to the process that it starts

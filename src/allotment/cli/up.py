@@ -15,6 +15,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
 from allotment.cli.screen import Screen, folded, from_home, open_screen, shorten, width_of
 from allotment.lab import kubeconfig, needs
+from allotment.lab.runtimes import NoRuntime
 from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
 
@@ -113,7 +114,7 @@ def _images(arguments: Namespace) -> Path | None:
     if arguments.images is None:
         return None
     if arguments.runtime == "simulated":
-        raise Mistake("--images is for --runtime process; simulated containers run nothing")
+        raise Mistake("--images: simulated containers run nothing", "add --runtime process")
     from allotment.node.runtimes.images import InvalidImages, read_images
 
     path = Path(arguments.images).absolute()
@@ -180,6 +181,8 @@ def mistakes(name: str) -> Iterator[None]:
         raise Mistake(str(error), "give another --name, or stop it with allot down") from None
     except kubeconfig.UnusableKubeconfig as error:
         raise Mistake(str(error), "repair it, or give another file with --kubeconfig") from None
+    except NoRuntime as error:
+        raise Mistake(str(error), "apt-get install crun, or take --runtime process") from None
     except OSError as error:
         if error.filename is not None:
             raise  # told with the name of the file

@@ -1,4 +1,4 @@
-"""What the containers of a lab's nodes run as: only in name, or as processes of this machine."""
+"""What the containers of a lab's nodes run as: only in name, as processes of this machine, or in an OCI runtime."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from allotment.node.runtimes.images import demo_images, read_images
+from allotment.node.runtimes.oci import OciRuntime, find_program
 from allotment.node.runtimes.process import ProcessRuntime
 from allotment.node.runtimes.runtime import Runtime
 
-RuntimeName = Literal["simulated", "process"]
-NAMES: Final[tuple[RuntimeName, ...]] = ("simulated", "process")
+RuntimeName = Literal["simulated", "process", "oci"]
+NAMES: Final[tuple[RuntimeName, ...]] = ("simulated", "process", "oci")
+
+
+class NoRuntime(Exception):
+    """What was asked for is not on this machine; the text says what to install."""
 
 
 @asynccontextmanager
@@ -21,15 +26,19 @@ async def runtime(name: RuntimeName, images: Path | None) -> AsyncIterator[Runti
     """The runtime of a name; None for the simulated one, which every node has anyway. At the end nothing runs on.
 
     ``images``: the file that says what stands for an image; without one only the demo's application runs. Raises
-    InvalidImages.
+    InvalidImages and NoRuntime.
     """
     if name == "simulated":
         yield None
         return
     known = demo_images() if images is None else read_images(images)
+    program = find_program() if name == "oci" else ""
+    if program is None:
+        raise NoRuntime("runtime oci: neither crun nor runc is installed here")
     with tempfile.TemporaryDirectory(prefix="allotment-containers-") as folder:
-        process = ProcessRuntime(known, Path(folder))
+        made: Runtime
+        made = OciRuntime([program], known, Path(folder)) if program else ProcessRuntime(known, Path(folder))
         try:
-            yield process
+            yield made
         finally:
-            await process.close()
+            await made.close()
