@@ -27,14 +27,19 @@ Tree = dict[str, Any]
 
 
 class Part(Value, frozen=True):
-    """One device of an entry; ``alone``: nobody else may have it meanwhile."""
+    """One device of an entry, and how it is used: alone, shared with other claims, or looked at by an administrator."""
 
     requests: tuple[str, ...] = ()
     pool: str = ""
     device: str = ""
     share_id: str = msgspec.field(default="", name="shareID")
     cdi_ids: tuple[str, ...] = msgspec.field(default=(), name="cdiIDs")
-    alone: bool = True
+    use: Literal["alone", "shared", "admin"] = "alone"
+
+    def excludes(self, other: Part) -> bool:
+        """Whether a device cannot be this for one claim and that for another."""
+        uses = {self.use, other.use}
+        return "alone" in uses and "admin" not in uses
 
 
 class Entry(Value, frozen=True, omit_defaults=False):

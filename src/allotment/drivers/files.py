@@ -40,7 +40,7 @@ class ClaimFiles:
             device=each.device,
             share_id=each.share_id,
             cdi_ids=(qualified(self._kind, f"{name}-{each.share_id}" if each.share_id else name),),
-            alone=not each.admin and not each.share_id,
+            use="admin" if each.admin else "shared" if each.share_id else "alone",
         )
 
     def described(self, parts: Sequence[Part], prepared: Prepared) -> tuple[tuple[Part, ...], Spec | None]:

@@ -197,10 +197,11 @@ class NodeDriver:
 
     def _refuse_overlap(self, uid: str, parts: Sequence[Part]) -> None:
         """A device has one owner at a time, whatever the cluster says: pods deleted by force may still run."""
-        wanted = {(part.pool, part.device) for part in parts if part.alone}
+        wanted = {(part.pool, part.device): part for part in parts}
         for other, entry in self._checkpoint:
             for part in entry.parts if other != uid else ():
-                if part.alone and (part.pool, part.device) in wanted:
+                mine = wanted.get((part.pool, part.device))
+                if mine is not None and mine.excludes(part):
                     how = "is still prepared" if entry.state == "completed" else "is being prepared or undone"
                     raise Refused(
                         f"device {part.pool}/{part.device} {how} for claim {entry.namespace}/{entry.name} ({other}); "

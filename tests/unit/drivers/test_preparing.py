@@ -138,6 +138,8 @@ def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
         for n, answer in enumerate((await plugin.prepare(shares)).values()):
             assert answer.devices[0].share_id == f"share-{n}"
             assert answer.devices[0].cdi_ids[0].endswith(f"-gpu-1-share-{n}")
+        whole = put_claim(client, "whole", "gpu-1")
+        assert "device n1/gpu-1 is still prepared" in (await plugin.prepare([whole]))[whole.uid].error
         await plugin.unprepare([owner])
         assert (await plugin.prepare([second]))[second.uid].error == ""
 
