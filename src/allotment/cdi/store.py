@@ -43,20 +43,22 @@ class SpecStore(Protocol):
 
 
 class Folder:
-    """A folder of the host. It is made when the first file is written."""
+    """A folder of the host. It is made when the first file is written.
+
+    Files are replaced whole, but not synced: what a crash of the machine would undo is void after it anyway (runtimes'
+    folder is in memory, and drivers write anew what their checkpoint tells), and a crash of the process undoes nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def write(self, name: str, spec: Spec) -> None:
-        """Write beside, sync, rename. A crash leaves at most the file beside; the next call for the name takes it."""
+        """Write beside, rename. A crash leaves at most the file beside; the next call for the name takes it."""
         data, path, beside = encode(spec), self._file(name), self._beside(name)
         self.path.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as file:
             os.fchmod(file.fileno(), _MODE)
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         beside.replace(path)
 
     def remove(self, name: str) -> None:

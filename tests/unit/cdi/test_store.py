@@ -74,10 +74,10 @@ def test_a_crash_while_writing_leaves_the_old_file_and_nothing_that_runtimes_rea
     folder.write("one", _spec())
     before = (tmp_path / "one.json").read_bytes()
 
-    def crash(fd: int) -> None:
+    def crash(self: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "fsync", crash)
+    monkeypatch.setattr(Path, "replace", crash)
     with pytest.raises(KeyboardInterrupt):
         folder.write("one", _spec("2"))
     with pytest.raises(KeyboardInterrupt):
