@@ -24,7 +24,7 @@ from allotment.cluster.resources import EVENTS, NEW_EVENTS
 
 log = logging.getLogger(__name__)
 
-_MOST_NOTES: Final = 20_000
+_MOST_NOTES: Final = 50_000
 _MOST_REMEMBERED: Final = 4_096
 _SIMILAR: Final = 10  # differing messages of one reason before they are combined
 _SIMILAR_SECONDS: Final = 600.0

@@ -47,7 +47,7 @@ class _Wanted(NamedTuple):
 
 
 class _Known:
-    """A claim that drivers were asked for. ``prepared`` by all of them, since this program began."""
+    """A claim that drivers were asked for. ``prepared``: by these, since this program began."""
 
     __slots__ = ("drivers", "name", "namespace", "pods", "prepared", "uid")
 
@@ -55,7 +55,7 @@ class _Known:
         self.namespace, self.name, self.uid = record.namespace, record.name, record.uid
         self.pods = set(record.pods)
         self.drivers = dict(record.drivers)
-        self.prepared = False
+        self.prepared: set[str] = set()
 
     @property
     def ref(self) -> ClaimRef:
@@ -136,22 +136,18 @@ class NodeClaims:
     async def _prepare(self, pod_uid: str, wanted: Sequence[_Wanted]) -> None:
         asked: dict[str, list[_Known]] = {}
         called: dict[str, Plugin] = {}
-        missing: list[_Known] = []
         for one in wanted:
             known = self._entered(one, pod_uid)
-            if known.prepared or known in missing:
-                continue
-            missing.append(known)
             for driver, plugin in one.plugins.items():
-                called[driver] = plugin
-                asked.setdefault(driver, []).append(known)
+                claims = asked.setdefault(driver, [])
+                if driver not in known.prepared and known not in claims:
+                    called[driver] = plugin
+                    claims.append(known)
         if wanted:
             self._record()
-        for driver, claims in asked.items():
-            await self._call(called[driver], driver, claims)
-        for known in missing:
-            known.prepared = True
-        if missing:
+        for driver, plugin in called.items():
+            await self._call(plugin, driver, asked[driver])
+        if called:
             self._record()
 
     def _entered(self, one: _Wanted, pod_uid: str) -> _Known:
@@ -183,6 +179,7 @@ class NodeClaims:
             answer = answers.get(uid)
             if answer is not None and not answer.error:
                 known.drivers[driver] = answer.devices
+                known.prepared.add(driver)
             elif answer is not None and not failure:
                 failure = f"NodePrepareResources failed for ResourceClaim {known.name}: {answer.error}"
         if failure:
@@ -244,7 +241,7 @@ class NodeClaims:
                 known.pods.discard(pod_uid)
             elif pod_uid in known.pods:
                 last.append(known)
-                known.prepared = False  # half undone is not prepared
+                known.prepared.clear()  # half undone is not prepared
                 for driver in known.drivers:
                     batches.setdefault(driver, []).append(known)
         for driver, claims in batches.items():

@@ -41,7 +41,9 @@ def ended_phase(pod: Tree, inits: Sequence[Container], mains: Sequence[Container
     policy = pod["spec"].get("restartPolicy", "Always")
     if outlook.reason:
         return "Failed" if all(c.ended is not None or c.started is None for c in mains) else ""
-    if policy == "Never" and any(c.ended is not None and c.ended.code != 0 for c in inits):
+    sidecars = _sidecars(pod)
+    first = [c for c in inits if c.name not in sidecars]
+    if policy == "Never" and any(c.ended is not None and c.ended.code != 0 for c in first):
         return "Failed"
     begun = any(c.started is not None for c in mains)
     if outlook.final and (begun or inits) and all(c.ended is not None or c.started is None for c in mains):
@@ -61,7 +63,7 @@ def status_patch(
     phase = phase_of(pod, inits, mains, outlook)
     ended = phase in ("Succeeded", "Failed")
     first = pod["spec"].get("initContainers") or ()
-    sidecars = {spec["name"] for spec in first if spec.get("restartPolicy") == "Always"}
+    sidecars = _sidecars(pod)
     done = {c.name for c in inits if (c.up.is_set() if c.name in sidecars else _succeeded(c))}
     incomplete = [spec["name"] for spec in first if spec["name"] not in done]
     serving = [*(c for c in inits if c.name in sidecars), *mains]
@@ -95,6 +97,11 @@ def status_patch(
     return {"status": status}
 
 
+def _sidecars(pod: Tree) -> frozenset[str]:
+    inits = pod["spec"].get("initContainers") or ()
+    return frozenset(spec["name"] for spec in inits if spec.get("restartPolicy") == "Always")
+
+
 def _succeeded(container: Container) -> bool:
     return container.ended is not None and container.ended.code == 0
 
@@ -115,11 +122,15 @@ def _unready(phase: str, unready: Sequence[str]) -> tuple[str, str]:
 
 def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "", message: str = "") -> Tree:
     value = "True" if true else "False"
-    for known in (pod.get("status") or {}).get("conditions") or ():
-        if known["type"] == type and known["status"] == value:
-            now = known.get("lastTransitionTime") or now
     condition: Tree = {"type": type, "status": value, "lastProbeTime": None, "lastTransitionTime": now}
-    return {**condition, "reason": reason or None, "message": message or None}
+    for known in (pod.get("status") or {}).get("conditions") or ():
+        if known["type"] == type:
+            if known["status"] == value:
+                condition["lastTransitionTime"] = known.get("lastTransitionTime") or now
+            condition |= {key: None for key in ("reason", "message") if key in known}  # a patch keeps what it omits
+    if reason:
+        condition["reason"] = reason
+    return {**condition, "message": message} if message else condition
 
 
 def _not_begun(spec: Tree, waiting: str) -> Tree:

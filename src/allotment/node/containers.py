@@ -62,7 +62,8 @@ class Container:
 
     async def start(self) -> None:
         """Begin a run. Raises NotStarted, and is then as before."""
-        journal = Journal()
+        # The first run writes into the journal that is there: a pod of one run, the usual one, has one.
+        journal = self.journal if self.started is None else Journal()
 
         async def write(data: bytes) -> None:
             journal.write(data, self.clock.moment())

@@ -84,7 +84,7 @@ class Drivers:
 
     def _gone(self, key: _Key) -> None:
         self._going.pop(key, None)
-        if self._group is not None and self._plugins.find(*key) is None:
+        if self._group is not None and not self._plugins.is_inside(*key):
             self._group.create_task(self._wipe(key), name=f"slices of {key}")
 
     async def _wipe(self, key: _Key) -> None:

@@ -111,7 +111,7 @@ class PodRun:
                     self.end(self._grace)
                 for container, task in reversed(sidecars):
                     await self._end(container)
-                    await stopped([task])
+                    await task
                 await stopped([deadline] if deadline else [])
                 await self._undo()
                 self._over = True

@@ -1,0 +1,47 @@
+"""The kubelet's record of prepared claims, in its own format."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.node.checkpoint import ClaimRecord, CorruptCheckpoint, decode, encode
+from allotment.plugin.messages import PreparedDevice
+
+_DEVICES = st.builds(
+    PreparedDevice, st.lists(st.text(max_size=4), max_size=2).map(tuple), st.text(max_size=4), st.text(max_size=4),
+    st.lists(st.text(max_size=8), max_size=2).map(tuple), st.text(max_size=4),
+)  # fmt: skip
+_RECORDS = st.builds(
+    ClaimRecord, st.text(max_size=4), st.text(max_size=4), st.text(max_size=4), st.frozensets(st.text(max_size=4)),
+    st.dictionaries(st.text(max_size=4), st.lists(_DEVICES, max_size=2).map(tuple), max_size=2),
+)  # fmt: skip
+
+
+@given(st.lists(_RECORDS, max_size=3).map(tuple))
+def test_what_is_written_is_read(records: tuple[ClaimRecord, ...]) -> None:
+    assert decode(encode(records)) == records
+
+
+def test_it_is_written_as_a_kubelet_writes_it() -> None:
+    device = PreparedDevice(("gpu",), "n1", "gpu-0", ("k8s.gpu.example.com/claim=u-gpu-0",))
+    outer = json.loads(encode([ClaimRecord("ns", "gpu", "u", frozenset(["p"]), {"gpu.example.com": (device,)})]))
+    assert outer["Checksum"] == zlib.crc32(outer["Data"].encode())
+    assert outer["Data"] == (
+        '{"kind":"DRACheckpoint","apiVersion":"checkpoint.dra.kubelet.k8s.io/v1","ClaimInfoStateList":[{"ClaimUID":"u",'
+        '"ClaimName":"gpu","Namespace":"ns","PodUIDs":{"p":{}},"DriverState":{"gpu.example.com":{"Devices":[{'
+        '"PoolName":"n1","DeviceName":"gpu-0","ShareID":null,"RequestNames":["gpu"],'
+        '"CDIDeviceIDs":["k8s.gpu.example.com/claim=u-gpu-0"]}]}}}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"Data":"{}"}', b'{"Data":"{}","Checksum":0}', b'{"Data":7,"Checksum":0}']
+)
+def test_anything_else_is_corrupt(content: bytes) -> None:
+    with pytest.raises(CorruptCheckpoint):
+        decode(content)

@@ -1,0 +1,323 @@
+"""A node's claims: what is judged before any driver is called, what drivers are called for, and what containers get."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from allotment.cluster.resources import CLAIMS
+from allotment.node import claims as claims_module
+from allotment.node.checkpoint import FILE, CorruptCheckpoint, load
+from allotment.node.claims import NodeClaims
+from allotment.node.plugins import Plugins
+from allotment.node.pod_claims import ClaimsError
+from allotment.plugin.messages import Prepared, PreparedDevice
+from tests.unit.node.world import NAMESPACE, NODE, Cluster, FakeDriver, claim
+
+Tree = dict[str, Any]
+T = TypeVar("T")
+
+
+def pod(name: str = "p", *claims: str, **more: Any) -> Tree:
+    entries = [{"name": each, "resourceClaimName": each} for each in claims]
+    spec = {"containers": [], "resourceClaims": entries, **more.pop("spec", {})}
+    return {"metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}, "spec": spec, **more}
+
+
+class Node:
+    def __init__(self, *trees: Tree, state: Path | None = None) -> None:
+        self.client = Cluster()
+        for tree in trees:
+            self.client.put(CLAIMS, tree)
+        self.driver = FakeDriver()
+        self.plugins = Plugins(permissive=False)
+        self.plugins.add(NODE, self.driver)
+        self.claims = NodeClaims(NODE, self.plugins, self.client, state)
+
+    def restarted(self, state: Path | None) -> NodeClaims:
+        return NodeClaims(NODE, self.plugins, self.client, state)
+
+
+def done(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 5))
+
+
+def refused(node: Node, tree: Tree) -> str:
+    with pytest.raises(ClaimsError) as caught:
+        done(node.claims.prepare(tree))
+    return str(caught.value)
+
+
+def generated(name: str | None) -> Tree:
+    statuses = [{"name": "c"} | ({"resourceClaimName": name} if name else {})]
+    return pod(
+        spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]},
+        status={"resourceClaimStatuses": statuses},
+    )
+
+
+# --- what is judged first -------------------------------------------------------------------------------------------
+
+
+def test_a_claim_that_is_not_there() -> None:
+    node = Node()
+    assert (
+        refused(node, pod("p", "gpu"))
+        == 'prepare dynamic resources: fetch ResourceClaim gpu: resourceclaims "gpu" not found'
+    )
+    assert not node.claims.has("uid-p"), "whoever was refused owes nothing"
+
+
+def test_a_claim_that_is_not_made_yet() -> None:
+    tree = pod(spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]})
+    assert refused(Node(), tree) == 'prepare dynamic resources: pod "ns/p": ResourceClaim not created yet'
+
+
+def test_a_claim_that_was_made_for_another_pod() -> None:
+    owner = {"controller": True, "kind": "Pod", "name": "q", "uid": "uid-q"}
+    node = Node(claim("gpu", metadata={"ownerReferences": [owner]}))
+    assert refused(node, generated("gpu")) == (
+        "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p (Pod is not owner)"
+    )
+
+
+def test_a_claim_that_is_reserved_for_others() -> None:
+    assert refused(Node(claim(users=["q"])), pod("p", "gpu")) == (
+        "prepare dynamic resources: pod p (uid-p) is not allowed to use ResourceClaim gpu (uid-of-gpu)"
+    )
+
+
+def test_a_claim_that_is_not_allocated() -> None:
+    node = Node(claim(status={"allocation": None}))
+    assert refused(node, pod("p", "gpu")) == "prepare dynamic resources: ResourceClaim gpu: not allocated"
+
+
+def test_a_driver_that_is_not_there() -> None:
+    node = Node(claim(driver="nic.example.com"), claim("other"))
+    assert refused(node, pod("p", "other", "gpu")) == (
+        "prepare dynamic resources: DRA driver nic.example.com is not registered"
+    )
+    assert not node.driver.calls, "nobody is called before all claims are judged"
+
+
+def test_a_driver_that_is_gone_is_missed_though_the_claim_is_prepared() -> None:
+    node = Node(claim(users=["p", "q"]))
+    done(node.claims.prepare(pod("p", "gpu")))
+    node.plugins.remove(NODE, node.driver.name)
+    assert refused(node, pod("q", "gpu")).endswith("DRA driver gpu.example.com is not registered")
+
+
+def test_a_claim_of_the_same_name_that_another_one_left() -> None:
+    node = Node(claim())
+    done(node.claims.prepare(pod("p", "gpu")))
+    node.client.put(CLAIMS, claim(users=["q"], uid="new"))
+    assert refused(node, pod("q", "gpu")) == (
+        "prepare dynamic resources: old ResourceClaim with same name gpu and different UID uid-of-gpu still exists"
+        " (previous pod force-deleted?!)"
+    )
+
+
+# --- what drivers answer --------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_fails() -> None:
+    node = Node(claim())
+    node.driver.fails = "rpc error: code = Unavailable desc = gone"
+    told = "prepare dynamic resources: NodePrepareResources: rpc error: code = Unavailable desc = gone"
+    assert refused(node, pod("p", "gpu")) == told
+    assert node.claims.has("uid-p"), "nobody knows what the driver did"
+
+
+def test_a_claim_that_fails_does_not_spoil_the_other() -> None:
+    node = Node(claim(), claim("two"))
+    node.driver.says["two"] = Prepared(error="no such device")
+    told = "prepare dynamic resources: NodePrepareResources failed for ResourceClaim two: no such device"
+    assert refused(node, pod("p", "gpu", "two")) == told
+    del node.driver.says["two"]
+    done(node.claims.prepare(pod("p", "gpu", "two")))
+    assert node.driver.calls == [("prepare", ["gpu", "two"]), ("prepare", ["two"])], "one call, then what is left"
+
+
+def test_claims_that_are_forgotten() -> None:
+    node = Node(claim(), claim("two"))
+    node.driver.silent = {"gpu", "two"}
+    assert refused(node, pod("p", "gpu", "two")).endswith(": NodePrepareResources skipped 2 ResourceClaims")
+
+
+def test_an_answer_for_a_claim_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(claim())
+
+    async def confused(claims: Any) -> dict[str, Prepared]:
+        return {"stranger": Prepared()}
+
+    monkeypatch.setattr(node.driver, "prepare", confused)
+    told = "NodePrepareResources returned result for unknown claim UID stranger"
+    assert refused(node, pod("p", "gpu")).endswith(told)
+
+
+def test_a_driver_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(claim())
+
+    async def slow(claims: Any) -> dict[str, Prepared]:
+        await asyncio.sleep(10)
+        return {}
+
+    monkeypatch.setattr(claims_module, "_CALL_SECONDS", 0.01)
+    monkeypatch.setattr(node.driver, "prepare", slow)
+    told = "NodePrepareResources: rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+    assert refused(node, pod("p", "gpu")).endswith(told)
+
+
+# --- shared claims --------------------------------------------------------------------------------------------------
+
+
+def test_a_shared_claim_is_prepared_once_and_undone_once() -> None:
+    node = Node(claim(users=["p", "q", "r"]))
+
+    async def lives() -> None:
+        await asyncio.gather(*(node.claims.prepare(pod(name, "gpu")) for name in ("p", "q", "r")))
+        await asyncio.gather(*(node.claims.unprepare(f"uid-{name}") for name in ("p", "q", "r")))
+
+    done(lives())
+    assert node.driver.calls == [("prepare", ["gpu"]), ("unprepare", ["gpu"])]
+    assert not any(node.claims.has(f"uid-{name}") for name in ("p", "q", "r"))
+
+
+def test_a_pod_that_comes_while_the_last_one_goes_has_the_claim_prepared_again() -> None:
+    node = Node(claim(users=["p", "q"]))
+
+    async def lives() -> None:
+        await node.claims.prepare(pod("p", "gpu"))
+        await asyncio.gather(node.claims.unprepare("uid-p"), node.claims.prepare(pod("q", "gpu")))
+
+    done(lives())
+    assert [name for name, _ in node.driver.calls] == ["prepare", "unprepare", "prepare"]
+
+
+def test_undoing_is_tried_until_the_driver_does_it() -> None:
+    node = Node(claim())
+    done(node.claims.prepare(pod("p", "gpu")))
+    node.driver.unsaid["gpu"] = "busy"
+    for _ in range(2):
+        with pytest.raises(
+            ClaimsError,
+            match=r"^unprepare dynamic resources: NodeUnprepareResources failed for ResourceClaim gpu: busy",
+        ):
+            done(node.claims.unprepare("uid-p"))
+    node.plugins.remove(NODE, node.driver.name)
+    with pytest.raises(ClaimsError, match=r"DRA driver gpu\.example\.com is not registered"):
+        done(node.claims.unprepare("uid-p"))
+    node.driver.unsaid.clear()
+    node.plugins.add(NODE, node.driver)
+    done(node.claims.unprepare("uid-p"))
+    assert not node.claims.has("uid-p")
+
+
+def test_what_vanished_pods_had_is_undone() -> None:
+    node = Node(claim(users=["p"]), claim("two", users=["q"]))
+    done(node.claims.prepare(pod("p", "gpu")))
+    done(node.claims.prepare(pod("q", "two")))
+    done(node.claims.reconcile(lambda uid: uid == "uid-q"))
+    assert node.driver.calls[-1] == ("unprepare", ["gpu"])
+    assert node.claims.has("uid-q")
+
+
+# --- what containers get --------------------------------------------------------------------------------------------
+
+DEVICES = Prepared((
+    PreparedDevice(("gpu",), NODE, "gpu-0", ("v/c=gpu", "v/c=common")),
+    PreparedDevice(("nic",), NODE, "nic-0", ("v/c=nic", "v/c=common")),
+    PreparedDevice((), NODE, "all", ("v/c=all",)),
+))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claims", "ids"),
+    [
+        ([], ()),
+        ([{"name": "gpu"}], ("v/c=gpu", "v/c=common", "v/c=nic", "v/c=all")),
+        ([{"name": "gpu", "request": "nic"}], ("v/c=nic", "v/c=common", "v/c=all")),
+        (
+            [{"name": "gpu", "request": "gpu"}, {"name": "gpu", "request": "nic"}],
+            ("v/c=gpu", "v/c=common", "v/c=all", "v/c=nic"),
+        ),
+        ([{"name": "gpu", "request": "unheard of"}], ("v/c=all",)),
+        ([{"name": "other"}], ()),
+    ],
+    ids=["no claims", "all requests", "one request", "two requests", "a request that is none", "another claim"],
+)  # fmt: skip
+def test_a_container_gets_what_it_names(claims: list[Tree], ids: tuple[str, ...]) -> None:
+    node = Node(claim())
+    node.driver.says["gpu"] = DEVICES
+    tree = pod("p", "gpu")
+    done(node.claims.prepare(tree))
+    assert node.claims.ids(tree, {"name": "main", "resources": {"claims": claims}}) == ids
+
+
+def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
+    node = Node(claim("extended"))
+    node.driver.says["extended"] = Prepared((
+        PreparedDevice(("container-0-request-0",), NODE, "gpu-0", ("v/c=0",)),
+        PreparedDevice(("container-1-request-0",), NODE, "gpu-1", ("v/c=1",)),
+    ))  # fmt: skip
+    mappings = [
+        {"containerName": name, "resourceName": "example.com/gpu", "requestName": f"container-{i}-request-0"}
+        for i, name in enumerate(("init", "main"))
+    ]
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "extended", "requestMappings": mappings}}
+    tree = pod("p", status=status)
+    done(node.claims.prepare(tree))
+    asks = {"resources": {"requests": {"example.com/gpu": "1"}}}
+    assert node.claims.ids(tree, {"name": "init", **asks}) == ("v/c=0",)
+    assert node.claims.ids(tree, {"name": "main", **asks}) == ("v/c=1",)
+    assert node.claims.ids(tree, {"name": "other", **asks}) == ()
+    assert node.claims.ids(tree, {"name": "main"}) == (), "it does not ask for any"
+
+
+def test_a_claim_that_was_not_needed_is_none() -> None:
+    node = Node()
+    done(node.claims.prepare(generated(None)))
+    assert not node.driver.calls
+
+
+# --- the record -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_prepared_is_recorded_before_drivers_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(claim(), state=tmp_path)
+    recorded: list[Any] = []
+
+    async def looks(claims: Any) -> dict[str, Prepared]:
+        recorded.extend(load(tmp_path))
+        return {claims[0].uid: Prepared((PreparedDevice(("gpu",), NODE, "gpu-0", ("v/c=0",)),))}
+
+    monkeypatch.setattr(node.driver, "prepare", looks)
+    done(node.claims.prepare(pod("p", "gpu")))
+    assert recorded[0].pods == {"uid-p"}
+    assert recorded[0].drivers == {"gpu.example.com": ()}
+    (after,) = load(tmp_path)
+    assert after.drivers["gpu.example.com"][0].cdi_ids == ("v/c=0",)
+    done(node.claims.unprepare("uid-p"))
+    assert load(tmp_path) == ()
+
+
+def test_after_a_restart_claims_are_prepared_again_and_still_owed(tmp_path: Path) -> None:
+    node = Node(claim(), claim("two", users=["q"]), state=tmp_path)
+    done(node.claims.prepare(pod("p", "gpu")))
+    done(node.claims.prepare(pod("q", "two")))
+    again = node.restarted(tmp_path)
+    done(again.prepare(pod("p", "gpu")))
+    done(again.reconcile(lambda uid: uid == "uid-p"))
+    assert node.driver.calls[2:] == [("prepare", ["gpu"]), ("unprepare", ["two"])]
+
+
+def test_a_broken_record_is_not_worked_with(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b'{"Data":"{}","Checksum":1}')
+    with pytest.raises(CorruptCheckpoint):
+        Node(state=tmp_path)

@@ -1,0 +1,86 @@
+"""How devices are, in the statuses of the pods that have them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from allotment.cdi.spec import ContainerEdits, Device, Spec
+from allotment.cdi.store import Memory
+from allotment.node.machine import Machine
+from allotment.plugin.messages import DeviceHealth, Health
+from tests.unit.node.world import DRIVER, NODE, FakeDriver, Tree, World, world
+
+ID = f"k8s.{DRIVER}/claim=uid-of-gpu-gpu-0"
+
+
+def machine() -> Machine:
+    store = Memory()
+    edits = ContainerEdits(env=("GPU=0",))
+    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (Device("uid-of-gpu-gpu-0", edits),), ContainerEdits()))
+    return Machine(cdi=(store,))
+
+
+def told(health: Health, *, timeout: int = 0, message: str = "", age: float = 0) -> list[DeviceHealth]:
+    return [DeviceHealth(NODE, "gpu-0", health, int(time.time() - age), timeout, message)]
+
+
+def shown(on: World) -> list[Tree]:
+    found: list[Tree] = on.main().get("allocatedResourcesStatus", [])
+    return found
+
+
+def resource(**fields: str) -> list[Tree]:
+    return [{"resourceID": ID, **fields}]
+
+
+def test_a_pod_says_how_its_devices_are() -> None:
+    driver = FakeDriver()
+
+    async def whole() -> None:
+        driver.news = asyncio.Queue()
+        async with world(driver, machine=machine()) as on:
+            on.claim()
+            claims = [{"name": "c"}, {"name": "c", "request": "gpu"}]
+            on.pod(main={"resources": {"claims": claims}}, **on.with_claim())
+            await on.until(lambda: on.phase() == "Running")
+            assert shown(on) == [], "nothing was said yet"
+            await driver.news.put(told("Healthy"))
+            await on.until(lambda: len(shown(on)) == 2)
+            assert shown(on) == [
+                {"name": "claim:c", "resources": resource(health="Healthy")},
+                {"name": "claim:c/gpu", "resources": resource(health="Healthy")},
+            ]
+            await driver.news.put(told("Unhealthy", message="Xid 79"))
+            await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unhealthy", message="Xid 79"))
+            await driver.news.put([])
+            await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
+
+    asyncio.run(asyncio.wait_for(whole(), 10))
+
+
+def test_silence_means_that_nobody_knows() -> None:
+    driver = FakeDriver()
+
+    async def whole() -> None:
+        driver.news = asyncio.Queue()
+        async with world(driver, machine=machine()) as on:
+            on.claim()
+            on.pod(main={"resources": {"claims": [{"name": "c"}]}}, **on.with_claim())
+            await on.until(lambda: on.phase() == "Running")
+            await driver.news.put(told("Healthy", timeout=3, age=2))
+            await on.until(lambda: shown(on) and shown(on)[0]["resources"] == resource(health="Healthy"))
+            await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
+
+    asyncio.run(asyncio.wait_for(whole(), 10))
+
+
+def test_nothing_is_said_of_devices_whose_driver_says_nothing() -> None:
+    async def whole() -> None:
+        async with world(FakeDriver(), machine=machine()) as on:
+            on.claim()
+            on.pod(main={"resources": {"claims": [{"name": "c"}]}}, **on.with_claim())
+            await on.until(lambda: on.phase() == "Running")
+            assert "allocatedResourcesStatus" not in on.main()
+
+    asyncio.run(asyncio.wait_for(whole(), 10))

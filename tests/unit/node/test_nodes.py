@@ -1,0 +1,96 @@
+"""What belongs to a node rather than to a pod: its sign of life, and the slices of drivers that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cluster.clock import Clock
+from allotment.cluster.resources import LEASES, SLICES
+from allotment.node import leases
+from allotment.node.leases import NAMESPACE, Leases, period
+from allotment.node.plugins import Plugins
+from allotment.plugin.server import served
+from allotment.plugin.sockets import socket_paths
+from tests.unit.node.world import DRIVER, NODE, Cluster, FakeDriver, world
+
+
+def leases_of(client: Cluster) -> dict[str, dict[str, Any]]:
+    return {name: tree["spec"] for (kind, _, name), tree in client.objects.items() if kind == LEASES}
+
+
+def test_every_node_gives_a_sign_of_life() -> None:
+    async def whole() -> None:
+        async with world(speed=1.0) as on:
+            await on.until(lambda: leases_of(on.client))
+            spec = leases_of(on.client)[NODE]
+            assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (NODE, 40)
+            owner = on.client.objects[LEASES, NAMESPACE, NODE]["metadata"]["ownerReferences"][0]
+            assert (owner["kind"], owner["name"]) == ("Node", NODE)
+
+    asyncio.run(asyncio.wait_for(whole(), 10))
+
+
+def test_signs_of_life_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "_PERIOD", 0.1)
+    client = Cluster()
+
+    async def whole() -> set[str]:
+        task = asyncio.create_task(Leases(client, Clock(), lambda: [(NODE, "uid")]).run())
+        seen: set[str] = set()
+        while len(seen) < 3:
+            seen |= {spec["renewTime"] for spec in leases_of(client).values()}
+            await asyncio.sleep(0.01)
+            if "lost" not in seen and len(seen) == 1:
+                client.remove(LEASES, NAMESPACE, NODE)  # somebody deletes it
+                seen.add("lost")
+        task.cancel()
+        return seen
+
+    assert len(asyncio.run(asyncio.wait_for(whole(), 10))) == 3
+
+
+@pytest.mark.parametrize("speed", [0.5, 1, 1000])
+def test_a_fast_clock_and_many_nodes_make_no_more_writes_but_longer_leases(speed: float) -> None:
+    client = Cluster()
+    nodes = [(f"n{i}", f"uid-{i}") for i in range(1000)]
+
+    async def whole() -> None:
+        task = asyncio.create_task(Leases(client, Clock(speed), lambda: nodes).run())
+        await asyncio.sleep(0.1)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(whole(), 10))
+    written = leases_of(client)
+    assert len(written) == 100, "ten a second"
+    assert {spec["leaseDurationSeconds"] for spec in written.values()} == {4 * period(1000) * max(speed, 1)}
+
+
+def test_the_slices_of_a_driver_that_is_gone_go() -> None:
+    async def whole() -> None:
+        with tempfile.TemporaryDirectory(prefix="al-") as text:
+            folder = Path(text)
+            endpoint, registration = socket_paths(DRIVER, plugins_dir=folder / "plugins", registry_dir=folder / "reg")
+            plugins = Plugins(permissive=False)
+            (folder / "reg").mkdir()
+            plugins.watch_folder(NODE, folder / "reg")
+            driver = FakeDriver()
+            async with world(plugins=plugins, speed=100.0) as on:
+                for name, of in (("mine", DRIVER), ("other", "other.example.com")):
+                    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+                    spec = {"driver": of, "nodeName": NODE, "pool": pool, "devices": []}
+                    on.client.put(SLICES, {"metadata": {"name": name}, "spec": spec})
+                async with served(driver, endpoint, registration, on_registered=lambda good, error: None):
+                    on.claim()
+                    on.pod(**on.with_claim())
+                    await on.until(lambda: on.phase() == "Running")
+                    assert driver.calls == [("prepare", ["gpu"])], "over its socket"
+                    assert (SLICES, "", "mine") in on.client.objects
+                await on.until(lambda: (SLICES, "", "mine") not in on.client.objects)
+                assert (SLICES, "", "other") in on.client.objects
+
+    asyncio.run(asyncio.wait_for(whole(), 20))

@@ -1,0 +1,365 @@
+"""The life of a pod on a node: its devices first, its containers, and an end in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from allotment.cdi.spec import ContainerEdits, Device, Spec
+from allotment.cdi.store import Memory
+from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
+from allotment.node.machine import Machine
+from allotment.node.plugins import Plugins
+from allotment.node.runtimes.runtime import NotStarted
+from allotment.plugin.messages import Prepared, PreparedDevice
+from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world
+
+USES = {"resources": {"claims": [{"name": "c"}]}}
+ID = f"k8s.{DRIVER}/claim=uid-of-gpu-gpu-0"
+
+
+def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **more: Any) -> None:
+    async def whole() -> None:
+        async with world(*drivers, **more) as on:
+            await play(on)
+
+    asyncio.run(asyncio.wait_for(whole(), 20))
+
+
+def cdi(*env: str) -> Machine:
+    """A node whose driver wrote the device of the claim."""
+    store = Memory()
+    device = Device("uid-of-gpu-gpu-0", ContainerEdits(env=env))
+    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (device,), ContainerEdits()))
+    return Machine(cdi=(store,))
+
+
+# --- the beginning --------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_runs_and_its_node_tells_so() -> None:
+    async def play(on: World) -> None:
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        assert on.ready() == "True"
+        assert on.now()["status"]["hostIP"] == "172.18.0.1"
+        await on.told()
+        assert on.events() == [
+            'Container image "app:1" already present on machine and can be accessed by the pod',
+            "Container created", "Container started",
+        ]  # fmt: skip
+
+    played(play)
+
+
+def test_devices_are_prepared_before_anything_starts_and_given_to_who_names_them() -> None:
+    driver = FakeDriver()
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, initContainers=[{"name": "first", "image": "app:1"}], **on.with_claim())
+        await on.until(lambda: "first" in on.runtime.containers)
+        assert driver.calls == [("prepare", ["gpu"])]
+        first = on.runtime.containers["first"]
+        assert not first.sandbox.edits, "an init container that names no claim has no device"
+        first.ends()
+        await on.until(lambda: on.phase() == "Running")
+        assert on.runtime.containers["main"].sandbox.edits.env == ("GPU=0",)
+
+    played(play, driver, machine=cdi("GPU=0"))
+
+
+def test_a_pod_waits_for_its_driver_and_says_so() -> None:
+    driver = FakeDriver()
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.events("FailedPrepareDynamicResources"))
+        told = "prepare dynamic resources: DRA driver gpu.example.com is not registered"
+        assert on.events("FailedPrepareDynamicResources") == [f"Failed to prepare dynamic resources: {told}"]
+        await on.until(lambda: on.phase() == "Pending")
+        assert on.main()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        on.kubelets.plugins.add(NODE, driver)
+        await on.until(lambda: on.phase() == "Running")
+
+    played(play, machine=cdi("GPU=0"), speed=1.0)
+
+
+def test_what_fails_is_tried_again() -> None:
+    driver = FakeDriver()
+    driver.says["gpu"] = Prepared(error="the GPU is on fire")
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: len(driver.calls) > 2)
+        driver.says.clear()
+        await on.until(lambda: on.phase() == "Running")
+        told = "NodePrepareResources failed for ResourceClaim gpu: the GPU is on fire"
+        await on.told()
+        assert on.events("FailedPrepareDynamicResources")[0].endswith(told)
+
+    played(play, driver, machine=cdi("GPU=0"))
+
+
+def test_devices_that_nobody_drives_are_given_all_the_same() -> None:
+    async def play(on: World) -> None:
+        on.claim(driver="hand.written")
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+
+    played(play, plugins=Plugins())
+
+
+def test_a_driver_that_was_there_is_not_stood_in_for() -> None:
+    plugins = Plugins()
+    driver = FakeDriver()
+    plugins.add(NODE, driver)
+    assert plugins.find(NODE, DRIVER) is driver
+    plugins.remove(NODE, DRIVER)
+    assert plugins.find(NODE, DRIVER) is None
+    plugins.expect(NODE, "late.example.com")
+    assert plugins.find(NODE, "late.example.com") is None
+    assert plugins.find("n2", DRIVER) is not None, "another node is another matter"
+
+
+def test_a_device_that_no_file_has() -> None:
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: "waiting" in on.main().get("state", {}) and on.events("Failed"))
+        told = f"failed to create container: CDI device injection failed: unresolvable CDI devices {ID}"
+        assert on.main()["state"]["waiting"] == {"reason": "CreateContainerError", "message": told}
+        assert on.events("Failed") == [f"Error: {told}"]
+        assert on.main()["restartCount"] == 0
+
+    played(play, FakeDriver(), speed=1.0)
+
+
+def test_an_image_that_cannot_be_had() -> None:
+    async def play(on: World) -> None:
+        on.runtime.refuses = [NotStarted("ErrImagePull", "no such image")] * 2
+        on.pod()
+        await on.until(lambda: on.events("Failed"))
+        await on.until(lambda: on.phase() == "Running")
+        await on.told()
+        assert set(on.events("Failed")) == {"no such image"}
+        assert on.main()["restartCount"] == 0
+
+    played(play)
+
+
+def test_variables_come_from_maps_secrets_and_amounts() -> None:
+    main = {
+        "envFrom": [{"configMapRef": {"name": "map"}, "prefix": "MAP_"}],
+        "env": [
+            {"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "secret", "key": "word"}}},
+            {"name": "CORES", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            {"name": "MIB", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+            {"name": "ALL", "value": "$(WORD)-$(CORES)-$$(MIB)"},
+            {"name": "NONE", "valueFrom": {"configMapKeyRef": {"name": "map", "key": "none", "optional": True}}},
+        ],
+        "resources": {"limits": {"memory": "1025Ki"}},
+    }
+
+    async def play(on: World) -> None:
+        on.client.put(SECRETS, {"metadata": {"name": "secret", "namespace": NAMESPACE}, "data": {"word": "aHVzaA=="}})
+        on.pod(main=main)
+        await on.until(lambda: on.events("Failed"))
+        waits = on.main()["state"]["waiting"]
+        assert waits == {"reason": "CreateContainerConfigError", "message": 'configmap "map" not found'}
+        on.client.put(CONFIG_MAPS, {"metadata": {"name": "map", "namespace": NAMESPACE}, "data": {"a": "1"}})
+        await on.until(lambda: on.phase() == "Running")
+        environment = on.runtime.containers["main"].sandbox.environment
+        found = {name: environment.get(name) for name in ("MAP_a", "WORD", "CORES", "MIB", "ALL", "NONE")}
+        assert found == {
+            "MAP_a": "1", "WORD": "hush", "CORES": "8", "MIB": "2", "ALL": "hush-8-$(MIB)", "NONE": None,
+        }  # fmt: skip
+
+    played(play)
+
+
+# --- the end --------------------------------------------------------------------------------------------------------
+
+
+def test_claims_are_undone_after_the_containers_and_before_the_pod_has_ended() -> None:
+    driver = FakeDriver()
+    seen: list[str] = []
+
+    async def play(on: World) -> None:
+        driver.before_unprepare = lambda: seen.append(on.phase())
+        on.claim()
+        on.pod(main=USES, restartPolicy="Never", **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        on.runtime.containers["main"].ends()
+        await on.until(lambda: on.phase() == "Succeeded")
+        assert seen == ["Running"]
+        assert driver.calls[-1] == ("unprepare", ["gpu"])
+
+    played(play, driver, machine=cdi("GPU=0"))
+
+
+def test_a_pod_has_not_ended_while_a_driver_refuses_to_let_go() -> None:
+    driver = FakeDriver()
+    driver.unsaid["gpu"] = "busy"
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, restartPolicy="Never", **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        on.runtime.containers["main"].ends()
+        await on.until(lambda: "terminated" in on.main()["state"])
+        assert on.phase() == "Running"
+        on.delete()
+        await asyncio.sleep(0.02)
+        assert on.there()
+        driver.unsaid.clear()
+        await on.until(lambda: not on.there())
+
+    played(play, driver, machine=cdi("GPU=0"))
+
+
+def test_a_pod_that_is_deleted_is_stopped_undone_and_taken_out() -> None:
+    driver = FakeDriver()
+    stopped: list[bool] = []
+
+    async def play(on: World) -> None:
+        driver.before_unprepare = lambda: stopped.append(bool(on.runtime.stops) and on.there())
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        on.delete(grace=7)
+        await on.until(lambda: not on.there())
+        assert stopped == [True]
+        ((name, grace),) = on.runtime.stops
+        assert name == "main"
+        assert 2 <= grace <= 7
+        last = [event.object for _, kind, event in on.client.history if kind == PODS][-1]["status"]
+        assert last["phase"] == "Failed"
+        assert last["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+        await on.told()
+        assert on.events("Killing") == ["Stopping container main"]
+
+    played(play, driver, machine=cdi("GPU=0"), speed=10.0)
+
+
+def test_who_does_not_stop_is_killed() -> None:
+    async def play(on: World) -> None:
+        on.runtime.stubborn = True
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        on.delete(grace=0)
+        await on.until(lambda: not on.there())
+        last = [event.object for _, kind, event in on.client.history if kind == PODS][-1]["status"]
+        assert last["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+        assert on.runtime.stops == [("main", 2.0)], "two seconds are the least"
+
+    played(play)
+
+
+def test_hooks_run_before_and_after() -> None:
+    hooks = {"postStart": {"exec": {"command": ["hello"]}}, "preStop": {"exec": {"command": ["bye"]}}}
+
+    async def play(on: World) -> None:
+        on.pod(main={"lifecycle": hooks})
+        await on.until(lambda: "main" in on.runtime.containers and on.runtime.containers["main"].ran == [["hello"]])
+        on.delete()
+        await on.until(lambda: not on.there())
+        assert on.runtime.containers["main"].ran == [["hello"], ["bye"]]
+
+    played(play)
+
+
+def test_a_hook_that_fails_has_the_container_run_again() -> None:
+    async def play(on: World) -> None:
+        on.runtime.exec_code = 1
+        on.pod(main={"lifecycle": {"postStart": {"exec": {"command": ["hello"]}}}})
+        await on.until(lambda: on.phase() == "Running" and on.main()["restartCount"] > 0)
+        await on.told()
+        assert "PostStartHook failed" in on.events("FailedPostStartHook")
+
+    played(play)
+
+
+def test_sidecars_end_after_the_others_in_reverse() -> None:
+    sidecars = [{"name": name, "image": "app:1", "restartPolicy": "Always"} for name in ("one", "two")]
+
+    async def play(on: World) -> None:
+        on.pod(initContainers=sidecars, restartPolicy="Never")
+        await on.until(lambda: on.phase() == "Running")
+        on.runtime.containers["main"].ends()
+        await on.until(lambda: on.phase() == "Succeeded")
+        assert [name for name, _ in on.runtime.stops] == ["two", "one"]
+        assert on.runtime.started == ["one", "two", "main"]
+
+    played(play)
+
+
+def test_a_pod_past_its_deadline_fails() -> None:
+    async def play(on: World) -> None:
+        on.pod(activeDeadlineSeconds=20)
+        await on.until(lambda: on.phase() == "Running")
+        await on.until(lambda: on.phase() == "Failed")
+        assert on.now()["status"]["reason"] == "DeadlineExceeded"
+        told = "Pod was active on the node longer than the specified deadline"
+        assert on.now()["status"]["message"] == told
+        await on.told()
+        assert on.events("DeadlineExceeded") == [told]
+
+    played(play)
+
+
+def test_a_pod_that_waits_for_devices_may_go() -> None:
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Pending")
+        on.delete()
+        await on.until(lambda: not on.there())
+
+    played(play)
+
+
+def test_what_a_pod_had_that_was_taken_out_by_force_is_undone() -> None:
+    driver = FakeDriver()
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        on.client.remove(CLAIMS, NAMESPACE, "gpu")
+        on.client.remove(PODS, NAMESPACE, "p")
+        await on.until(lambda: ("unprepare", ["gpu"]) in driver.calls)
+        assert on.runtime.stops
+
+    played(play, driver, machine=cdi("GPU=0"))
+
+
+def test_a_pod_that_ended_before_the_agent_came_is_taken_out_when_it_is_to_go() -> None:
+    async def play(on: World) -> None:
+        on.pod(status={"phase": "Succeeded"})
+        await asyncio.sleep(0.01)
+        assert not on.runtime.started
+        on.delete()
+        await on.until(lambda: not on.there())
+
+    played(play)
+
+
+def test_several_devices_under_one_request() -> None:
+    driver = FakeDriver()
+    devices = [PreparedDevice(("gpu",), NODE, f"gpu-{i}", (f"k8s.{DRIVER}/claim=g{i}",)) for i in range(2)]
+    driver.says["gpu"] = Prepared(tuple(devices))
+    store = Memory()
+    edits = [Device(f"g{i}", ContainerEdits(env=(f"GPU{i}=1",))) for i in range(2)]
+    store.write("claim", Spec(f"k8s.{DRIVER}/claim", tuple(edits), ContainerEdits(env=("COMMON=1",))))
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        assert set(on.runtime.containers["main"].sandbox.edits.env) == {"COMMON=1", "GPU0=1", "GPU1=1"}
+
+    played(play, driver, machine=Machine(cdi=(store,)))

@@ -1,0 +1,274 @@
+"""A node whose pods run in a test: its API, its drivers, and containers that do what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client, PatchKind, Resource
+from allotment.cluster.clock import Clock
+from allotment.cluster.program import Context, run
+from allotment.cluster.recorder import Events
+from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
+from allotment.node.kubelet import SIMULATED, Kubelets
+from allotment.node.machine import Machine
+from allotment.node.plugins import Plugins
+from allotment.node.runtimes.runtime import Connection, NotStarted, Sandbox, Write
+from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from tests.unit.cluster.memory import MemoryClient
+
+Tree = dict[str, Any]
+NODE = "n1"
+DRIVER = "gpu.example.com"
+NAMESPACE = "ns"
+
+
+class Cluster(MemoryClient):
+    """Pods that are to go stay until their node takes them out, as in a real one."""
+
+    def _replace(self, resource: Resource, known: Tree, tree: Tree, subresource: str) -> Tree:
+        if resource == PODS and subresource == "status":
+            return self.put(resource, {**known, "status": tree["status"]})
+        return super()._replace(resource, known, tree, subresource)
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
+        subresource: str = "", force: bool = False, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        return await super().patch(resource, name, patch, namespace, kind=kind, subresource=subresource)
+
+
+class FakeDriver:
+    """A driver. ``says`` are answers by claim name in place of one device each; ``fails`` fails whole calls."""
+
+    def __init__(self, name: str = DRIVER) -> None:
+        self.name = name
+        self.calls: list[tuple[str, list[str]]] = []
+        self.says: dict[str, Prepared] = {}
+        self.unsaid: dict[str, str] = {}
+        self.fails = ""
+        self.silent: set[str] = set()
+        self.before_unprepare: Callable[[], None] = lambda: None
+        self.news: asyncio.Queue[Sequence[DeviceHealth]] | None = None
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+        await asyncio.sleep(0)
+        self.calls.append(("prepare", [claim.name for claim in claims]))
+        if self.fails:
+            raise CallFailed(self.fails)
+        return {
+            claim.uid: self.says.get(claim.name, self.usual(claim)) for claim in claims if claim.name not in self.silent
+        }
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        await asyncio.sleep(0)
+        self.before_unprepare()
+        self.calls.append(("unprepare", [claim.name for claim in claims]))
+        if self.fails:
+            raise CallFailed(self.fails)
+        return {claim.uid: self.unsaid.get(claim.name, "") for claim in claims if claim.name not in self.silent}
+
+    def usual(self, claim: ClaimRef) -> Prepared:
+        return Prepared((PreparedDevice(("gpu",), NODE, "gpu-0", (f"k8s.{self.name}/claim={claim.uid}-gpu-0",)),))
+
+    def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
+        return None if self.news is None else self._told(self.news)
+
+    async def _told(self, news: asyncio.Queue[Sequence[DeviceHealth]]) -> AsyncIterator[Sequence[DeviceHealth]]:
+        while True:
+            yield await news.get()
+
+
+class Hello:
+    """A connection to somebody who answers every request in the same way."""
+
+    async def read(self) -> bytes:
+        return b"HTTP/1.1 204 No Content\r\n\r\n"
+
+    async def write(self, data: bytes) -> None:
+        """Whatever it is."""
+
+    async def write_eof(self) -> None:
+        """No more of it."""
+
+    async def close(self) -> None:
+        """Gone."""
+
+
+class FakeContainer:
+    """Runs until it is told to end. ``stubborn``: it ends by SIGKILL only."""
+
+    def __init__(self, sandbox: Sandbox, runtime: FakeRuntime) -> None:
+        self.sandbox = sandbox
+        self.code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.ran: list[list[str]] = []
+        self._runtime = runtime
+
+    def ends(self, code: int = 0) -> None:
+        if not self.code.done():
+            self.code.set_result(code)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self.code)
+
+    async def stop(self, grace_seconds: float) -> None:
+        self._runtime.stops.append((self.sandbox.spec["name"], grace_seconds))
+        if self._runtime.stubborn:
+            await asyncio.wait([self.code], timeout=0.01)
+        self.ends(137 if self._runtime.stubborn else 143)
+
+    async def exec(
+        self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
+    ) -> int:
+        self.ran.append(list(words))
+        await stdout(self._runtime.printed)
+        return self._runtime.exec_code
+
+    async def connect(self, port: int) -> Connection:
+        if port not in self._runtime.ports:
+            raise ConnectionRefusedError
+        return Hello()
+
+
+class FakeRuntime:
+    """Containers by name; what they do is the test's to say."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.containers: dict[str, FakeContainer] = {}
+        self.started: list[str] = []
+        self.stops: list[tuple[str, float]] = []
+        self.refuses: list[NotStarted] = []
+        self.stubborn = False
+        self.exec_code = 0
+        self.printed = b""
+        self.ports: set[int] = set()
+
+    async def start(self, sandbox: Sandbox, output: Write) -> FakeContainer:
+        if self.refuses:
+            raise self.refuses.pop(0)
+        name = sandbox.spec["name"]
+        self.started.append(name)
+        self.containers[name] = container = FakeContainer(sandbox, self)
+        await output(f"{name} runs\n".encode())
+        return container
+
+    async def close(self) -> None:
+        """Nothing is left."""
+
+
+class World:
+    """The node of a test. Times are short: a second of it is a thousandth."""
+
+    def __init__(self, client: Cluster, kubelets: Kubelets, runtime: FakeRuntime, events: Events) -> None:
+        self.client = client
+        self.kubelets = kubelets
+        self.runtime = runtime
+        self._events = events
+
+    def pod(self, name: str = "p", **more: Any) -> Tree:
+        """A pod on the node. ``more``: fields of its spec; ``main`` of its container; ``status`` of its status."""
+        main = {"name": "main", "image": "app:1", **more.pop("main", {})}
+        status = more.pop("status", {})
+        spec = {"nodeName": NODE, "containers": [main], **more}
+        return self.client.put(
+            PODS,
+            {"metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}, "spec": spec, "status": status},
+        )
+
+    def claim(self, name: str = "gpu", *, users: Sequence[str] = ("p",), driver: str = DRIVER, **more: Any) -> Tree:
+        return self.client.put(CLAIMS, claim(name, users=users, driver=driver, **more))
+
+    def with_claim(self, name: str = "gpu") -> Tree:
+        """Fields of a pod's spec."""
+        return {"resourceClaims": [{"name": "c", "resourceClaimName": name}]}
+
+    def delete(self, name: str = "p", grace: int = 30) -> None:
+        """As the API notes it; the node does the rest."""
+        tree = self.now(name)
+        metadata = {
+            **tree["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace
+        }  # fmt: skip
+        self.client.put(PODS, {**tree, "metadata": metadata})
+
+    def now(self, name: str = "p") -> Tree:
+        return self.client.objects[PODS, NAMESPACE, name]
+
+    def there(self, name: str = "p") -> bool:
+        return (PODS, NAMESPACE, name) in self.client.objects
+
+    def phase(self, name: str = "p") -> str:
+        return str((self.now(name).get("status") or {}).get("phase", ""))
+
+    def main(self, name: str = "p") -> Tree:
+        """The status of a pod's first container."""
+        found: Tree = (self.now(name).get("status") or {}).get("containerStatuses", [{}])[0]
+        return found
+
+    def ready(self, name: str = "p") -> str:
+        conditions = (self.now(name).get("status") or {}).get("conditions") or ()
+        return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
+
+    def events(self, reason: str = "") -> list[str]:
+        trees = [tree for (kind, _, _), tree in self.client.objects.items() if kind == EVENTS]
+        return [tree["message"] for tree in trees if reason in ("", tree["reason"])]
+
+    async def until(self, true: Callable[[], object], seconds: float = 5.0) -> None:
+        """Wait until something holds; says what stands there instead when it never does."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    await asyncio.sleep(0.001)
+        except TimeoutError:
+            pods = [tree.get("status") for (kind, _, _), tree in self.client.objects.items() if kind == PODS]
+            raise AssertionError(f"did not come true: {pods}, {self.events()}") from None
+
+    async def told(self) -> None:
+        """Until all events are written."""
+        await self._events.written()
+
+
+def claim(name: str = "gpu", *, users: Sequence[str] = ("p",), driver: str = DRIVER, **more: Any) -> Tree:
+    """A claim with one device, reserved for pods."""
+    result = {"driver": driver, "pool": NODE, "device": "gpu-0", "request": "gpu"}
+    reserved = [{"resource": "pods", "name": user, "uid": f"uid-{user}"} for user in users]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+    uid = more.pop("uid", f"uid-of-{name}")
+    metadata = {"name": name, "namespace": NAMESPACE, "uid": uid, **more.pop("metadata", {})}
+    return {"metadata": metadata, "spec": {"devices": {}}, "status": status | more.pop("status", {})}
+
+
+@asynccontextmanager
+async def world(
+    *drivers: FakeDriver, plugins: Plugins | None = None, machine: Machine | None = None, speed: float = 1000.0
+) -> AsyncIterator[World]:
+    """A node with these drivers."""
+    client = Cluster()
+    client.put(NODES, {
+        "metadata": {"name": NODE, "annotations": {SIMULATED: "true"}}, "spec": {},
+        "status": {"addresses": [{"type": "InternalIP", "address": "172.18.0.1"}], "allocatable": {"cpu": "8"}},
+    })  # fmt: skip
+    clock, random = Clock(speed), Random(1)
+
+    def client_for(name: str, manager: str = "") -> Client:
+        return client
+
+    caches = Caches(client, clock=clock, random=random)
+    events = Events(client, clock=clock)
+    runtime = FakeRuntime()
+    kubelets = Kubelets(
+        plugins or Plugins(permissive=False), {NODE: (machine or Machine())._replace(runtime=runtime)}
+    )  # fmt: skip
+    for driver in drivers:
+        kubelets.plugins.add(NODE, driver)
+    task = asyncio.create_task(run({"kubelets": kubelets.run}, Context(client_for, caches, clock, events, random)))
+    try:
+        yield World(client, kubelets, runtime, events)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
