@@ -1,0 +1,59 @@
+"""Example hardware: what its modes say, and what they publish."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet import FleetError, cluster_of, hardware, parse_fleet, parse_mode
+from allotment.fleet.modes import Example, label
+
+MODES = st.builds(
+    Example, partitions=st.integers(0, 16), shared=st.booleans(), binding=st.booleans(), status=st.booleans(),
+    nics=st.integers(0, 16), numa=st.integers(0, 16),
+)  # fmt: skip
+
+
+def written(mode: Example) -> str:
+    words = [name for name in ("shared", "binding", "status") if getattr(mode, name)]
+    words += [f"{name}={getattr(mode, name)}" for name in ("partitions", "nics", "numa") if getattr(mode, name)]
+    return "+".join(words)
+
+
+@given(MODES, st.integers(1, 16))
+def test_a_mode_is_read_as_written_and_publishes_what_it_says(mode: Example, gpus: int) -> None:
+    assert parse_mode(written(mode), hardware("example", gpus)) == mode
+    slices = cluster_of(parse_fleet([f"n={gpus}xexample/{written(mode)}"])).slices
+    devices = dict.fromkeys(("gpu.example.com", "net.example.com", "cpu.example.com"), 0)
+    for one in slices:
+        devices[one.spec.driver] += len(one.spec.devices or ())
+        assert len(one.spec.devices or ()) <= (64 if mode.partitions else 128)
+    assert devices == {
+        "gpu.example.com": gpus * (mode.partitions + 1), "net.example.com": mode.nics, "cpu.example.com": mode.numa
+    }  # fmt: skip
+
+
+def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
+    (machine,) = parse_fleet(["2xexample/partitions=4+shared"])
+    assert machine.node == "2xexample-shared-partitions-1"
+    assert label(Example()) == ""
+    cluster = cluster_of([machine])
+    assert [one.metadata.name for one in cluster.classes] == ["gpu.example.com", "net.example.com", "cpu.example.com"]
+    assert not any("pci" in name for name in cluster.nodes[0].metadata.labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("partitions", "mode partitions: wanted a number from 1 to 16, found ''"),
+        ("partitions=17", "mode partitions: wanted a number from 1 to 16, found '17'"),
+        ("nics=many", "mode nics: wanted a number from 1 to 16, found 'many'"),
+        ("shared=2", "unknown mode 'shared=2'"),
+        ("shard", "unknown mode 'shard'"),
+    ],
+)
+def test_wrong_modes_are_told(text: str, told: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        parse_mode(text, hardware("example"))
+    assert told in str(caught.value)
