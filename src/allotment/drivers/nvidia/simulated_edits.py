@@ -62,5 +62,7 @@ def vfio(group: int, api_device: bool) -> ContainerEdits:
 
 
 def reach(address: str) -> ContainerEdits:
-    """How programs find the simulated compute engine."""
-    return ContainerEdits(env=(f"{REACH}={address}",))
+    """How programs find the simulated compute engine: its socket is inside where it is outside."""
+    socket = address.partition("#")[0]
+    mount = Mount(host_path=socket, container_path=socket, options=("rw", "nosuid", "nodev", "bind"))
+    return ContainerEdits(env=(f"{REACH}={address}",), mounts=(mount,))

@@ -33,6 +33,7 @@ from allotment.node.runtimes.streams import StreamConnection
 Tree = dict[str, Any]
 
 _PROGRAMS: Final = ("crun", "runc")
+_HYBRID: Final = Path("/sys/fs/cgroup/unified")
 _PREFIX: Final = "container-"
 _STARTED_EVERY: Final = 0.01
 _CONNECT_SECONDS: Final = 5.0
@@ -43,7 +44,9 @@ def find_program() -> str | None:
     """The OCI runtime of this machine; None where there is none or we are not root."""
     if os.geteuid() != 0:
         return None
-    return next((path for name in _PROGRAMS if (path := shutil.which(name))), None)
+    # crun refuses a machine with both generations of cgroups, runc does not mind.
+    order = reversed(_PROGRAMS) if _HYBRID.exists() else _PROGRAMS
+    return next((path for name in order if (path := shutil.which(name))), None)
 
 
 class OciRuntime:
