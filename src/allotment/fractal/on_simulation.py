@@ -6,6 +6,7 @@ long as its kernel would take on its share, beside whoever else computes there.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ class SimulatedGpu:
         """Wait for the answer to what was sent. Raises Refused."""
         try:
             line = self._lines.readline()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: it was closed here
             line = b""
         if not line:
             raise Refused("CUDA_ERROR_DEVICE_UNAVAILABLE: the simulated GPU is gone")
@@ -65,7 +66,9 @@ class SimulatedGpu:
         return answer
 
     def close(self) -> None:
-        """Leave the GPU."""
+        """Leave the GPU; from any thread. Whoever waits for an answer gets none."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._lines.close()
         self._socket.close()
 

@@ -61,6 +61,7 @@ class Site:
         self._settings = Settings()
         self._studio: Studio | None = None
         self._gpu: SimulatedGpu | None = None
+        self._closed = False
         self._backend = ""
         self._picture: Picture | None = None
         self._recent: deque[float] = deque(maxlen=_RECENT)
@@ -78,11 +79,10 @@ class Site:
             return self._drawn()
 
     def close(self) -> None:
-        """Leave the device; the next picture would take it again."""
-        with self._lock:
-            if self._gpu is not None:
-                self._gpu.close()
-            self._gpu = self._studio = None
+        """Leave the device, for good; waits for nobody, and who waits for a picture is told."""
+        self._closed = True
+        if self._gpu is not None:
+            self._gpu.close()
 
     def respond(self, path: str) -> Response:
         """The answer to a GET."""
@@ -140,12 +140,16 @@ class Site:
         if self._studio is None:
             self._settings = settings_of(self._environment)
             backend, about, self._gpu = choose(self._settings)
+            if self._closed:
+                self.close()
             self._about = self._about or about
             self._backend = backend.name
             self._studio = Studio(backend, self._about, self._settings.size, self._settings.seed)
         return self._studio
 
     def _drawn(self) -> Picture:
+        if self._closed:
+            raise Refused("the application has ended")
         self._picture = self._open().draw()
         self._recent.append(self._picture.drawn)
         return self._picture

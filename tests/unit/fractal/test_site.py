@@ -116,6 +116,8 @@ def gpu(**answers: Any) -> Iterator[tuple[str, list[Any]]]:
                     verb = next(iter(asked[-1]))
                     if answers[verb] is None:
                         return
+                    if answers[verb] == "never":
+                        continue
                     connection.sendall(json.dumps(answers[verb]).encode() + b"\n")
 
         thread = threading.Thread(target=answer)
@@ -161,6 +163,20 @@ def test_a_gpu_that_dies_is_noticed() -> None:
         site = Site({**ON_GPU, "ALLOTMENT_GPU": address})
         assert b"the simulated GPU is gone" in site.respond("/image.png").body
         site.close()
+
+
+def test_a_site_that_is_closed_waits_for_no_gpu() -> None:
+    with gpu(open=A100, allocate={"allocation": 1}, run="never") as (address, asked):
+        site = Site({**ON_GPU, "ALLOTMENT_GPU": address})
+        told: list[bytes] = []
+        looking = threading.Thread(target=lambda: told.append(site.respond("/image.png").body))
+        looking.start()
+        while not any("run" in request for request in asked):
+            time.sleep(0.001)
+        site.close()
+        looking.join(5)
+        assert told == [b"CUDA_ERROR_DEVICE_UNAVAILABLE: the simulated GPU is gone\n"]
+        assert site.respond("/image.png").body == b"the application has ended\n"
 
 
 def test_a_gpu_is_left_alone_where_the_cpu_is_forced() -> None:

@@ -1,13 +1,13 @@
 import asyncio
 
-from allotment.node.runtimes.page import WAITING, Page
+from allotment.node.runtimes.page import WAITING, Page, saying
 
 _ASKED = b"GET / HTTP/1.1\r\n\r\n"
 
 
 def test_a_page_answers_what_is_asked() -> None:
     async def told() -> bytes:
-        page = Page("hello")
+        page = Page(saying("hello"))
         await page.write(_ASKED)
         return await page.read()
 
@@ -16,7 +16,7 @@ def test_a_page_answers_what_is_asked() -> None:
 
 def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
     async def told() -> None:
-        page = Page("hello")
+        page = Page(saying("hello"))
         asking = asyncio.create_task(page.write(_ASKED * 10 * WAITING))
         done, _ = await asyncio.wait([asking], timeout=0.05)
         assert not done

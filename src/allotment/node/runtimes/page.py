@@ -1,10 +1,12 @@
-"""What a simulated application answers on its ports: one page, over HTTP; who answers, and with which devices."""
+"""How a simulated application answers on its ports: over HTTP, one answer per path."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from http import HTTPStatus
+from typing import Final, NamedTuple
 
 #: The most that a client may send ahead of an empty line.
 _LONGEST_HEAD: Final = 64 * 1024
@@ -12,11 +14,31 @@ _LONGEST_HEAD: Final = 64 * 1024
 WAITING: Final = 64
 
 
+class Answer(NamedTuple):
+    """What is at a path."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Application = Callable[[str], Awaitable[Answer]]
+
+
+def saying(text: str) -> Application:
+    """An application that says the same on every path."""
+
+    async def answer(path: str) -> Answer:
+        return Answer(200, "text/plain; charset=utf-8", text.encode())
+
+    return answer
+
+
 class Page:
     """A connection to a simulated application."""
 
-    def __init__(self, text: str) -> None:
-        self._body = text.encode()
+    def __init__(self, application: Application) -> None:
+        self._application = application
         self._got = b""
         self._answers: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
         self._closed = False
@@ -33,12 +55,16 @@ class Page:
         while b"\r\n\r\n" in self._got:
             head, _, self._got = self._got.partition(b"\r\n\r\n")
             last = b"connection: close" in head.lower() or not head.startswith((b"GET ", b"HEAD "))
-            told = b"close" if last else b"keep-alive"
-            await self._answers.put(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: " + told
-                + b"\r\nContent-Length: " + str(len(self._body)).encode() + b"\r\n\r\n"
-                + (b"" if head.startswith(b"HEAD ") else self._body)
-            )  # fmt: skip
+            words = head.partition(b"\r\n")[0].split()
+            status, content_type, body = await self._application(words[1].decode("latin-1") if words[1:] else "/")
+            lines = (
+                f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+                f"Content-Type: {content_type}",
+                f"Content-Length: {len(body)}",
+                f"Connection: {'close' if last else 'keep-alive'}",
+            )
+            told = "\r\n".join((*lines, "", "")).encode()
+            await self._answers.put(told if head.startswith(b"HEAD ") else told + body)
             if last:
                 await self.write_eof()
         if len(self._got) > _LONGEST_HEAD:

@@ -4,7 +4,7 @@ A command that none of the simulated programs is, alone or in a script, stands f
 and then works, for ever in a pod that always restarts, for a few seconds in a job or an init container. Two annotations
 of the pod tell otherwise: ``allotment.dev/run-seconds`` and ``allotment.dev/exit-code``. An application is well: it
 answers on its ports, its probes' commands succeed unless they say themselves that they fail (``false``, ``exit 1``),
-and it ends at once when it is asked to.
+and it ends at once when it is asked to. The articles' GPU demo is the one that does something (:mod:`.demo`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from allotment.cluster.clock import Clock
 from allotment.node.programs import Inside, execute
-from allotment.node.runtimes.page import Page
+from allotment.node.runtimes.demo import Demo, is_demo
+from allotment.node.runtimes.page import Page, saying
 from allotment.node.runtimes.runtime import Sandbox, Write
 from allotment.node.shell import NOT_FOUND, Streams, nothing
 
@@ -57,7 +58,10 @@ class SimulatedContainer:
         self._inside = Inside(sandbox.pod["metadata"]["name"], sandbox.devices, clock)
         self._clock = clock
         self._ended_by = _KILLED
+        self._demo: Demo | None = Demo(self._environment) if is_demo(sandbox.spec.get("image", "")) else None
         self._task = asyncio.ensure_future(self._main(output))
+        if self._demo is not None:
+            self._task.add_done_callback(self._demo.end)
 
     async def wait(self) -> int:
         """Its exit code, once it ended."""
@@ -91,7 +95,8 @@ class SimulatedContainer:
         if self._task.done() or (declared and port not in declared):
             raise ConnectionRefusedError(f"connect: connection refused by port {port} of {pod['metadata']['name']}")
         told = ", ".join(dict.fromkeys(_titles(self._sandbox))) or "none"
-        return Page(f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {told}\n")
+        who = f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {told}\n"
+        return Page(self._demo or saying(who))
 
     # --- the application ------------------------------------------------------------------------------------------
 

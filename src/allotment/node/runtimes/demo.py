@@ -1,0 +1,49 @@
+"""The articles' GPU demo in a simulated container: our own fractal application, drawn when somebody looks.
+
+Nothing that a manifest brings is run. The container's variables are those that the application reads, so that it knows
+its simulated GPU and is held to its share of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from allotment.fractal.site import Site
+from allotment.node.runtimes.page import Answer
+
+_IMAGE: Final = re.compile(r"(.*/)?gpu-demo-app([:@].*)?")
+
+
+def is_demo(image: str) -> bool:
+    """Whether an image is that of the demo.
+
+    >>> is_demo("ghcr.io/castai/gpu-demo-app:latest"), is_demo("nginx")
+    (True, False)
+    """
+    return _IMAGE.fullmatch(image) is not None
+
+
+class Demo:
+    """The application of one container. It draws in a thread of its own, which begins with the first request."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._site = Site(environment)
+        self._ended = False
+        self._thread = ThreadPoolExecutor(1, "gpu-demo-app")
+
+    async def __call__(self, path: str) -> Answer:
+        """What is at a path; an application that cannot draw says why. Raises OSError when the container has ended."""
+        loop = asyncio.get_running_loop()
+        if self._ended:
+            raise ConnectionResetError("the application has ended")
+        return Answer(*await loop.run_in_executor(self._thread, self._site.respond, path))
+
+    def end(self, _: asyncio.Task[Any]) -> None:
+        """The container has ended."""
+        self._ended = True
+        self._site.close()
+        self._thread.shutdown(wait=False)
