@@ -23,7 +23,7 @@ class SerialPorts:
     folder = Path("/dev")
 
     async def discover(self) -> list[Offer]:
-        return [Offer([[Device(name=port.name.lower())] for port in sorted(self.folder.glob("ttyUSB*"))])]
+        return [Offer([[Device(name=port.name.lower()) for port in sorted(self.folder.glob("ttyUSB*"))]])]
 
     def suits(self, device: str, config: PortConfig) -> bool:
         return True  # there is one kind of devices

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import os
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ import pytest
 
 from allotment.cdi.store import Memory
 from allotment.cluster.clock import Clock
-from allotment.drivers.driver import Driver
+from allotment.drivers.driver import Driver, Offer
 from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.splitting import slices
+from allotment.model.features import Features
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import memory_host, opaque, put_claim
+from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
 
 FILE = Path(__file__).parents[3] / "docs" / "examples" / "driver.py"
 NAME = "serial.example.com"
@@ -63,6 +65,7 @@ def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int])
         client, cdi = MemoryClient(), Memory()
         plugin = NodeDriver(driver_in(tmp_path), memory_host(cdi=cdi), client, Clock())
         (offer,) = await plugin.offers()
+        assert len(slices(offer, NAME, NODE, Features("1.36")).specs) == 1
         assert [device.name for group in offer.groups for device in group] == ["ttyusb0", "ttyusb1"]
         fast = opaque({"apiVersion": f"{NAME}/v1", "kind": "PortConfig", "speed": 115200}, driver=NAME)
         ref = put_claim(client, "modem", "ttyusb1", driver=NAME, config=[fast])
@@ -75,6 +78,16 @@ def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int])
         assert speed(ports["ttyUSB1"]) == termios.B9600
 
     asyncio.run(main())
+
+
+def test_a_node_without_ports_publishes_an_empty_slice(tmp_path: Path) -> None:
+    (offer,) = asyncio.run(offers_of(driver_in(tmp_path)))
+    (spec,) = slices(offer, NAME, NODE, Features("1.36")).specs
+    assert not spec.devices
+
+
+async def offers_of(driver: Driver) -> Sequence[Offer]:
+    return await driver.discover()
 
 
 def test_it_says_what_is_wrong_and_undoes_what_was_pulled_out(tmp_path: Path, ports: dict[str, int]) -> None:

@@ -39,6 +39,7 @@ def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
     assert machine.node == "2xexample-shared-partitions-1"
     assert label(Example()) == ""
     cluster = cluster_of([machine])
+    assert len(cluster_of(parse_fleet(["8xexample/nics=2"])).slices) == 2
     assert [one.metadata.name for one in cluster.classes] == ["gpu.example.com", "net.example.com", "cpu.example.com"]
     assert not any("pci" in name for name in cluster.nodes[0].metadata.labels)
 

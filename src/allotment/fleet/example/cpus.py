@@ -16,7 +16,7 @@ CPUS: Final = 4
 
 def cpu_groups(numa_nodes: int) -> tuple[tuple[Device, ...], ...]:
     """A node's NUMA nodes."""
-    return tuple((_numa(index),) for index in range(numa_nodes))
+    return (tuple(_numa(index) for index in range(numa_nodes)),)
 
 
 def _numa(index: int) -> Device:

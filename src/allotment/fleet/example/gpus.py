@@ -31,10 +31,12 @@ _WHOLE: Final = {"memory": _MEMORY, "compute": _COMPUTE}
 
 
 def gpu_offering(node: str, gpus: int, mode: Example) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
-    """A node's GPUs, each a group, and what their parts share."""
+    """A node's GPUs, with their parts each a group, and what the parts share."""
     groups = tuple(tuple(_gpu(node, index, mode)) for index in range(gpus))
+    if not mode.partitions:
+        return (tuple(device for group in groups for device in group),), ()
     sets = (CounterSet(name=_set(index), counters=_counters(_WHOLE)) for index in range(gpus))
-    return groups, tuple(sets) if mode.partitions else ()
+    return groups, tuple(sets)
 
 
 def _gpu(node: str, index: int, mode: Example) -> Iterator[Device]:

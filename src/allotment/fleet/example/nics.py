@@ -28,7 +28,7 @@ _FUNCTIONS: Final = DeviceCapacity(
 
 def nic_groups(node: str, nics: int) -> tuple[tuple[Device, ...], ...]:
     """A node's network cards."""
-    return tuple((_nic(node, index),) for index in range(nics))
+    return (tuple(_nic(node, index) for index in range(nics)),)
 
 
 def _nic(node: str, index: int) -> Device:
