@@ -30,3 +30,12 @@ def name_uuid(name: str) -> str:
 def name_number(name: str) -> int:
     """A 64-bit number for a name: the lower half of its UUID."""
     return _bits(name) & (1 << 64) - 1
+
+
+def uuid_variable(device: str) -> str:
+    """The variable that tells a simulated container the UUID of a device which has none before it is made.
+
+    >>> uuid_variable("gpu-0-mig-1g5gb-19-3")
+    'ALLOTMENT_UUID_GPU_0_MIG_1G5GB_19_3'
+    """
+    return f"ALLOTMENT_UUID_{device.upper().replace('-', '_')}"

@@ -6,10 +6,11 @@ claims, and which requests of them, a container gets is what its ``resources.cla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from allotment.cluster.client import Tree
+from allotment.fleet.identity import uuid_variable
 from allotment.model.resource import Device, ResourceClaim
 from allotment.node.pod_claims import requests_of
 
@@ -45,6 +46,12 @@ def devices_of(
                 key = (result.driver, result.pool, result.device)
                 found[key] = _seen(key, published.get(key))
     return tuple(found.values())
+
+
+def identified(devices: Iterable[Seen], variables: Iterable[str]) -> tuple[Seen, ...]:
+    """The devices, with the UUIDs of those that were made for a claim. ``variables``: of CDI, ``NAME=value``."""
+    told = dict(variable.partition("=")[::2] for variable in variables)
+    return tuple(each._replace(uuid=each.uuid or told.get(uuid_variable(each.name), "")) for each in devices)
 
 
 def _seen(key: tuple[str, str, str], device: Device | None) -> Seen:

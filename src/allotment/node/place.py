@@ -14,7 +14,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Recorder
 from allotment.node import volumes
 from allotment.node.claims import NodeClaims
-from allotment.node.devices import Seen
+from allotment.node.devices import Seen, identified
 from allotment.node.environment import environment_of, resolved
 from allotment.node.health import DeviceHealths, allocated
 from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
@@ -55,7 +55,8 @@ class Place(NamedTuple):
         )
         mounts = await volumes.mounts(self.state, pod, spec, client=self.client, pod_ip=pod_ip, node=self.tree())
         words = tuple(resolved(word, environment) for word in (*spec.get("command", ()), *spec.get("args", ())))
-        return Sandbox(pod, spec, words, environment, self._edits(ids), devices, pod_ip, mounts)
+        edits = self._edits(ids)
+        return Sandbox(pod, spec, words, environment, edits, identified(devices, edits.env), pod_ip, mounts)
 
     def _edits(self, ids: tuple[str, ...]) -> ContainerEdits:
         if not ids:

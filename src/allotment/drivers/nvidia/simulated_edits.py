@@ -11,7 +11,10 @@ from typing import Final
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Mount
 from allotment.drivers.nvidia.hardware import MigDevice
+from allotment.drivers.nvidia.simulated_state import profile_of
+from allotment.fleet.identity import uuid_variable
 from allotment.fleet.nvidia import Gpu
+from allotment.fleet.nvidia.pieces import piece_name
 
 #: The legacy runtime hook must not add devices of its own.
 _VOID: Final = "NVIDIA_VISIBLE_DEVICES=void"
@@ -37,11 +40,16 @@ def whole(gpu: Gpu) -> ContainerEdits:
 
 
 def mig(gpu: Gpu, device: MigDevice) -> ContainerEdits:
-    """The parent's node, and the capabilities of both instances, numbered as the real driver does (15 × 9 per GPU)."""
+    """The parent's node, and the capabilities of both instances, numbered as the real driver does (15 × 9 per GPU).
+
+    The variable is for programs that show the device: its UUID is not in any slice.
+    """
     access = 3 + 135 * gpu.minor + 9 * device.gpu_instance
     capabilities = (access, access + 1 + device.compute_instance)
     nodes = (f"/dev/nvidia{gpu.minor}", *(f"/dev/nvidia-caps/nvidia-cap{number}" for number in capabilities))
-    return ContainerEdits(device_nodes=tuple(node(path) for path in nodes))
+    name = piece_name(gpu, profile_of(gpu, device.profile_id), device.start)
+    env = (f"{uuid_variable(name)}={device.uuid}",)
+    return ContainerEdits(env=env, device_nodes=tuple(node(path) for path in nodes))
 
 
 def mps(folder: Path | None) -> ContainerEdits:
