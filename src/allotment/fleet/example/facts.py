@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
+from allotment.fleet.identity import name_uuid
 from allotment.model.resource import DeviceAttribute
 
 
 def facts(profile: str, node: str, index: int) -> dict[str, DeviceAttribute]:
     """The same for a node each time."""
-    identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/{profile}/{index}")
+    identity = name_uuid(f"{node}/{profile}/{index}")
     return {
         "index": DeviceAttribute(int_=index),
         "uuid": DeviceAttribute(string=f"{profile}-{identity}"),
