@@ -6,7 +6,7 @@ the whole node, for changing one reloads the driver: while one is in use, device
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.fleet.amd.devices import capacities, common, devices_of_gpus
@@ -29,8 +29,6 @@ from allotment.model.resource import (
 PARTITIONS = "partitions"
 CONFLICT = "gpu.amd.com/memory-partition-conflict"
 
-#: So many values may be valid for a capacity.
-_MOST_VALUES = 10
 _ONE = Quantity.of_int(1)
 _MODE = {"partition-mode": Counter(value=_ONE)}
 
@@ -76,31 +74,35 @@ def _mutex(index: int) -> str:
 def _device(gpu: Gpu, index: int, setting: Setting, memory: str) -> Device:
     attributes = common(gpu) | {
         "type": DeviceAttribute(string="amdgpu-partition" if setting.parts > 1 else "amdgpu"),
-        "partitionProfile": DeviceAttribute(string=setting.profile),
         "computePartition": DeviceAttribute(string=setting.compute),
         "memoryPartition": DeviceAttribute(string=setting.memory),
         "gpuIndex": DeviceAttribute(int_=index),
+        "pciAddr": DeviceAttribute(string=gpu.pci),
     }
-    amounts = (
-        _share((part.compute_units for part in gpu.parts), setting),
-        _share((part.simd_units for part in gpu.parts), setting),
-        _share((part.memory_bytes or 0 for part in gpu.parts), setting),
-    )
-    # Whole ones. Not as a range in steps of one: of a GPU that is one partition, the API refuses the step.
-    whole = tuple(Quantity.of_int(count) for count in range(1, min(setting.parts, _MOST_VALUES) + 1))
-    policy = CapacityRequestPolicy(default=_ONE, valid_values=whole)
-    partitions = DeviceCapacity(value=Quantity.of_int(setting.parts), request_policy=policy)
+    whole = capacities(
+        sum(part.compute_units for part in gpu.parts),
+        sum(part.simd_units for part in gpu.parts),
+        sum(part.memory_bytes or 0 for part in gpu.parts),
+    ) | {PARTITIONS: DeviceCapacity(value=Quantity.of_int(setting.parts))}
+    shared = setting.parts > 1
+    capacity = {name: _by_part(name, one.value, setting.parts) for name, one in whole.items()} if shared else whole
     conflict = memory not in ("", setting.memory)
     return Device(
         name=name_of(index, setting),
         attributes=dict(sorted(attributes.items())),
-        capacity=dict(sorted((capacities(*amounts) | {PARTITIONS: partitions}).items())),
+        capacity=dict(sorted(capacity.items())),
         consumes_counters=(DeviceCounterConsumption(counter_set=_mutex(index), counters=_MODE),),
         taints=(DeviceTaint(key=CONFLICT, value=memory, effect="NoExecute"),) if conflict else (),
-        allow_multiple_allocations=True,
+        allow_multiple_allocations=True if shared else None,
     )
 
 
-def _share(amounts: Iterable[int], setting: Setting) -> int:
-    """A partition's part of what the whole GPU has."""
-    return sum(amounts) // setting.parts
+def _by_part(name: str, whole: Quantity, parts: int) -> DeviceCapacity:
+    """A capacity of which every allocation takes one part, asked or not: more parts are more allocations.
+
+    Without the policy the first allocation would take all of it, and nobody could have the other partitions.
+    """
+    made = Quantity.binary if name == "memory" else Quantity.of_int
+    amount = whole.value() // parts
+    policy = CapacityRequestPolicy(default=made(amount), valid_values=(made(amount),))
+    return DeviceCapacity(value=made(amount * parts), request_policy=policy)

@@ -122,16 +122,21 @@ async def test_every_way_to_divide_a_gpu_is_a_device_of_partitions(node: Node) -
     ]  # fmt: skip
     cpx = devices["gpu-0-cpx-nps4"]
     assert {name: str(one.value) for name, one in cpx.capacity.items()} == {
-        "computeUnits": "38", "memory": "24574Mi", "partitions": "8", "simdUnits": "152",
+        "computeUnits": "304", "memory": "196592Mi", "partitions": "8", "simdUnits": "1216",
     }  # fmt: skip
+    # Of each an allocation takes one partition's, whatever it asks for.
     assert cpx.allow_multiple_allocations
-    policy = cpx.capacity["partitions"].request_policy
-    assert policy is not None
-    assert str(policy.default) == "1"
+    for name, part in {"computeUnits": "38", "memory": "24574Mi", "partitions": "1", "simdUnits": "152"}.items():
+        policy = cpx.capacity[name].request_policy
+        assert policy is not None
+        assert [str(policy.default), *map(str, policy.valid_values)] == [part, part]
     assert cpx.attributes["computePartition"].string == "cpx"
     assert cpx.attributes["memoryPartition"].string == "nps4"
     assert cpx.attributes["gpuIndex"].int_ == 0
     assert [one.counter_set for one in cpx.consumes_counters] == ["gpu-0-mutex"]
+    spx = devices["gpu-0-spx-nps1"]
+    assert spx.allow_multiple_allocations is None
+    assert all(one.request_policy is None for one in spx.capacity.values())
 
 
 # --- GPUs as they are -----------------------------------------------------------------------------------------------
