@@ -53,6 +53,8 @@ def main() -> int:
     print("measuring the lab …", flush=True)
     _section("The lab beside the real control plane: the same requests over HTTP")
     print(_module("lab"), end="")
+    _section("Drivers on simulated hardware")
+    print(_module("drivers"), end="")
     _section("Promises")
     for kept, text in report.promises(ours, theirs):
         print(f"{'kept  ' if kept else 'MISSED'}  {text}")
