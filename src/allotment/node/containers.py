@@ -49,8 +49,9 @@ class Container:
         self.ready = False
         self.journal = Journal()
         self.journal_before: Journal | None = None
-        #: What the runtime runs now.
+        #: What the runtime runs now, and what of that is being ended.
         self.now: Running | None = None
+        self.ends: Running | None = None
         self.clock = clock
         self._runtime = runtime
         self._sandbox = sandbox

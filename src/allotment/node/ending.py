@@ -16,15 +16,17 @@ _LEAST_SECONDS: Final = 2.0
 async def end(container: Container, telling: Telling, pod_ip: str, *, grace: float, why: str = "") -> None:
     """End what a container runs now, within ``grace`` seconds of its clock; returns when it ended.
 
-    Its ``preStop`` hook takes of that time. Nothing runs: nothing to do.
+    Its ``preStop`` hook takes of that time. Nothing runs: nothing to do. Who is being ended already is only hurried.
     """
     now = container.now
     if now is None:
         return
-    telling.container(container.spec, "Normal", "Killing", why or f"Stopping container {container.name}")
+    again, container.ends = container.ends is now, now
+    if not again:
+        telling.container(container.spec, "Normal", "Killing", why or f"Stopping container {container.name}")
     clock = container.clock
     hook = (container.spec.get("lifecycle") or {}).get("preStop")
-    if hook and grace > 0:
+    if hook and grace > 0 and not again:
         began = clock.seconds()
         outcome = await attempt(hook, container, pod_ip, seconds=grace, clock=clock)
         if not outcome.ok:

@@ -53,7 +53,10 @@ class Place(NamedTuple):
         environment = await environment_of(
             pod, spec, node=self.tree(), pod_ip=pod_ip, devices=() if ids else devices, client=self.client
         )
-        mounts = await volumes.mounts(self.state, pod, spec, client=self.client, pod_ip=pod_ip, node=self.tree())
+        try:
+            mounts = await volumes.mounts(self.state, pod, spec, client=self.client, pod_ip=pod_ip, node=self.tree())
+        except OSError as error:
+            raise NotStarted("CreateContainerConfigError", f"failed to prepare volumes: {error}") from error
         words = tuple(resolved(word, environment) for word in (*spec.get("command", ()), *spec.get("args", ())))
         edits = self._edits(ids)
         return Sandbox(pod, spec, words, environment, edits, identified(devices, edits.env), pod_ip, mounts)

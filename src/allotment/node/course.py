@@ -1,0 +1,189 @@
+"""The course of a pod's containers: each is run, run again as the restart policy says, probed, and at last ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from allotment.node.containers import Container, Ended, Waiting, stopped
+from allotment.node.ending import end
+from allotment.node.handlers import attempt
+from allotment.node.place import Place
+from allotment.node.probes import Probe, probes_of
+from allotment.node.restarts import crash_loop, restart_delay, start_delay
+from allotment.node.runtimes.runtime import NotStarted
+from allotment.node.telling import Telling
+
+Tree = dict[str, Any]
+_USUAL_GRACE: Final = 30.0
+_FOR_EVER: Final = 1e9
+
+
+class Course:
+    """Of one pod. ``tree()``: the pod now; ``changed()``: its status is another one.
+
+    ``group`` is there while the pod runs; ``ending`` is true once nothing will be run any more.
+    """
+
+    def __init__(
+        self, place: Place, telling: Telling, pod_ip: str, tree: Callable[[], Tree], changed: Callable[[], None]
+    ) -> None:
+        self.group: asyncio.TaskGroup | None = None
+        self.ending = False
+        self._place = place
+        self._telling = telling
+        self._pod_ip = pod_ip
+        self._tree = tree
+        self._changed = changed
+        self._ends_by = 0.0
+        self._pauses: set[asyncio.Event] = set()
+
+    @property
+    def policy(self) -> str:
+        """The pod's restart policy."""
+        return str(self._tree()["spec"].get("restartPolicy", "Always"))
+
+    @property
+    def grace(self) -> float:
+        """Seconds that containers have to end, unless somebody says otherwise."""
+        return float(self._tree()["spec"].get("terminationGracePeriodSeconds", _USUAL_GRACE))
+
+    @property
+    def sidecars(self) -> frozenset[str]:
+        """The names of init containers that stay."""
+        inits = self._tree()["spec"].get("initContainers") or ()
+        return frozenset(spec["name"] for spec in inits if spec.get("restartPolicy") == "Always")
+
+    # --- ending ---------------------------------------------------------------------------------------------------
+
+    def end_all(self, containers: Sequence[Container], grace: float) -> None:
+        """Begin to end them, sidecars excepted, within so many seconds. Said again, it may only be sooner."""
+        ends_by = self._place.clock.seconds() + grace
+        if self.ending and ends_by >= self._ends_by:
+            return
+        self._ends_by, self.ending = ends_by, True
+        self.wake()
+        for container in containers:
+            container.up.set()  # nobody waits any more for it to come up
+            if self.group is not None and container.now is not None and container.name not in self.sidecars:
+                self.group.create_task(self.end(container))
+
+    async def end(self, container: Container) -> None:
+        """End what a container runs now; returns when it ended."""
+        left = max(self._ends_by - self._place.clock.seconds(), 0.0) if self.ending else self.grace
+        await end(container, self._telling, self._pod_ip, grace=left)
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    async def init(self, container: Container) -> bool:
+        """Run an init container until it succeeds; False when it may not be run again."""
+        while (ended := await self._once(container)) is not None:
+            if ended.code == 0:
+                return True
+            if self.policy == "Never" or self.ending:
+                return False
+            await self._back_off(container, ended)
+        return False
+
+    async def again(self, container: Container, policy: str) -> None:
+        """Run a container until its policy says that it is done."""
+        while (ended := await self._once(container)) is not None:
+            if policy == "Never" or (policy == "OnFailure" and ended.code == 0) or self.ending:
+                return
+            await self._back_off(container, ended)
+
+    async def _once(self, container: Container) -> Ended | None:
+        """One run, to its end; None when the pod is to end before it could begin."""
+        if not await self._started(container):
+            return None
+        group = self.group
+        assert group is not None, "containers run while their pod does"
+        if self.ending:
+            group.create_task(self.end(container))
+        beside = [group.create_task(self._post_start(container))] if _hook(container, "postStart") else []
+        beside += [group.create_task(probe.run()) for probe in self._probes(container)]
+        try:
+            return await container.wait()
+        finally:
+            await stopped(beside)
+            self._changed()
+
+    async def _started(self, container: Container) -> bool:
+        failures = 0
+        while not self.ending:
+            try:
+                await container.start()
+            except NotStarted as error:
+                failures += 1
+                await self._not_started(container, error, failures)
+            else:
+                self._telling.pulled(container.spec)
+                self._telling.started(container.spec)
+                self._changed()
+                return True
+        return False
+
+    async def _not_started(self, container: Container, error: NotStarted, failures: int) -> None:
+        image = error.reason.startswith("ErrImage")
+        if not image:
+            self._telling.pulled(container.spec)
+        self._telling.container(container.spec, "Warning", "Failed", str(error) if image else f"Error: {error}")
+        container.waiting = Waiting(error.reason, str(error))
+        self._changed()
+        if image and failures > 1:
+            told = f'Back-off pulling image "{container.image}": {error.reason}: {error}'
+            container.waiting = Waiting("ImagePullBackOff", told)
+        await self.pause(start_delay(failures, error.reason))
+
+    async def _back_off(self, container: Container, ended: Ended) -> None:
+        delay = restart_delay(container.restarts, (ended.finished - ended.started).total_seconds())
+        if delay:
+            container.waiting = crash_loop(self._tree(), container.name, delay)
+            self._telling.restarting(container.spec)
+            self._changed()
+            await self.pause(delay)
+            container.waiting = None
+
+    def _probes(self, container: Container) -> Iterator[Probe]:
+        def failed(text: str) -> None:
+            self._telling.container(container.spec, "Warning", "Unhealthy", text)
+
+        def kill(probe: Tree, kind: str) -> None:
+            if self.group is not None and not self.ending:
+                again = "" if self.policy == "Never" and container.name not in self.sidecars else ", will be restarted"
+                why = f"Container {container.name} failed {kind} probe{again}"
+                grace = probe.get("terminationGracePeriodSeconds", self.grace)
+                self.group.create_task(end(container, self._telling, self._pod_ip, grace=grace, why=why))
+
+        return probes_of(container, self._pod_ip, failed=failed, changed=self._changed, kill=kill)
+
+    async def _post_start(self, container: Container) -> None:
+        hook = _hook(container, "postStart")
+        outcome = await attempt(hook, container, self._pod_ip, seconds=_FOR_EVER, clock=self._place.clock)
+        if not outcome.ok and self.group is not None:
+            self._telling.container(container.spec, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            why = "FailedPostStartHook"
+            self.group.create_task(end(container, self._telling, self._pod_ip, grace=self.grace, why=why))
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, unless the pod is to end or :meth:`wake`."""
+        if self.ending:
+            return
+        over = asyncio.Event()
+        self._pauses.add(over)
+        timer = self._place.clock.later(seconds, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+            self._pauses.discard(over)
+
+    def wake(self) -> None:
+        """End all pauses."""
+        for pause in self._pauses:
+            pause.set()
+
+
+def _hook(container: Container, name: str) -> Tree:
+    return (container.spec.get("lifecycle") or {}).get(name) or {}
