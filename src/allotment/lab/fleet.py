@@ -16,7 +16,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.drivers.nvidia.compute_domain.kind import install
-from allotment.fleet import CLASSES, Machine, node_of, parse_fleet
+from allotment.fleet import Machine, classes_of, node_of, parse_fleet
 from allotment.model.trees import to_tree
 from allotment.node.kubelet import SIMULATED
 
@@ -40,8 +40,7 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     addresses = _addresses(present.values())
     gone = [name for name, tree in present.items() if is_simulated(tree) and name not in wanted]
     await _each(gone, lambda name: client.delete(NODES, name))
-    vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in wanted.values())
-    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
+    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(wanted.values())]
     await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
     if any(_has_fabric(machine) for machine in wanted.values()):
         await install(client)

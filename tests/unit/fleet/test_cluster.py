@@ -42,3 +42,9 @@ def test_classes_equal_those_that_the_vendors_install(shared: Callable[[str], Pa
             for c in classes
         }
         assert found == wanted
+
+
+def test_where_gpus_are_partitioned_on_demand_whole_ones_have_a_class_of_their_own() -> None:
+    names = [one.metadata.name for one in cluster_of(parse_fleet(["mi300x/auto", "mi300x"])).classes]
+    assert names == ["gpu.amd.com", "gpu.amd.com-spx"]
+    assert [one.metadata.name for one in cluster_of(parse_fleet(["mi300x"])).classes] == ["gpu.amd.com"]
