@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.client import Client
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
@@ -79,7 +78,7 @@ class Drivers:
             compute = Compute(speed=context.clock.speed)
             group.create_task(publisher.run(), name="publishing")
             group.create_task(compute.run(), name="simulated computing")
-            work = _Work(self, context, client, publisher, recorder, compute, group, self._kept)
+            work = _Work(self, context, publisher, recorder, compute, group, self._kept)
             with ExitStack() as stack:
                 stack.callback(work.end_all)
                 stack.callback(nodes.on_change(work.node_changed))
@@ -94,7 +93,6 @@ class Drivers:
 class _Work(NamedTuple):
     drivers: Drivers
     context: Context
-    client: Client
     publisher: Publisher
     recorder: Recorder
     compute: Compute
@@ -131,8 +129,12 @@ class _Work(NamedTuple):
             self.drivers._published[node.name].set()
             return None
         fitted = simulated(machine, self.compute)
+        # Each writes statuses under its own name, or drivers that share a claim would remove each other's.
         drivers = tuple(
-            self.drivers.ground.node_driver(driver, node.name, self.client, self.context) for driver in fitted.drivers
+            self.drivers.ground.node_driver(
+                driver, node.name, self.context.client_for("dra-driver", driver.name), self.context
+            )
+            for driver in fitted.drivers
         )
         task = self.group.create_task(self._serve(node.name, drivers, fitted.beside), name=f"drivers of {node.name}")
         kept = self.kept[node.name] = _Kept(form, fitted, drivers, task)
