@@ -129,7 +129,10 @@ class Publisher:
         """Look after them no longer; what is published stays."""
         key = driver, node
         self._wanted.pop(key, None)
-        self._drivers.get(node, set()).discard(driver)
+        drivers = self._drivers.get(node, set())
+        drivers.discard(driver)
+        if not drivers:
+            self._drivers.pop(node, None)
         self._pending.pop(key, None)
         self._settle(key)
 

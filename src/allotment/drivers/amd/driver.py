@@ -97,6 +97,8 @@ class AmdDriver:
             changes.cancel()
 
     async def _follow(self) -> None:
+        if tuple(self._gpus.values()) != await self.hardware.gpus():  # changed before anybody watched
+            self._moved.set()
         async for _ in self.hardware.changes():
             self._moved.set()
 

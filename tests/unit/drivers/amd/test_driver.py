@@ -183,6 +183,12 @@ async def test_gpus_that_come_and_go_are_news(node: Node) -> None:
     assert isinstance(await asyncio.wait_for(seen, 5), Rediscover)
 
 
+@on_a_node("mi300x-8x-oam")
+async def test_what_changed_before_anybody_watched_is_news_too(node: Node) -> None:
+    node.hardware.break_down("gpu-0=gone")
+    assert isinstance(await asyncio.wait_for(anext(aiter(node.driver.watch())), 5), Rediscover)
+
+
 # --- partitions on demand -------------------------------------------------------------------------------------------
 
 
