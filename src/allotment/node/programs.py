@@ -19,12 +19,16 @@ Application = Callable[[Sequence[str], Streams], Awaitable[int]]
 
 
 class Inside(NamedTuple):
-    """What programs see of the container that they run in. ``application``: in its own run, not beside it."""
+    """What programs see of the container that they run in. ``application``: in its own run, not beside it.
+
+    ``nodes``: paths of the device nodes that drivers asked for.
+    """
 
     hostname: str
     devices: tuple[Seen, ...]
     clock: Clock
     application: Application | None = None
+    nodes: tuple[str, ...] = ()
 
 
 async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int | None:
@@ -145,15 +149,24 @@ def _date(arguments: Sequence[str], environment: Mapping[str, str], inside: Insi
 
 
 def _ls(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
-    where = next((a for a in arguments if not a.startswith("-")), "/")
-    if where.rstrip("/") == "/dev":
-        nvidia = [d for d in inside.devices if "nvidia" in d.driver]
-        amd = ["kfd", "dri"] if any("amd" in d.driver for d in inside.devices) else []
-        names = [*amd, *(f"nvidia{i}" for i in range(len(nvidia))), *(["nvidiactl"] if nvidia else [])]
-        return "".join(f"{name}\n" for name in sorted([*names, "null", "zero", "urandom"])), 0
-    if where == "/":
+    where = next((a for a in arguments if not a.startswith("-")), "/").rstrip("/")
+    if not where:
         return "bin\ndev\netc\nhome\nproc\nroot\nsys\ntmp\nusr\nvar\n", 0
+    paths = [*_BASIC_NODES, *(inside.nodes or _usual_nodes(inside.devices))]
+    names = {path.removeprefix(f"{where}/").partition("/")[0] for path in paths if path.startswith(f"{where}/")}
+    if names or where in paths:
+        return "".join(f"{name}\n" for name in sorted(names) or [where]), 0
     return f"ls: cannot access '{where}': No such file or directory\n", 2
+
+
+_BASIC_NODES: Final = ("/dev/null", "/dev/urandom", "/dev/zero")
+
+
+def _usual_nodes(devices: Sequence[Seen]) -> list[str]:
+    """The nodes of devices whose driver is not there to say."""
+    nvidia = [f"/dev/nvidia{i}" for i in range(sum("nvidia" in device.driver for device in devices))]
+    amd = ["/dev/kfd", "/dev/dri"] if any("amd" in device.driver for device in devices) else []
+    return [*amd, *nvidia, *(["/dev/nvidiactl"] if nvidia else [])]
 
 
 def _whoami(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:

@@ -55,7 +55,8 @@ class SimulatedContainer:
     def __init__(self, sandbox: Sandbox, output: Write, clock: Clock) -> None:
         self._sandbox = sandbox
         self._environment = {**sandbox.environment, **dict(_variables(sandbox.edits.env))}
-        self._inside = Inside(sandbox.pod["metadata"]["name"], sandbox.devices, clock)
+        nodes = tuple(node.path for node in sandbox.edits.device_nodes)
+        self._inside = Inside(sandbox.pod["metadata"]["name"], sandbox.devices, clock, nodes=nodes)
         self._clock = clock
         self._ended_by = _KILLED
         self._demo: Demo | None = Demo(self._environment) if is_demo(sandbox.spec.get("image", "")) else None
