@@ -53,7 +53,7 @@ def _simulated_nvidia(machine: Machine, compute: Compute) -> Fitted:
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
     made = made_of(gpus, machine.node, machine.mode)
     hardware = SimulatedHardware(gpus, made=made, name=machine.node, address=compute.address)
-    compute.attach(hardware.share)
+    compute.attach(hardware.share, hardware.running)
     return Fitted(
         (NvidiaDriver(hardware, machine.mode),), Breaking(hardware).apply, lambda: compute.detach(hardware.share)
     )
