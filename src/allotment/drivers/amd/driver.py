@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from allotment.fleet.amd import auto as names
 from allotment.fleet.modes import Vocabulary
 
 _VFIO: Final = "gpu-vfio-"
-_NUMBERED: Final = re.compile(r"gpu-([0-9]+)-")
 
 
 class AmdDriver:
