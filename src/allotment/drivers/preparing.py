@@ -356,7 +356,10 @@ class NodeDriver:
                     self._board.watched(True)
                     waits.reset()
                     if not isinstance(news, Condition):
-                        publisher.want(self.name, self.host.node, await self.offers())
+                        before = self._offers
+                        await self.offers()
+                        if self._offers != before:  # drivers may ask as often as they like
+                            self.publish(publisher)
                     elif self._board.note(news):
                         self.publish(publisher)
                 self._board.watched(False)

@@ -11,7 +11,7 @@ import pytest
 from allotment.cdi.store import Memory
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import Condition
+from allotment.drivers.driver import Condition, Rediscover
 from allotment.drivers.host import MemoryStorage
 from allotment.model.resource import DeviceTaint
 from allotment.plugin.messages import ClaimRef, PreparedDevice
@@ -381,6 +381,59 @@ def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
         driver.news.put_nowait(Condition("gpu-2", "Healthy"))
         await wanted.came.wait()
         assert not any(device.taints for group in wanted.offers[-1][0].groups for device in group)
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+
+
+def test_devices_that_come_and_go_are_published_and_the_same_are_not_published_again() -> None:
+    async def main() -> None:
+        driver, wanted = FakeDriver(), Wanted()
+        plugin = node_driver(driver, memory_host(), MemoryClient())
+        work = asyncio.create_task(plugin.run(wanted))
+        await wanted.came.wait()
+        wanted.came.clear()
+        driver.news.put_nowait(Rediscover())
+        driver.news.put_nowait(Rediscover())
+        await asyncio.sleep(0.01)
+        assert len(wanted.offers) == 1
+        driver.devices.remove("gpu-5")
+        driver.news.put_nowait(Rediscover())
+        await wanted.came.wait()
+        assert len(wanted.offers[-1][0].groups) == 7
+        assert len(await anext(plugin.health())) == 7
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+
+
+def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fails_is_asked_again() -> None:
+    class Blind(FakeDriver):
+        failures = 2
+
+        async def discover(self) -> Any:
+            if self.failures:
+                self.failures -= 1
+                raise OSError("no driver library")
+            return await super().discover()
+
+        async def watch(self) -> Any:
+            for news in list[Any]():
+                yield news
+
+    async def main() -> None:
+        driver, wanted = Blind(), Wanted()
+        plugin = node_driver(driver, memory_host(), MemoryClient())
+        plugin._clock.speed = 1000.0
+        work = asyncio.create_task(plugin.run(wanted))
+        await wanted.came.wait()
+        await asyncio.sleep(0.01)
+        told = await anext(plugin.health())
+        assert {(each.health, each.message) for each in told} == {("Unknown", "the driver does not watch its devices")}
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
