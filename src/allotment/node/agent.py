@@ -20,6 +20,8 @@ from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 from allotment.model.core import Node, Pod
 from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.node import checkpoint
+from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
 from allotment.node.drivers import Drivers
 from allotment.node.health import DeviceHealths
@@ -137,8 +139,11 @@ class Agent:
             self._noted(kept.task, old.uid)
 
     def _node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
-        """A node that appears may have pods already."""
-        if old is None and new is not None:
+        """A node that appears may have pods already, or still owe what it did for pods before."""
+        if old is None and new is not None and self._serves(new.tree):
+            state = self._machines.get(new.name, _USUAL).state
+            if state is not None and (state / checkpoint.FILE).exists():
+                self._place(new)
             for item in tuple(self._pods.items()):
                 if item.spec.get("nodeName") == new.name and item.uid not in self._kept:
                     self._begin(item)
@@ -172,8 +177,11 @@ class Agent:
             if item.deleting:
                 self._take_out(item)
             return
+        place = self._place(node)
+        if place is None:
+            return
         pod_ip = item.status.get("podIP") or self._next_address(node)
-        run = PodRun(item.tree, self._place(node), pod_ip)
+        run = PodRun(item.tree, place, pod_ip)
         task = asyncio.create_task(self._guarded(run), name=f"pod {item.namespace}/{item.name}")
         kept = self._kept[item.uid] = _Kept(run, task)
         self._on_node.setdefault(node.name, set()).add(item.uid)
@@ -229,18 +237,23 @@ class Agent:
     def _served(self) -> list[tuple[str, str]]:
         return [(node.name, node.uid) for node in self._nodes.items() if self._serves(node.tree)]
 
-    def _place(self, node: Item[Node]) -> Place:
-        """A node as its pods have it; made anew when its machine is another one."""
+    def _place(self, node: Item[Node]) -> Place | None:
+        """A node as its pods have it; made anew when its machine is another one. None: its record is not readable."""
         machine = self._machines.get(node.name, _USUAL)
         known = self._places.get(node.name)
         if known is not None and known[0] is machine:
             return known[1]
         context = self._context
+        try:
+            claims = known[1].claims if known else NodeClaims(node.name, self._plugins, self._client, machine.state)
+        except (CorruptCheckpoint, OSError) as error:
+            # As a kubelet, which does not start: what was prepared is not known, and must not be given twice.
+            log.error("node %s runs no pods: %s: %s", node.name, machine.state, error)
+            return None
         place = Place(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
             machine.runtime or self._simulated, Devices(machine.cdi),
-            known[1].claims if known else NodeClaims(node.name, self._plugins, self._client, machine.state),
-            self._healths, self._seeing.devices, machine.state,
+            claims, self._healths, self._seeing.devices, machine.state,
         )  # fmt: skip
         self._places[node.name] = machine, place
         return place

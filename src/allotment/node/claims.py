@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -22,6 +21,7 @@ from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
+from allotment.node.turns import Turns
 from allotment.plugin.messages import CallFailed, ClaimRef, Plugin, PreparedDevice
 
 #: Real seconds that a driver may take for a call: its work is real even where the lab's clock runs faster.
@@ -66,16 +66,6 @@ class _Known:
         return ClaimRecord(self.namespace, self.name, self.uid, frozenset(self.pods), self.drivers)
 
 
-class _Turn:
-    """A claim's lock and how many hold it or wait for it."""
-
-    __slots__ = ("lock", "users")
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.users = 0
-
-
 class NodeClaims:
     """The claims of one node; with a ``state`` folder they are recorded there. Raises CorruptCheckpoint, OSError."""
 
@@ -86,7 +76,8 @@ class NodeClaims:
         self._state = state
         records = checkpoint.load(state) if state is not None else ()
         self._known = {(record.namespace, record.name): _Known(record) for record in records}
-        self._locks: dict[_Key, _Turn] = {}
+        # Nobody prepares what another one is about to undo.
+        self._turns: Turns[_Key] = Turns()
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
@@ -97,7 +88,7 @@ class NodeClaims:
         """
         try:
             wanted = [one async for one in self._judged(pod)]
-            async with self._locked(one.key for one in wanted):
+            async with self._turns.of(one.key for one in wanted):
                 await self._prepare(pod["metadata"]["uid"], wanted)
         except ClaimsError as error:
             raise ClaimsError(f"prepare dynamic resources: {error}") from error
@@ -228,7 +219,7 @@ class NodeClaims:
         if not keys:
             return
         try:
-            async with self._locked(keys):
+            async with self._turns.of(keys):
                 await self._unprepare(pod_uid, keys)
         except ClaimsError as error:
             raise ClaimsError(f"unprepare dynamic resources: {error}") from error
@@ -273,25 +264,6 @@ class NodeClaims:
                 await self.unprepare(uid)
             except ClaimsError as error:
                 log.info("node %s: pod %s, which is gone: %s", self._node, uid, error)
-
-    # --- one at a time --------------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _locked(self, keys: Iterable[_Key]) -> AsyncIterator[None]:
-        """Alone with some claims: nobody prepares what another one is about to undo."""
-        turns = [(key, self._locks.setdefault(key, _Turn())) for key in sorted(set(keys))]
-        for _, turn in turns:
-            turn.users += 1
-        try:
-            async with AsyncExitStack() as stack:
-                for _, turn in turns:
-                    await stack.enter_async_context(turn.lock)
-                yield
-        finally:
-            for key, turn in turns:
-                turn.users -= 1
-                if not turn.users:
-                    del self._locks[key]
 
     def _record(self) -> None:
         if self._state is not None:

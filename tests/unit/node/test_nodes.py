@@ -11,8 +11,10 @@ import pytest
 
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import LEASES, SLICES
-from allotment.node import leases
+from allotment.node import checkpoint, leases
+from allotment.node.checkpoint import ClaimRecord
 from allotment.node.leases import NAMESPACE, Leases, period
+from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
 from allotment.plugin.server import served
 from allotment.plugin.sockets import socket_paths
@@ -94,3 +96,27 @@ def test_the_slices_of_a_driver_that_is_gone_go() -> None:
                 assert (SLICES, "", "other") in on.client.objects
 
     asyncio.run(asyncio.wait_for(whole(), 20))
+
+
+def test_what_pods_had_that_went_while_the_agent_was_away_is_undone(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, [ClaimRecord("ns", "old", "uid-of-old", frozenset(["uid-gone"]), {DRIVER: ()})])
+    driver = FakeDriver()
+
+    async def whole() -> None:
+        async with world(driver, machine=Machine(state=tmp_path)) as on:
+            await on.until(lambda: driver.calls == [("unprepare", ["old"])])
+            await on.until(lambda: checkpoint.load(tmp_path) == ())
+
+    asyncio.run(asyncio.wait_for(whole(), 10))
+
+
+def test_a_node_whose_record_is_broken_runs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / checkpoint.FILE).write_text("not at all")
+
+    async def whole() -> None:
+        async with world(machine=Machine(state=tmp_path)) as on:
+            on.pod()
+            await on.until(lambda: "runs no pods" in caplog.text)
+            assert not on.runtime.started
+
+    asyncio.run(asyncio.wait_for(whole(), 10))

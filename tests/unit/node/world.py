@@ -245,9 +245,13 @@ def claim(name: str = "gpu", *, users: Sequence[str] = ("p",), driver: str = DRI
 
 @asynccontextmanager
 async def world(
-    *drivers: FakeDriver, plugins: Plugins | None = None, machine: Machine | None = None, speed: float = 1000.0
+    *drivers: FakeDriver,
+    plugins: Plugins | None = None,
+    machine: Machine | None = None,
+    speed: float = 1000.0,
+    real: bool = False,
 ) -> AsyncIterator[World]:
-    """A node with these drivers."""
+    """A node with these drivers. ``real``: containers run in the machine's own runtime."""
     client = Cluster()
     client.put(NODES, {
         "metadata": {"name": NODE, "annotations": {SIMULATED: "true"}}, "spec": {},
@@ -261,9 +265,9 @@ async def world(
     caches = Caches(client, clock=clock, random=random)
     events = Events(client, clock=clock)
     runtime = FakeRuntime()
-    kubelets = Kubelets(
-        plugins or Plugins(permissive=False), {NODE: (machine or Machine())._replace(runtime=runtime)}
-    )  # fmt: skip
+    machine = machine or Machine()
+    machines = {NODE: machine if real else machine._replace(runtime=runtime)}
+    kubelets = Kubelets(plugins or Plugins(permissive=False), machines)
     for driver in drivers:
         kubelets.plugins.add(NODE, driver)
     task = asyncio.create_task(run({"kubelets": kubelets.run}, Context(client_for, caches, clock, events, random)))

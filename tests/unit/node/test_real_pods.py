@@ -1,0 +1,58 @@
+"""Pods whose containers are processes of this machine: what an agent does is what they see."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from allotment.cluster.resources import CONFIG_MAPS
+from allotment.node.machine import Machine
+from allotment.node.runtimes.images import Image, Images
+from allotment.node.runtimes.process import ProcessRuntime
+from tests.unit.node.world import NAMESPACE, World, world
+
+SCRIPT = """
+trap 'cat $CONF/bye; exit 0' TERM
+echo up with $MODE
+touch $SCRATCH/up
+while true; do sleep 0.05; done
+"""
+
+
+def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(Images([Image("app:1", commands="run")]), tmp_path / "run")
+    machine = Machine(runtime, state=tmp_path / "node")
+    main = {
+        "command": ["sh", "-c", SCRIPT],
+        "env": [
+            {"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "conf", "key": "mode"}}},
+            {"name": "CONF", "value": "/etc/app"},
+            {"name": "SCRATCH", "value": "/scratch"},
+        ],
+        "volumeMounts": [{"name": "conf", "mountPath": "/etc/app"}, {"name": "scratch", "mountPath": "/scratch"}],
+        "readinessProbe": {"exec": {"command": ["sh", "-c", "test -e $SCRATCH/up"]}, "periodSeconds": 1},
+    }
+    volumes = [{"name": "conf", "configMap": {"name": "conf"}}, {"name": "scratch", "emptyDir": {}}]
+
+    async def play(on: World) -> None:
+        data = {"mode": "quiet", "bye": "good bye\n"}
+        on.client.put(CONFIG_MAPS, {"metadata": {"name": "conf", "namespace": NAMESPACE}, "data": data})
+        on.pod(main=main, volumes=volumes, restartPolicy="Never")
+        await on.until(lambda: on.ready() == "True", 10)
+        run = on.kubelets.find("uid-p")
+        assert run is not None
+        journal = run.mains[0].journal
+        on.delete(grace=10)
+        await on.until(lambda: not on.there(), 10)
+        printed = [line.text.decode() for line in journal.lines()]
+        assert printed[-2:] == ["up with quiet", "good bye"]
+        assert not (tmp_path / "node" / "pods" / "uid-p").exists()
+
+    async def whole() -> None:
+        try:
+            async with world(machine=machine, speed=10.0, real=True) as on:
+                await play(on)
+        finally:
+            await runtime.close()
+
+    asyncio.run(asyncio.wait_for(whole(), 30))
