@@ -149,3 +149,9 @@ async def no_claims(on: Stage, namespace: str) -> None:
 def claim_files(on: Stage, node: str) -> frozenset[str]:
     """The CDI files of the claims that are prepared on a node."""
     return frozenset(name for store in on.plane.ground.machine(node).cdi for name in store.names())
+
+
+async def logs(on: Stage, pod: Tree, container: str) -> str:
+    """What a container has printed."""
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    return await on.text(f"/api/v1/namespaces/{namespace}/pods/{name}/log", f"container={container}")
