@@ -8,12 +8,15 @@ from typing import Any
 from allotment.cli.cluster_commands import Lazy, add_way
 
 _RUN = "publish this machine's devices to a cluster, and prepare them for its kubelet"
+_VERIFY = "drive any driver as a kubelet would, and print what it does right and wrong"
 _MODE = "how they are published: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto"
+
+_TOUCHES = "It uses devices that no claim has, by claims in a namespace of its own, and leaves nothing behind."
 
 
 def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    """``run``."""
-    driver = commands.add_parser("driver", help="DRA drivers: run one of ours on a node")
+    """``run`` and ``verify``."""
+    driver = commands.add_parser("driver", help="DRA drivers: run one of ours on a node, verify any")
     driver.set_defaults(help_of=driver, incomplete=True)
     inner = driver.add_subparsers(title="commands", metavar="COMMAND", parser_class=type(driver))
 
@@ -27,3 +30,16 @@ def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     run.add_argument("--pod-uid", default="", metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
     add_way(run)
     run.set_defaults(run=lazy("driver", "run_driver"))
+
+    verify = inner.add_parser("verify", help=_VERIFY, description=f"{_VERIFY[0].upper()}{_VERIFY[1:]}. {_TOUCHES}")
+    verify.add_argument("socket", metavar="SOCKET", help="either of its sockets: NAME-reg.sock or dra.sock")
+    verify.add_argument("--command", metavar="WORDS", help="start the driver so, to restart and kill it as well")
+    verify.add_argument("--node", metavar="NAME", help="the node it runs on (default: that of its slices)")
+    verify.add_argument("--device-class", metavar="NAME", help="ask for devices of this class (default: any)")
+    verify.add_argument(
+        "--cdi-root", action="append", metavar="FOLDER", help="where CDI specs are, may be repeated (/etc/cdi,"
+        " /var/run/cdi)",
+    )  # fmt: skip
+    verify.add_argument("-o", "--output", choices=("json",), metavar="json", help="for a program")
+    add_way(verify)
+    verify.set_defaults(run=lazy("driver_verify", "run_verify"))

@@ -78,7 +78,7 @@ async def drive(driver: Driver, place: Place, target: Target, stop: asyncio.Even
     """
     clock, random = Clock(), Random()
     async with HttpClient(target, driver.name) as client:
-        features = Features(kube=_release(await client.read("/version")))
+        features = Features(kube=release_of(await client.read("/version")))
         # Only what is the node's own: a driver may not be allowed to see more.
         mine = f"spec.driver={driver.name},spec.nodeName={place.node}"
         slices: Cache[ResourceSlice] = Cache(client, SLICES, ResourceSlice, clock=clock, random=random, fields=mine)
@@ -132,10 +132,10 @@ async def serve(node_driver: NodeDriver, publisher: Publisher, place: Place, sto
 _NUMBERS: Final = [tuple(int(part) for part in release.split(".")) for release in RELEASES]
 
 
-def _release(version: Mapping[str, Any]) -> str:
+def release_of(version: Mapping[str, Any]) -> str:
     """The release that a server says it is.
 
-    >>> _release({"major": "1", "minor": "36+"}), _release({"major": "1", "minor": "99"})
+    >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
     ('1.36', '1.37')
     """
     digits = "".join(filter(str.isdigit, str(version.get("minor", ""))))

@@ -55,6 +55,12 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
             raise
 
 
+async def introduced(socket: Path) -> PluginInfo:
+    """What the plugin that registers at ``socket`` says of itself; nobody judges it. Raises RegistrationFailed."""
+    async with _dialled(socket) as channel:
+        return await _asked(channel, socket)
+
+
 @asynccontextmanager
 async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
     async with open_channel(socket) as channel:

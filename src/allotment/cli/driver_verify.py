@@ -1,0 +1,250 @@
+"""``allot driver verify``: a driver, ours or another's, driven as a kubelet would, and a table of what it did.
+
+Exit codes: 0 everything that could be checked is as kubelets expect it, 1 something is not, 2 nothing could be checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import textwrap
+from argparse import Namespace
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allotment.cli.live.connection import announce, connected, told, way_to
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import Screen, folded, open_screen
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+    from allotment.drivers.verify.finding import Found
+    from allotment.drivers.verify.life import Process
+    from allotment.drivers.verify.trial import Trial
+    from allotment.drivers.verify.verdict import Check, Row
+
+_INSTALL = "pip install 'allotment[lab,drivers]'"
+_CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")
+_COLOURS = {"pass": "green", "FAIL": "red", "warn": "yellow", "skipped": "dim"}
+_GAP = "   "
+
+
+def run_verify(arguments: Namespace) -> int:
+    """Make the checks and print them as they come."""
+    try:
+        from allotment.drivers.verify.table import CHECKS
+    except ModuleNotFoundError as error:
+        raise Mistake(f"{error.name} is not installed, and drivers are talked to by it", _INSTALL) from None
+    way = way_to(arguments)
+    announce(arguments, way)
+    screen = open_screen()
+    shown = _Nothing() if arguments.output == "json" else _Table(screen, CHECKS)
+
+    async def work() -> dict[str, Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        async with connected(way) as client, _process(arguments) as process:
+            return await _verified(arguments, client, process, shown)
+
+    with told(way):
+        try:
+            report = asyncio.run(work())
+        except asyncio.CancelledError:  # by SIGTERM
+            raise KeyboardInterrupt from None
+    if arguments.output == "json":
+        from allotment.model.formats import to_json
+
+        screen.out.write(to_json(report) + "\n")
+    return 1 if report["summary"]["FAIL"] else 0
+
+
+@asynccontextmanager
+async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
+    """The driver's process, if the kit is to start it; it ends with the block."""
+    from allotment.drivers.verify.life import Process
+
+    if not arguments.command:
+        yield None
+        return
+    with tempfile.NamedTemporaryFile(prefix="allot-driver-", suffix=".log") as log:
+        try:
+            process = Process(arguments.command, Path(log.name))
+            await process.start()
+        except (ValueError, OSError) as error:
+            raise Mistake(f"--command {arguments.command!r}: {error}") from None
+        try:
+            yield process
+        finally:
+            await process.stop()
+
+
+async def _verified(
+    arguments: Namespace, client: HttpClient, process: Process | None, shown: _Table | _Nothing
+) -> dict[str, Any]:
+    from allotment.drivers.program import release_of
+    from allotment.drivers.verify.finding import NotFound
+    from allotment.drivers.verify.folders import CdiFolders
+    from allotment.drivers.verify.life import Ended
+    from allotment.drivers.verify.running import verify
+    from allotment.drivers.verify.trial import USUAL, Trial, awaken
+    from allotment.model.features import Features
+
+    socket = Path(arguments.socket)
+    try:
+        found = await awaken(socket, process, USUAL.start)
+    except Ended as error:
+        raise Mistake(str(error), "the driver must go on running; see its words above") from None
+    except NotFound as error:
+        wrote = process.tail() if process is not None else ""
+        hint = "give the socket of a driver that runs, or start it here with --command"
+        raise Mistake(f"{error}{wrote}", "" if process is not None else hint) from None
+    features = Features(kube=release_of(await client.read("/version")))
+    node = arguments.node or await _node(client, found, USUAL.publish if process is not None else 0)
+    trial = Trial(
+        socket, found, client, node, features, CdiFolders([Path(root) for root in arguments.cdi_root or _CDI_ROOTS]),
+        life=process, class_name=arguments.device_class or "",
+    )  # fmt: skip
+    try:
+        shown.head(trial)
+        rows = await verify(trial, shown.begun, shown.done)
+    except asyncio.CancelledError:
+        shown.cancelled()
+        raise
+    finally:
+        await trial.close()
+    report = _report(trial, rows)
+    shown.end(rows)
+    return report
+
+
+async def _node(client: HttpClient, found: Found, seconds: float) -> str:
+    """The node of the driver's slices, else this machine, if it is a node. Raises Mistake."""
+    from allotment.cluster.resources import NODES, SLICES
+
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while True:
+        slices = (await client.list(SLICES, fields=f"spec.driver={found.info.name}")).items
+        nodes = sorted({tree["spec"]["nodeName"] for tree in slices if tree["spec"].get("nodeName")})
+        if nodes or loop.time() >= until:
+            break
+        await asyncio.sleep(0.2)
+    if len(nodes) == 1:
+        return str(nodes[0])
+    itself = os.environ.get("NODE_NAME") or os.uname().nodename
+    known = nodes or [tree["metadata"]["name"] for tree in (await client.list(NODES)).items]
+    if itself in known:
+        return itself
+    where = f"has slices on {len(nodes)} nodes" if nodes else "has published no slice of one node"
+    raise Mistake(f"{found.info.name} {where}", f"say which node it runs on with --node: {', '.join(known[:5]) or '…'}")
+
+
+def _report(trial: Trial, rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "driver": trial.driver,
+        "node": trial.node,
+        "registration": str(trial.found.registration or ""),
+        "endpoint": str(trial.info.endpoint),
+        "summary": {result: sum(row.result == result for row in rows) for result in _COLOURS},
+        "checks": [_data(row) for row in rows],
+    }
+
+
+def _data(row: Row) -> dict[str, Any]:
+    data = {
+        "name": row.check.name, "result": row.result, "expected": row.check.expected, "source": row.check.source,
+        "seen": row.seen, "wanted": row.wanted, "remedy": row.remedy, "seconds": round(row.seconds, 3),
+    }  # fmt: skip
+    return {key: value for key, value in data.items() if value != ""}
+
+
+class _Nothing:
+    """For programs: the report comes at once, in the end."""
+
+    def head(self, trial: Trial) -> None:
+        """Nothing."""
+
+    def begun(self, check: Check) -> None:
+        """Nothing."""
+
+    def done(self, row: Row) -> None:
+        """Nothing."""
+
+    def cancelled(self) -> None:
+        """Nothing."""
+
+    def end(self, rows: Sequence[Row]) -> None:
+        """Nothing."""
+
+
+class _Table:
+    """For people: a row as soon as its check is made, then what is wrong, at length."""
+
+    def __init__(self, screen: Screen, checks: Sequence[Check]) -> None:
+        self._screen = screen
+        self._names = max(len(check.name) for check in checks)
+        self._terminal = screen.out.isatty()
+
+    def head(self, trial: Trial) -> None:
+        """Whom it is about, and the columns."""
+        for line in folded(f"{trial.driver} on node {trial.node}, at {trial.info.endpoint}", self._screen.width):
+            self._screen.line(line)
+        self._screen.line()
+        self._screen.line(self._line("CHECK", "RESULT", "SEEN"))
+
+    def begun(self, check: Check) -> None:
+        """On a terminal: what is being done."""
+        if self._terminal:
+            self._screen.out.write(self._line(check.name, "…", ""))
+            self._screen.out.flush()
+
+    def done(self, row: Row) -> None:
+        """The row."""
+        if self._terminal:
+            self._screen.out.write("\r\x1b[K")
+        indent = " " * (self._names + 7 + 2 * len(_GAP))
+        room = None if self._screen.width is None else max(self._screen.width - len(indent), 20)
+        seen = " ".join(row.seen.split())
+        first, *rest = textwrap.wrap(seen, room) if room and seen else [seen]
+        result = self._screen.paint(row.result.ljust(7), _COLOURS[row.result])
+        self._screen.line(self._line(row.check.name, result, first))
+        for line in rest:
+            self._screen.line(indent + line)
+        self._screen.out.flush()
+
+    def _line(self, name: str, result: str, seen: str) -> str:
+        return f"{name.ljust(self._names)}{_GAP}{result.ljust(7)}{_GAP}{seen}".rstrip()
+
+    def cancelled(self) -> None:
+        """Say why it does not end at once."""
+        sys.stderr.write("\ninterrupted: what was prepared is undone, and the claims are deleted\n")
+
+    def end(self, rows: Sequence[Row]) -> None:
+        """What is wrong, and how many."""
+        for row in rows:
+            if row.result in ("FAIL", "warn"):
+                self._explain(row)
+        counts = {result: sum(row.result == result for row in rows) for result in _COLOURS}
+        told = [f"{counts['pass']} passed", f"{counts['FAIL']} failed"]
+        told += [f"{counts['warn']} warned"] if counts["warn"] else []
+        told += [f"{counts['skipped']} skipped"] if counts["skipped"] else []
+        self._screen.line()
+        self._screen.line(", ".join(told))
+
+    def _explain(self, row: Row) -> None:
+        screen = self._screen
+        screen.line()
+        screen.line(screen.paint(f"{row.result} {row.check.name}", _COLOURS[row.result]))
+        said = row.seen.splitlines()
+        for word, text in (("wanted", row.wanted), ("seen", said[0]), ("do", row.remedy), ("says", row.check.source)):
+            for line in folded(f"{word + ':':8}{text}", screen.width, "  "):
+                screen.line(line)
+            if word == "seen":
+                for line in said[1:]:
+                    screen.line(f"  {line}")

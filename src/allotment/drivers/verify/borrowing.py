@@ -1,0 +1,272 @@
+"""Claims to try a driver with: made for devices that nobody has, in a namespace of their own, and gone afterwards.
+
+The kit does the scheduler's part itself, so that it works where no scheduler runs and never waits for one: it reads
+what is published and who has what, chooses, and writes the allocation. Before a driver hears of a claim everybody's
+claims are read once more; a device that a scheduler gave away meanwhile is left to whom it belongs.
+
+Claims are reserved for a pod, because kubelets ask drivers for no others. That pod has a scheduling gate: it exists,
+and never runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
+from allotment.drivers.verify.verdict import NotChecked
+from allotment.engine.allocator import Allocator
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.outcome import Aborted, Allocated
+from allotment.model.features import Features
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import (
+    CELDeviceSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceSelector,
+    ResourceClaim,
+    ResourceSlice,
+)
+from allotment.model.trees import read_value, to_tree
+from allotment.plugin.messages import ClaimRef
+
+log = logging.getLogger(__name__)
+
+#: The class that claims name when nobody chose one. It is not in the cluster: a scheduler would miss it, nobody else.
+CLASS: Final = "allotment-verify"
+LABEL: Final = "allotment.dev/verifies"
+_TRIES: Final = 3
+_ACCOUNT_SECONDS: Final = 15.0
+
+#: Changes a claim's ``spec.devices`` and its allocation before they are written.
+Changed = Callable[[Tree, Tree], None]
+
+
+def as_chosen(spec: Tree, allocation: Tree) -> None:
+    """Change nothing."""
+
+
+class Part(NamedTuple):
+    """A device that a claim was given of the driver. ``request``: as allocated, with the subrequest."""
+
+    request: str
+    pool: str
+    device: str
+    share_id: str = ""
+
+
+class Borrowed(NamedTuple):
+    """A claim of the kit, and its devices of the driver."""
+
+    ref: ClaimRef
+    parts: tuple[Part, ...]
+    allocation: Tree
+
+
+class Borrower:
+    """Makes claims for one driver on one node. ``class_name``: a class of the cluster that chooses the devices."""
+
+    def __init__(self, client: Client, driver: str, node: str, features: Features, class_name: str = "") -> None:
+        self._client = client
+        self._driver = driver
+        self._node = node
+        self._features = features
+        self._class_name = class_name or CLASS
+        self.namespace = f"allotment-verify-{uuid.uuid4().hex[:8]}"
+        self._pod: Tree | None = None
+        self._turn = asyncio.Lock()
+        self._count = 0
+
+    # --- making ---------------------------------------------------------------------------------------------------
+
+    async def unallocated(self) -> ClaimRef:
+        """A claim that nobody has allocated."""
+        return _ref(await self._create({"requests": [self.request("gpu")]}))
+
+    async def allocated(self, specs: Sequence[Tree], changed: Changed = as_chosen) -> list[Borrowed]:
+        """Allocated claims with these ``spec.devices``. Raises NotChecked if there are not devices enough."""
+        lost = ""
+        for _ in range(_TRIES):
+            chosen = await self._chosen(specs)
+            made: list[Borrowed] = []
+            try:
+                for spec, allocation in zip(copy.deepcopy(list(specs)), chosen, strict=True):
+                    changed(spec, allocation)
+                    made.append(await self.claim(spec, allocation))
+                lost = await self._lost(made)
+                if not lost:
+                    return made
+            except BaseException:
+                await self._remove_all(made)
+                raise
+            await self._remove_all(made)
+        raise NotChecked(f"device {lost} was given to another claim at the same moment: try again")
+
+    async def _remove_all(self, made: Sequence[Borrowed]) -> None:
+        for each in made:
+            await self.remove(each.ref)
+
+    async def claim(self, spec: Tree, allocation: Tree) -> Borrowed:
+        """A claim that has this allocation, whoever else has it."""
+        tree = await self._create(spec)
+        pod = (await self._holder())["metadata"]
+        reserved = [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]}]
+        status = {"allocation": allocation, "reservedFor": reserved}
+        tree = await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
+        parts = tuple(
+            Part(r["request"], r["pool"], r["device"], r.get("shareID", ""))
+            for r in tree["status"]["allocation"]["devices"].get("results") or ()
+            if r["driver"] == self._driver
+        )
+        return Borrowed(_ref(tree), parts, tree["status"]["allocation"])
+
+    def request(self, name: str) -> Tree:
+        """A request for one device."""
+        return {"name": name, "exactly": self._one()}
+
+    def alternatives(self, name: str, *choices: str) -> Tree:
+        """A request that prefers the first of some choices, which ask for the same."""
+        return {"name": name, "firstAvailable": [{"name": each, **self._one()} for each in choices]}
+
+    def _one(self) -> Tree:
+        return {"deviceClassName": self._class_name, "allocationMode": "ExactCount", "count": 1}
+
+    def config(self, parameters: Tree) -> Tree:
+        """Parameters for the driver."""
+        return {"opaque": {"driver": self._driver, "parameters": parameters}}
+
+    # --- choosing -------------------------------------------------------------------------------------------------
+
+    async def _chosen(self, specs: Sequence[Tree]) -> list[Tree]:
+        names = [{"namespace": self.namespace, "name": f"c-{number}"} for number in range(len(specs))]
+        wanted = [
+            read_value({"metadata": metadata, "spec": {"devices": spec}}, ResourceClaim)
+            for metadata, spec in zip(names, specs, strict=True)
+        ]
+        slices, classes, claims, node = await asyncio.gather(
+            self._client.list(SLICES), self._classes(), self._client.list(CLAIMS), self._client.get(NODES, self._node)
+        )
+        inventory = Inventory.of(
+            self._features,
+            nodes=[(self._node, node["metadata"].get("labels") or {})],
+            slices=[read_value(tree, ResourceSlice) for tree in slices.items],
+            classes=classes,
+            claims=[read_value(tree, ResourceClaim) for tree in claims.items],
+        )
+        outcome = Allocator(inventory, lambda: str(uuid.uuid4())).allocate(self._node, wanted)
+        if isinstance(outcome, Allocated):
+            return [to_tree(result) for result in outcome.results]
+        why = f": {outcome.text}" if isinstance(outcome, Aborted) else ""
+        count = sum(len(spec["requests"]) for spec in specs)
+        free = f"{count} free device{'s' * (count != 1)}"
+        kind = "" if self._class_name == CLASS else f" of class {self._class_name}"
+        raise NotChecked(f"needs {free}{kind} on {self._node}, and there are fewer{why}")
+
+    async def _classes(self) -> list[DeviceClass]:
+        if self._class_name != CLASS:
+            return [read_value(await self._client.get(DEVICE_CLASSES, self._class_name), DeviceClass)]
+        selector = DeviceSelector(cel=CELDeviceSelector(expression=f'device.driver == "{self._driver}"'))
+        return [DeviceClass(metadata=ObjectMeta(name=CLASS), spec=DeviceClassSpec(selectors=(selector,)))]
+
+    async def _lost(self, made: Sequence[Borrowed]) -> str:
+        """A device of ours that somebody else has as well; empty if there is none."""
+        ours = {(part.pool, part.device) for each in made for part in each.parts if not part.share_id}
+        for tree in (await self._client.list(CLAIMS)).items:
+            if tree["metadata"]["namespace"] == self.namespace:
+                continue
+            for result in _results(tree):
+                if result["driver"] == self._driver and (result["pool"], result["device"]) in ours:
+                    if not result.get("adminAccess"):
+                        return f"{result['pool']}/{result['device']}"
+        return ""
+
+    # --- objects --------------------------------------------------------------------------------------------------
+
+    async def _create(self, devices: Tree) -> Tree:
+        await self._holder()
+        self._count += 1
+        metadata = {"name": f"claim-{self._count}", "namespace": self.namespace}
+        tree = {
+            "apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind, "metadata": metadata, "spec": {"devices": devices}
+        }  # fmt: skip
+        return await self._client.create(CLAIMS, tree, self.namespace)
+
+    async def _holder(self) -> Tree:
+        async with self._turn:
+            if self._pod is None:
+                labels = {LABEL: self._driver}
+                await self._client.create(
+                    NAMESPACES,
+                    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": labels}},
+                )
+                self._pod = await self._made(_pod(self.namespace))
+        return self._pod
+
+    async def _made(self, pod: Tree) -> Tree:
+        """The pod, as soon as its namespace has the account that pods of clusters need."""
+        until = asyncio.get_running_loop().time() + _ACCOUNT_SECONDS
+        while True:
+            try:
+                return await self._client.create(PODS, pod, self.namespace)
+            except StatusError as error:
+                if error.code != 403 or "serviceaccount" not in str(error) or asyncio.get_running_loop().time() > until:
+                    raise
+            await asyncio.sleep(0.2)
+
+    async def remove(self, ref: ClaimRef) -> None:
+        """Delete a claim; none is no error."""
+        await self._deleted(CLAIMS, ref.name)
+
+    async def clear(self) -> None:
+        """Delete everything that was made."""
+        if self._pod is None:
+            return
+        try:
+            for tree in (await self._client.list(CLAIMS, self.namespace)).items:
+                await self._deleted(CLAIMS, tree["metadata"]["name"])
+            await self._deleted(PODS, self._pod["metadata"]["name"], grace_seconds=0)
+            await self._client.delete(NAMESPACES, self.namespace)
+        except (StatusError, Unreachable) as error:
+            log.error("namespace %s could not be cleared; delete it: %s", self.namespace, error)
+
+    async def _deleted(self, resource: Any, name: str, **more: Any) -> None:
+        try:
+            await self._client.delete(resource, name, self.namespace, **more)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+
+def _ref(tree: Tree) -> ClaimRef:
+    metadata = tree["metadata"]
+    return ClaimRef(metadata["namespace"], metadata["uid"], metadata["name"])
+
+
+def _results(claim: Mapping[str, Any]) -> Sequence[Tree]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results: Sequence[Tree] = (allocation.get("devices") or {}).get("results") or ()
+    return results
+
+
+def _pod(namespace: str) -> Tree:
+    """As modest as the strictest namespace wants it, for it is never to run."""
+    safe = {
+        "allowPrivilegeEscalation": False, "runAsNonRoot": True, "runAsUser": 65534, "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    requests = {"cpu": "1m", "memory": "1Mi"}
+    resources = {"requests": requests, "limits": requests}
+    container = {"name": "none", "image": "registry.k8s.io/pause:3.10", "securityContext": safe, "resources": resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "holder", "namespace": namespace},
+        "spec": {"schedulingGates": [{"name": "allotment.dev/never-runs"}], "containers": [container]},
+    }

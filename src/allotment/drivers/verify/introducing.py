@@ -1,0 +1,109 @@
+"""Registration: how a kubelet comes to know a driver."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.model.validation import names
+from allotment.plugin.client import PluginInfo
+from allotment.plugin.encoding import HEALTH, VERSIONS
+from allotment.plugin.messages import CallFailed
+from allotment.plugin.registration import RegistrationFailed, introduced, register
+from allotment.plugin.sockets import answers
+
+_HANDSHAKE = "kubelet's plugin watcher: dial 10 s, GetInfo 1 s, NotifyRegistrationStatus 5 s"
+_SERVICES = "KEP-4381; kubelet takes the first entry of supported_versions that it knows"
+#: Of newer kubelets; none of them calls a driver by it alone.
+_LATER = ("v1.DRAResourceHealth",)
+
+
+def _registration(trial: Trial) -> Path:
+    if trial.found.registration is None:
+        raise NotChecked("no registration socket leads to this one: give the driver's *-reg.sock instead")
+    return trial.found.registration
+
+
+async def _introduces_itself(trial: Trial) -> str:
+    socket = _registration(trial)
+    try:
+        info = await introduced(socket)
+    except RegistrationFailed as error:
+        raise Wrong(str(error), "answer GetInfo within 1 s, from a value made before the socket is bound") from None
+    if info.type != "DRAPlugin":
+        raise Wrong(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for others")
+    if wrong := next(iter(names.driver_name(info.name, "name")), None):
+        raise Wrong(str(wrong), "use the name of the driver in its ResourceSlices")
+    if not info.endpoint.is_absolute():
+        raise Wrong(
+            f"endpoint {str(info.endpoint)!r}",
+            "send the absolute path: a kubelet would look for a relative one in its own working directory",
+            "an absolute path",
+        )
+    if not answers(info.endpoint):
+        raise Wrong(
+            f"nobody answers at endpoint {info.endpoint}", "listen there before the registration socket appears"
+        )
+    return f"{info.name} at {info.endpoint}"
+
+
+async def _lists_services(trial: Trial) -> str:
+    _registration(trial)
+    known = [version.name for version in VERSIONS]
+    listed = trial.info.versions
+    if not any(name in known for name in listed):
+        hint = "numbers such as 1.0.0 are not understood since 1.32; " if any(map(_is_number, listed)) else ""
+        raise Wrong(f"supported_versions {_list(listed)}", f"{hint}list {known[0]}", f"one of {', '.join(known)}")
+    for name in trial.versions():
+        try:
+            await trial.plugin(name).prepare([])
+        except CallFailed as error:
+            if "code = Unimplemented " in str(error):
+                raise Wrong(f"{name}: {error}", "serve every service that is listed, or do not list it") from None
+            raise Wrong(f"{name}: {error}", "answer an empty request with an empty map") from None
+    others = [name for name in listed if name not in (*known, HEALTH, *_LATER)]
+    return _list(listed) + (f"; kubelets pass over {', '.join(others)}" if others else "")
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"v?\d+(\.\d+)*", text) is not None
+
+
+def _list(listed: tuple[str, ...]) -> str:
+    return ", ".join(listed) or "none"
+
+
+async def _takes_the_news(trial: Trial) -> str:
+    def nothing(info: PluginInfo) -> None:
+        """The kit keeps no list of plugins."""
+
+    try:
+        await register(_registration(trial), nothing, nothing)
+    except RegistrationFailed as error:
+        raise Wrong(str(error), "answer NotifyRegistrationStatus with an empty message") from None
+    return "told that it is registered"
+
+
+async def _empty_call(trial: Trial) -> str:
+    plugin = trial.plugin()
+    try:
+        prepared, unprepared = await plugin.prepare([]), await plugin.unprepare([])
+    except CallFailed as error:
+        raise Wrong(str(error), "answer a request without claims with an empty map") from None
+    return f"{len(prepared)} and {len(unprepared)} answers"
+
+
+CHECKS = (
+    Check(
+        "get-info", "GetInfo tells type DRAPlugin, the driver's name, and an absolute endpoint that answers",
+        _HANDSHAKE, _introduces_itself,
+    ),
+    Check(
+        "versions", "at least one service that kubelets know is listed, and all that are listed answer",
+        _SERVICES, _lists_services,
+    ),
+    Check("register", "the driver accepts the news that it is registered", _HANDSHAKE, _takes_the_news),
+    Check("empty-call", "a request without claims is answered without claims", "KEP-4381, gRPC API", _empty_call),
+)  # fmt: skip
