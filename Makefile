@@ -31,6 +31,7 @@ vectors: $(READY)  ## SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz â
 
 storm: $(READY)  ## CYCLES=500: kill -9 under load; nothing acknowledged is lost, no device given twice, no claim stuck
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
+	@$(BIN)/python -m tests.storm.drivers --cycles $(or $(CYCLES),200)
 
 bench: $(VENV)/.bench-ready  ## beside upstream: the allocator (needs Go), CEL, memory, the lab ($$ALLOTMENT_KUBE_BIN); bench/out/
 	@$(BIN)/python -m bench
