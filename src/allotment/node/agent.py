@@ -93,6 +93,12 @@ class Agent:
                 group.create_task(drivers.run(), name="drivers of nodes")
                 group.create_task(leases.run(), name="leases of nodes")
                 group.create_task(self._reconcile(), name="claims of nodes")
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    # Before anything else ends: what ends with the program is no news of its pods.
+                    for kept in self._kept.values():
+                        kept.run.hush()
         finally:
             for end in ends:
                 end()
