@@ -26,8 +26,8 @@ class Offer(NamedTuple):
     """One pool as it should be published.
 
     ``groups``: devices that belong into one slice where the limits allow it (all of one GPU), in the order in which a
-    scheduler should try them. ``pool``: the node's name if empty. ``nodes``: for a pool that others than the driver's own
-    node reach.
+    scheduler should try them. ``pool``: the node's name if empty. ``nodes``: for a pool that others than the driver's
+    own node reach.
     """
 
     groups: Sequence[Sequence[Device]]

@@ -6,7 +6,9 @@ Everything is decided in :mod:`.planning`, before hardware is touched; what is d
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits, merge
@@ -44,6 +46,7 @@ class NvidiaDriver:
         self._inventory = Inventory()
         self._groups: Sequence[Group] = ()
         self._troubles: dict[str, Trouble] = {}
+        self._settings = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -135,7 +138,8 @@ class NvidiaDriver:
         }
         uuids = {position: held.uuid for position, held in enumerate(plan.held)}
         uuids |= {position: piece.uuid for position, piece in pieces.items()}
-        await sharing.share(self.hardware, plan, uuids)
+        async with self._setting(plan):
+            await sharing.share(self.hardware, plan, uuids)
         devices = {}
         for position, held in enumerate(plan.held):
             if position in groups:
@@ -146,6 +150,14 @@ class NvidiaDriver:
             devices[held.pool, held.device, held.share_id] = ready
         only_virtual_machines = all(held.kind == "vfio" for held in plan.held)
         return Prepared(devices, ContainerEdits() if only_virtual_machines else self.hardware.common_edits())
+
+    def _setting(self, plan: Plan) -> AbstractAsyncContextManager[object]:
+        """The turn of who sets what claims on one GPU have in common.
+
+        Turns come in the order of asking, and a claim is known to those that are undone after it was planned. So one
+        that comes while another goes has its own settings in the end, whether they were the other's or not.
+        """
+        return self._settings if plan.time_slices and any(held.share_id for held in plan.held) else nullcontext()
 
     def _ready(self, plan: Plan, position: int, held: Held, piece: MigDevice | None) -> Ready:
         hardware = self.hardware
@@ -179,12 +191,13 @@ class NvidiaDriver:
                 failed.append(str(error))
 
         slices, modes = sharing.to_reset(what, staying)
-        for daemon in what.daemons:
-            await undo(hardware.stop_mps(daemon.key))
-        for pci in modes:
-            await undo(hardware.set_compute_mode(pci, "DEFAULT"))
-        for pci in slices:
-            await undo(hardware.set_time_slice(pci, 0))
+        async with self._setting(what):
+            for daemon in what.daemons:
+                await undo(hardware.stop_mps(daemon.key))
+            for pci in modes:
+                await undo(hardware.set_compute_mode(pci, "DEFAULT"))
+            for pci in slices:
+                await undo(hardware.set_time_slice(pci, 0))
         for held in mig.to_destroy(what, staying):
             await undo(hardware.destroy_mig(held.pci, held.profile_id, held.start))
         for pci in vfio.to_give_back(what, staying):

@@ -1,0 +1,61 @@
+"""Claims that come while others go: what one undoes is not what another has just set."""
+
+from __future__ import annotations
+
+import asyncio
+
+from allotment.cluster.clock import Clock
+from allotment.drivers.nvidia.config import VERSION
+from allotment.drivers.nvidia.driver import NvidiaDriver
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.preparing import NodeDriver
+from allotment.fleet.hardware import hardware
+from allotment.fleet.modes import ConsumableShares
+from allotment.fleet.nvidia import DRIVER, gpus_of
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import memory_host, opaque, put_claim
+
+LONG = {
+    "apiVersion": VERSION,
+    "kind": "GpuConfig",
+    "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
+}
+
+
+class Slow(SimulatedHardware):
+    """Setting a time slice back takes until ``gate`` is open."""
+
+    gate: asyncio.Event
+
+    async def set_time_slice(self, pci: str, interval: int) -> None:
+        if interval == 0:
+            await self.gate.wait()
+        await super().set_time_slice(pci, interval)
+
+
+def test_a_share_that_comes_while_the_last_one_goes_keeps_its_time_slice() -> None:
+    async def main() -> None:
+        gpus = gpus_of(hardware("dgx-a100-40gb", 1), "n1")
+        there = Slow(gpus, name="n1")
+        there.gate = asyncio.Event()
+        client = MemoryClient()
+        plugin = NodeDriver(NvidiaDriver(there, ConsumableShares(2)), memory_host(), client, Clock(), status=False)
+        wanted = [opaque(LONG, driver=DRIVER)]
+        first, second = (
+            put_claim(client, name, "gpu-0", driver=DRIVER, config=wanted, shareID=f"share-{name}")
+            for name in ("first", "second")
+        )
+        assert (await plugin.prepare([first]))[first.uid].error == ""
+        going = asyncio.create_task(plugin.unprepare([first]))
+        await asyncio.sleep(0.01)
+        coming = asyncio.create_task(plugin.prepare([second]))
+        await asyncio.sleep(0.01)
+        there.gate.set()
+        assert (await coming)[second.uid].error == ""
+        assert await going == {first.uid: ""}
+        (card,) = there.picture().cards.values()
+        assert card.interval == 3
+        assert await plugin.unprepare([second]) == {second.uid: ""}
+        assert there.picture().cards == {gpus[0].pci: type(card)()}
+
+    asyncio.run(main())
