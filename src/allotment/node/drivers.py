@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from allotment.cluster.cache import Cache
@@ -49,23 +50,31 @@ class Drivers:
 
     async def run(self) -> None:
         """Follow them for ever."""
-        end = self._plugins.on_change(self._changed)
+        ends: list[Callable[[], None]] = []
+        registries: dict[str, asyncio.Task[None]] = {}
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for (node, _), plugin in tuple(self._plugins.inside().items()):
-                    self._changed(node, plugin.name, plugin)
-                for node, folder in self._plugins.folders.items():
+
+                def watch(node: str, folder: Path) -> None:
                     # Only where drivers are outside is what speaks with them needed.
                     from allotment.plugin.registry import Registry
 
+                    if (known := registries.pop(node, None)) is not None:
+                        known.cancel()
                     registry = Registry(folder, self._clock, on_change=partial(self._plugins.changed, node))
                     self._plugins.registered(node, registry)
-                    group.create_task(registry.run(), name=f"plugins of {node}")
+                    registries[node] = group.create_task(registry.run(), name=f"plugins of {node}")
+
+                ends.append(self._plugins.on_change(self._changed))
+                for (node, _), plugin in tuple(self._plugins.inside().items()):
+                    self._changed(node, plugin.name, plugin)
+                ends.append(self._plugins.on_folder(watch))
                 await asyncio.get_running_loop().create_future()
         finally:
             self._group = None
-            end()
+            for end in ends:
+                end()
             self._healths.close()
             for timer in self._going.values():
                 timer.cancel()

@@ -56,6 +56,7 @@ class Plugins:
         self._seen: set[tuple[str, str]] = set()
         self._stand_ins: dict[str, Permissive] = {}
         self._callbacks: list[Changed] = []
+        self._watchers: list[Callable[[str, Path], None]] = []
 
     def add(self, node: str, plugin: Plugin) -> None:
         """A driver in this process serves a node, in place of the one of its name before it."""
@@ -93,16 +94,23 @@ class Plugins:
     # --- drivers outside ------------------------------------------------------------------------------------------
 
     def watch_folder(self, node: str, folder: Path) -> None:
-        """Drivers outside register for a node in this folder, as in a kubelet's ``plugins_registry``.
-
-        To be said before the agent runs; it watches the folders that it finds here then.
-        """
-        self._folders[node] = folder
+        """Drivers outside register for a node in this folder, as in a kubelet's ``plugins_registry``."""
+        if self._folders.get(node) != folder:
+            self._folders[node] = folder
+            for watch in tuple(self._watchers):
+                watch(node, folder)
 
     @property
     def folders(self) -> Mapping[str, Path]:
         """The folders by node."""
         return self._folders
+
+    def on_folder(self, watch: Callable[[str, Path], None]) -> Callable[[], None]:
+        """Be told of folders, first of those that there are; returns the end."""
+        self._watchers.append(watch)
+        for node, folder in tuple(self._folders.items()):
+            watch(node, folder)
+        return lambda: self._watchers.remove(watch)
 
     def registered(self, node: str, registrations: Registrations) -> None:
         """Ask these registrations for the drivers of a node that are not in this process."""

@@ -79,9 +79,9 @@ def test_the_slices_of_a_driver_that_is_gone_go() -> None:
             endpoint, registration = socket_paths(DRIVER, plugins_dir=folder / "plugins", registry_dir=folder / "reg")
             plugins = Plugins(permissive=False)
             (folder / "reg").mkdir()
-            plugins.watch_folder(NODE, folder / "reg")
             driver = FakeDriver()
             async with world(plugins=plugins, speed=100.0) as on:
+                plugins.watch_folder(NODE, folder / "reg")
                 for name, of in (("mine", DRIVER), ("other", "other.example.com")):
                     pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
                     spec = {"driver": of, "nodeName": NODE, "pool": pool, "devices": []}
