@@ -17,9 +17,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client, Resource, Tree
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.drivers.verify.verdict import NotChecked
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 CLASS: Final = "allotment-verify"
 LABEL: Final = "allotment.dev/verifies"
 _TRIES: Final = 3
-_ACCOUNT_SECONDS: Final = 15.0
+_HOLDER: Final = "holder"
 
 #: Changes a claim's ``spec.devices`` and its allocation before they are written.
 Changed = Callable[[Tree, Tree], None]
@@ -80,6 +80,7 @@ class Borrower:
         self._features = features
         self._class_name = class_name or CLASS
         self.namespace = f"allotment-verify-{uuid.uuid4().hex[:8]}"
+        self._begun = False
         self._pod: Tree | None = None
         self._turn = asyncio.Lock()
         self._count = 0
@@ -192,33 +193,20 @@ class Borrower:
     async def _create(self, devices: Tree) -> Tree:
         await self._holder()
         self._count += 1
-        metadata = {"name": f"claim-{self._count}", "namespace": self.namespace}
-        tree = {
-            "apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind, "metadata": metadata, "spec": {"devices": devices}
-        }  # fmt: skip
+        tree = {**_object(CLAIMS, f"claim-{self._count}", namespace=self.namespace), "spec": {"devices": devices}}
         return await self._client.create(CLAIMS, tree, self.namespace)
 
     async def _holder(self) -> Tree:
+        """The pod, in its namespace, with an account of its own: nobody else makes one where no controllers run."""
         async with self._turn:
+            if not self._begun:
+                await self._client.create(NAMESPACES, _object(NAMESPACES, self.namespace, labels={LABEL: self._driver}))
+                self._begun = True
             if self._pod is None:
-                labels = {LABEL: self._driver}
-                await self._client.create(
-                    NAMESPACES,
-                    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": labels}},
-                )
-                self._pod = await self._made(_pod(self.namespace))
+                account = _object(SERVICE_ACCOUNTS, _HOLDER, namespace=self.namespace)
+                await self._client.create(SERVICE_ACCOUNTS, account, self.namespace)
+                self._pod = await self._client.create(PODS, _pod(self.namespace), self.namespace)
         return self._pod
-
-    async def _made(self, pod: Tree) -> Tree:
-        """The pod, as soon as its namespace has the account that pods of clusters need."""
-        until = asyncio.get_running_loop().time() + _ACCOUNT_SECONDS
-        while True:
-            try:
-                return await self._client.create(PODS, pod, self.namespace)
-            except StatusError as error:
-                if error.code != 403 or "serviceaccount" not in str(error) or asyncio.get_running_loop().time() > until:
-                    raise
-            await asyncio.sleep(0.2)
 
     async def remove(self, ref: ClaimRef) -> None:
         """Delete a claim; none is no error."""
@@ -226,17 +214,18 @@ class Borrower:
 
     async def clear(self) -> None:
         """Delete everything that was made."""
-        if self._pod is None:
+        if not self._begun:
             return
         try:
             for tree in (await self._client.list(CLAIMS, self.namespace)).items:
                 await self._deleted(CLAIMS, tree["metadata"]["name"])
-            await self._deleted(PODS, self._pod["metadata"]["name"], grace_seconds=0)
+            await self._deleted(PODS, _HOLDER, grace_seconds=0)
+            await self._deleted(SERVICE_ACCOUNTS, _HOLDER)
             await self._client.delete(NAMESPACES, self.namespace)
         except (StatusError, Unreachable) as error:
             log.error("namespace %s could not be cleared; delete it: %s", self.namespace, error)
 
-    async def _deleted(self, resource: Any, name: str, **more: Any) -> None:
+    async def _deleted(self, resource: Resource, name: str, **more: Any) -> None:
         try:
             await self._client.delete(resource, name, self.namespace, **more)
         except StatusError as error:
@@ -255,6 +244,10 @@ def _results(claim: Mapping[str, Any]) -> Sequence[Tree]:
     return results
 
 
+def _object(resource: Resource, name: str, **metadata: Any) -> Tree:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name, **metadata}}
+
+
 def _pod(namespace: str) -> Tree:
     """As modest as the strictest namespace wants it, for it is never to run."""
     safe = {
@@ -265,8 +258,11 @@ def _pod(namespace: str) -> Tree:
     resources = {"requests": requests, "limits": requests}
     container = {"name": "none", "image": "registry.k8s.io/pause:3.10", "securityContext": safe, "resources": resources}
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "holder", "namespace": namespace},
-        "spec": {"schedulingGates": [{"name": "allotment.dev/never-runs"}], "containers": [container]},
+        **_object(PODS, _HOLDER, namespace=namespace),
+        "spec": {
+            "schedulingGates": [{"name": "allotment.dev/never-runs"}],
+            "serviceAccountName": _HOLDER,
+            "automountServiceAccountToken": False,
+            "containers": [container],
+        },
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from allotment.cdi.lookup import Devices, Unresolvable
@@ -49,9 +49,9 @@ class CdiFolders:
         told = [f"{count} {what}{'s' * (count != 1)}" for what, count in parts.items() if count]
         return ", ".join(told) or "edits"
 
-    def known(self, ids: Iterable[str]) -> frozenset[str]:
-        """Those of the ids that mean something now."""
-        return self._devices.names().intersection(ids)
+    def names(self) -> frozenset[str]:
+        """All ids that mean something now."""
+        return self._devices.names()
 
     def files(self) -> Mapping[Path, bytes]:
         """All files, hidden ones, too: a crash may have left one."""

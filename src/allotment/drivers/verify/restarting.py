@@ -9,7 +9,6 @@ from typing import Any
 from allotment.drivers.verify.introducing import CHECKS as INTRODUCING
 from allotment.drivers.verify.preparing import ids_of, prepared, same
 from allotment.drivers.verify.publishing import changes, settled
-from allotment.drivers.verify.together import MOMENTS
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.undoing import gone
 from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
@@ -36,7 +35,7 @@ async def _keeps(trial: Trial) -> str:
 
 
 async def _killed_preparing(trial: Trial) -> str:
-    for moment in MOMENTS:
+    for moment in trial.patience.moments:
         for again in (True, False):
             async with trial.claims(trial.spec()) as (made,):
                 call = asyncio.create_task(trial.prepare(made.ref))
@@ -51,11 +50,11 @@ async def _killed_preparing(trial: Trial) -> str:
                     gone(trial, made)
                 except Wrong as wrong:
                     raise Wrong(f"after SIGKILL in prepare: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{2 * len(MOMENTS)} times killed, prepared or unprepared after"
+    return f"{2 * len(trial.patience.moments)} times killed, prepared or unprepared after"
 
 
 async def _killed_unpreparing(trial: Trial) -> str:
-    for moment in MOMENTS:
+    for moment in trial.patience.moments:
         async with trial.claims(trial.spec()) as (made,):
             await prepared(trial, made)
             call = asyncio.create_task(trial.unprepare(made.ref))
@@ -66,7 +65,7 @@ async def _killed_unpreparing(trial: Trial) -> str:
                 gone(trial, made)
             except Wrong as wrong:
                 raise Wrong(f"after SIGKILL in unprepare: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{len(MOMENTS)} times killed, unprepared after"
+    return f"{len(trial.patience.moments)} times killed, unprepared after"
 
 
 async def _die(trial: Trial, call: asyncio.Task[Any]) -> None:

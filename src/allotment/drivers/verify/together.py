@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
+from allotment.drivers.verify.borrowing import Borrowed
 from allotment.drivers.verify.preparing import ids_of, judged, prepared, same
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.undoing import gone
@@ -16,12 +17,24 @@ T = TypeVar("T")
 
 _MANY: Final = 3
 _CALLERS: Final = 4
-#: Parts of the time that a call takes after which the kit hangs up.
-MOMENTS: Final = (0.0, 0.3, 0.8)
+
+
+@asynccontextmanager
+async def _several(trial: Trial) -> AsyncIterator[list[Borrowed]]:
+    """Three claims, or two where there are no more devices. Raises NotChecked."""
+    specs = [trial.spec()] * _MANY
+    try:
+        made = await trial.borrower.allocated(specs)
+    except NotChecked:
+        made = await trial.borrower.allocated(specs[1:])
+    try:
+        yield made
+    finally:
+        await trial.give_back(*(each.ref for each in made))
 
 
 async def _batch(trial: Trial) -> str:
-    async with trial.claims(*[trial.spec()] * _MANY) as made:
+    async with _several(trial) as made:
         answers = await trial.prepare(*(each.ref for each in made))
         for each in made:
             judged(each, answers[each.ref.uid])
@@ -29,17 +42,17 @@ async def _batch(trial: Trial) -> str:
         await trial.unprepare(*(each.ref for each in made))
         for each in made:
             gone(trial, each)
-    return f"{_MANY} claims in one call"
+        return f"{len(made)} claims in one call"
 
 
 async def _side_by_side(trial: Trial) -> str:
-    async with trial.claims(*[trial.spec()] * _MANY) as made:
+    async with _several(trial) as made:
         answers = await _together([prepared(trial, each) for each in made])
         _resolved(trial, [ids_of(answer) for answer in answers])
         await _together([trial.unprepare(each.ref) for each in made])
         for each in made:
             gone(trial, each)
-    return f"{_MANY} calls at a time"
+        return f"{len(made)} calls at a time"
 
 
 def _resolved(trial: Trial, ids: Sequence[Sequence[str]]) -> None:
@@ -71,7 +84,7 @@ async def _together(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def _hang_up(trial: Trial) -> str:
-    for moment in MOMENTS:
+    for moment in trial.patience.moments:
         async with trial.claims(trial.spec()) as (made,):
             await cut_short(trial.prepare(made.ref), trial.prepare_seconds * moment)
             try:
@@ -83,7 +96,7 @@ async def _hang_up(trial: Trial) -> str:
                 gone(trial, made)
             except Wrong as wrong:
                 raise Wrong(f"after a call that was given up: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{2 * len(MOMENTS)} calls given up, each answered when asked again"
+    return f"{2 * len(trial.patience.moments)} calls given up, each answered when asked again"
 
 
 async def cut_short(call: Coroutine[Any, Any, Any], seconds: float) -> None:

@@ -34,12 +34,16 @@ _ALONE_SECONDS = 5.0
 
 
 class Patience(NamedTuple):
-    """How long the kit waits, in seconds: for a call, for a driver that starts, for what it publishes, for quiet."""
+    """How long the kit waits, in seconds: for a call, for a driver that starts, for what it publishes, for quiet.
+
+    ``moments``: after which parts of the time that a call takes it hangs up, or kills the driver.
+    """
 
     call: float = CALL_SECONDS
     start: float = 60.0
     publish: float = 10.0
     quiet: float = 3.0
+    moments: tuple[float, ...] = (0.0, 0.3, 0.8)
 
 
 USUAL: Final = Patience()

@@ -24,17 +24,16 @@ def gone(trial: Trial, made: Borrowed, known: frozenset[str] = frozenset(), ids:
             f"left behind: {', '.join(sorted(map(str, left)))}",
             "remove the claim's CDI file in unprepare, and what a crash left of it when the driver starts",
         )
-    if still := sorted(trial.cdi.known(ids) - known):
+    if still := sorted(trial.cdi.names().intersection(ids) - known):
         raise Wrong(f"{still[0]} still resolves", "remove what prepare has written")
 
 
 async def _unprepare(trial: Trial) -> str:
-    before = trial.cdi.files()
+    # A driver may have one file for all of its devices: what it says there stays.
+    before, known = trial.cdi.files(), trial.cdi.names()
     async with trial.claims(trial.spec()) as (made,):
         ids = tuple(ids_of(await prepared(trial, made)))
         own = trial.cdi.of([made.ref.uid], before)
-        # A driver with one file for all of its devices has the same ids every time, and they stay.
-        known = frozenset() if own else trial.cdi.known(ids)
         await trial.unprepare(made.ref)
         gone(trial, made, known, ids)
         if not own:

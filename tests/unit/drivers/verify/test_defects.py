@@ -1,0 +1,462 @@
+"""Every check fails where it must: a driver for each, with one thing that it does wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from allotment.cluster.client import Listing, Tree
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import CLAIMS, SLICES
+from allotment.drivers.verify.table import CHECKS
+from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
+from tests.unit.drivers.verify.given import Bent, World, introduced, verified
+
+DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")
+Answers = Mapping[str, Prepared]
+Defect = Callable[[World], None]
+
+
+class Changed(Bent):
+    """Answers something else."""
+
+    def __init__(self, good: Plugin, change: Callable[[ClaimRef, Prepared], Prepared]) -> None:
+        super().__init__(good)
+        self.change = change
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = await self.good.prepare(claims)
+        return {claim.uid: self.change(claim, answers[claim.uid]) for claim in claims}
+
+
+def changing(change: Callable[[ClaimRef, Prepared], Prepared]) -> Defect:
+    def spoil(world: World) -> None:
+        world.bend = lambda good: Changed(good, change)
+
+    return spoil
+
+
+def devices(change: Callable[[PreparedDevice], PreparedDevice]) -> Defect:
+    return changing(lambda claim, answer: answer._replace(devices=tuple(map(change, answer.devices))))
+
+
+def bent(make: Callable[[World, Plugin], Plugin]) -> Defect:
+    def spoil(world: World) -> None:
+        world.bend = lambda good: make(world, good)
+
+    return spoil
+
+
+def spoiled(make: Callable[[Plugin], Plugin]) -> Defect:
+    return bent(lambda world, good: make(good))
+
+
+# --- registration -----------------------------------------------------------------------------------------------------
+
+
+def serving(**how: Any) -> Defect:
+    def spoil(world: World) -> None:
+        world.serve = introduced(**how)
+
+    return spoil
+
+
+def _relative(world: World) -> None:
+    world.serve = introduced(endpoint=os.path.relpath(world.endpoint))
+
+
+class NoEmptyCalls(Bent):
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        if not claims:
+            raise CallFailed("no claims")
+        return await self.good.prepare(claims)
+
+
+# --- slices -----------------------------------------------------------------------------------------------------------
+
+
+class Showing:
+    """A client that shows the driver's slices otherwise than they are."""
+
+    def __init__(self, world: World, change: Callable[[list[Tree]], object]) -> None:
+        self._client = world.cluster.client
+        self._change = change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def list(self, resource: Any, namespace: str = "", **more: Any) -> Listing:
+        listing = await self._client.list(resource, namespace, **more)
+        if resource != SLICES:
+            return listing
+        items = copy.deepcopy(list(listing.items))
+        self._change(items)
+        return Listing(items, listing.revision)
+
+
+def showing(change: Callable[[list[Tree]], object]) -> Defect:
+    def spoil(world: World) -> None:
+        world.client = Showing(world, change)
+
+    return spoil
+
+
+def _unpublished(world: World) -> None:
+    world.publishes = False
+
+
+def _one_missing(slices: list[Tree]) -> None:
+    slices[0]["spec"]["pool"]["resourceSliceCount"] = 2
+
+
+def _two_generations(slices: list[Tree]) -> None:
+    old = copy.deepcopy(slices[0])
+    old["metadata"]["name"] += "-old"
+    old["spec"]["pool"]["generation"] = 0
+    slices.append(old)
+
+
+def _same_names(slices: list[Tree]) -> None:
+    slices[0]["spec"]["devices"] = [slices[0]["spec"]["devices"][0]] * 2
+
+
+def _bad_name(slices: list[Tree]) -> None:
+    slices[0]["spec"]["devices"][0]["name"] = "GPU_0"
+
+
+def _unowned(slices: list[Tree]) -> None:
+    del slices[0]["metadata"]["ownerReferences"]
+
+
+# --- preparing --------------------------------------------------------------------------------------------------------
+
+
+class Skips(Bent):
+    """Answers the first claim of a call only."""
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        return await self.good.prepare(claims[:1])
+
+
+class Forgets(Bent):
+    """Answers a claim otherwise each time."""
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = await self.good.prepare(claims)
+        return {uid: answer._replace(devices=tuple(map(self._new, answer.devices))) for uid, answer in answers.items()}
+
+    def _new(self, device: PreparedDevice) -> PreparedDevice:
+        return device._replace(cdi_ids=(f"k8s.{self.name}/claim={uuid.uuid4()}",))
+
+
+class Once(Bent):
+    """Has no answer for a claim that it has seen before."""
+
+    def __init__(self, good: Plugin) -> None:
+        super().__init__(good)
+        self.seen: set[str] = set()
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = dict(await self.good.prepare(claims))
+        for claim in claims:
+            if claim.uid in self.seen:
+                answers[claim.uid] = Prepared(error="already prepared")
+        self.seen.update(claim.uid for claim in claims)
+        return answers
+
+
+class Rewrites(Bent):
+    """Puts something new into the CDI file each time."""
+
+    def __init__(self, world: World, good: Plugin) -> None:
+        super().__init__(good)
+        self.world = world
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = await self.good.prepare(claims)
+        for path in self.world.cdi.iterdir():
+            path.write_bytes(path.read_bytes() + b" ")
+        return answers
+
+
+# --- unpreparing ------------------------------------------------------------------------------------------------------
+
+
+class Leaves(Bent):
+    """Forgets a file that it wrote; one that another process of it wrote, with ``own`` its own, too."""
+
+    def __init__(self, world: World, good: Plugin, *, own: bool) -> None:
+        super().__init__(good)
+        self.world = world
+        self.own = own
+        self.mine: set[str] = set()
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        for claim in claims:
+            self.mine.add(claim.uid)
+            self.world.cdi.mkdir(exist_ok=True)
+            (self.world.cdi / f".{claim.uid}.new").touch()
+        return await self.good.prepare(claims)
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        for claim in claims:
+            if not self.own and claim.uid in self.mine:
+                (self.world.cdi / f".{claim.uid}.new").unlink(missing_ok=True)
+        return await self.good.unprepare(claims)
+
+
+class LeavesWhenRefused(Leaves):
+    """Writes before it looks."""
+
+    def __init__(self, world: World, good: Plugin) -> None:
+        super().__init__(world, good, own=True)
+
+
+class Demands(Bent):
+    """Unprepares only what this process prepared, and that once."""
+
+    def __init__(self, good: Plugin) -> None:
+        super().__init__(good)
+        self.there: set[str] = set()
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        self.there.update(claim.uid for claim in claims)
+        return await self.good.prepare(claims)
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        answers = dict(await self.good.unprepare(claims))
+        for claim in claims:
+            if claim.uid not in self.there:
+                answers[claim.uid] = "claim is not prepared"
+            self.there.discard(claim.uid)
+        return answers
+
+
+class Looks(Bent):
+    """Reads the claim before it unprepares it."""
+
+    def __init__(self, world: World, good: Plugin) -> None:
+        super().__init__(good)
+        self.client = world.cluster.client
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        for claim in claims:
+            try:
+                await self.client.get(CLAIMS, claim.name, claim.namespace)
+            except StatusError as error:
+                return {each.uid: str(error) for each in claims}
+        return await self.good.unprepare(claims)
+
+
+# --- refusing ---------------------------------------------------------------------------------------------------------
+
+
+def _never_refuses(claim: ClaimRef, answer: Prepared) -> Prepared:
+    return Prepared((DEVICE,)) if answer.error else answer
+
+
+class AllOrNothing(Bent):
+    """One bad claim spoils a call."""
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = await self.good.prepare(claims)
+        errors = [answer.error for answer in answers.values() if answer.error]
+        return {uid: Prepared(error=errors[0]) for uid in answers} if errors else answers
+
+
+class NeverLetsGo(Bent):
+    """A device stays with the first claim that it was prepared for."""
+
+    def __init__(self, good: Plugin) -> None:
+        super().__init__(good)
+        self.owner: dict[str, str] = {}
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = dict(await self.good.prepare(claims))
+        for claim in claims:
+            for device in answers[claim.uid].devices:
+                if self.owner.setdefault(device.device, claim.uid) != claim.uid:
+                    answers[claim.uid] = Prepared(error="device is in use")
+        return answers
+
+
+# --- together ---------------------------------------------------------------------------------------------------------
+
+
+class Busy(Bent):
+    """Does one thing at a time, and has no time for another."""
+
+    def __init__(self, good: Plugin) -> None:
+        super().__init__(good)
+        self.busy = False
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        if self.busy:
+            raise CallFailed("busy")
+        self.busy = True
+        await asyncio.sleep(0.05)
+        answers = await self.good.prepare(claims)
+        self.busy = False  # not if the call was given up
+        return answers
+
+
+# --- health -----------------------------------------------------------------------------------------------------------
+
+
+class Tells(Bent):
+    """Says something of its devices."""
+
+    def __init__(self, good: Plugin, change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> None:
+        super().__init__(good)
+        self.change = change
+
+    async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
+        stream = self.good.health()
+        assert stream is not None
+        async for devices in stream:
+            yield [new for device in devices for new in self.change(device)]
+
+
+def telling(change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> Defect:
+    return bent(lambda world, good: Tells(good, change))
+
+
+class Silent(Bent):
+    async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
+        await asyncio.Event().wait()
+        yield ()
+
+
+# --- its process ------------------------------------------------------------------------------------------------------
+
+
+def _churns(world: World) -> None:
+    async def write_again() -> None:
+        for tree in (await world.cluster.client.list(SLICES)).items:
+            await world.cluster.client.delete(SLICES, tree["metadata"]["name"])
+
+    world.before_start = lambda life: write_again() if life > 1 else None
+
+
+def _registers_once(world: World) -> None:
+    def start(life: int) -> None:
+        if life > 1:
+            world.serve = introduced(notified=False)
+
+    world.before_start = start
+
+
+DEFECTS: list[tuple[str, str, Defect]] = [
+    ("get-info", "endpoint '..", _relative),
+    ("get-info", "type 'CSIPlugin'", serving(type="CSIPlugin")),
+    ("get-info", "nobody answers at endpoint", serving(endpoint="/nowhere/dra.sock")),
+    ("get-info", "name: Invalid value", serving(name="GPU_driver")),
+    ("versions", "supported_versions 1.0.0", serving(versions=("1.0.0",))),
+    ("versions", "v1.DRAPlugin: rpc error: code = Unknown desc = no claims", spoiled(NoEmptyCalls)),
+    ("register", "failed to send registration status", serving(notified=False)),
+    ("empty-call", "no claims", spoiled(NoEmptyCalls)),
+    ("slices", "no ResourceSlice", _unpublished),
+    ("pools", "1 slices, announced 2", showing(_one_missing)),
+    ("pools", "generations 0, 1", showing(_two_generations)),
+    ("pools", "duplicate device name", showing(_same_names)),
+    ("slices-valid", "devices[0].name", showing(_bad_name)),
+    ("slices-owner", "without owner", showing(_unowned)),
+    ("prepare", "refused: out of order", changing(lambda claim, answer: Prepared(error="out of order"))),
+    ("prepare", "which the claim has not got", devices(lambda device: device._replace(device="gpu-9"))),
+    ("prepare", "nothing of device", changing(lambda claim, answer: Prepared())),
+    ("prepare", "which the claim has not got", devices(lambda device: device._replace(pool="n2"))),
+    ("request-names", "for request 'gpu/first'", devices(lambda device: device._replace(requests=("gpu/first",)))),
+    ("other-drivers", "which the claim has not got", changing(
+        lambda claim, answer: answer._replace(
+            devices=(*answer.devices, PreparedDevice(("other",), "elsewhere", "none"))
+        )
+    )),
+    ("cdi", "unresolvable CDI devices", devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
+    ("cdi", "CDI id '/dev/gpu'", devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
+    ("prepare-twice", "first n1/gpu-0", spoiled(Forgets)),
+    ("prepare-twice", "already prepared", spoiled(Once)),
+    ("prepare-twice", "the CDI file changed", bent(Rewrites)),
+    ("prepare-again", "already prepared", spoiled(Once)),
+    ("v1beta1-same", "already prepared", spoiled(Once)),
+    ("v1beta1-same", "first n1/gpu-0", spoiled(Forgets)),
+    ("unprepare", "left behind", bent(lambda world, good: Leaves(world, good, own=True))),
+    ("unprepare-twice", "is not prepared", spoiled(Demands)),
+    ("unprepare-unknown", "is not prepared", spoiled(Demands)),
+    ("unprepare-deleted", "not found", bent(Looks)),
+    ("unknown-claim", "it was prepared", changing(_never_refuses)),
+    ("not-allocated", "it was prepared", changing(_never_refuses)),
+    ("wrong-uid", "it was prepared", changing(_never_refuses)),
+    ("wrong-uid", "refused, but wrote", bent(LeavesWhenRefused)),
+    ("bad-parameters", "were passed over", changing(_never_refuses)),
+    ("bad-claim-alone", "the other claim of the call failed, too", spoiled(AllOrNothing)),
+    ("overlap", "two claims at a time", changing(_never_refuses)),
+    ("overlap", "after unprepare", spoiled(NeverLetsGo)),
+    ("several-claims", "skipped 2 ResourceClaims", spoiled(Skips)),
+    ("concurrent", "busy", spoiled(Busy)),
+    ("same-at-once", "busy", spoiled(Busy)),
+    ("same-at-once", "first n1/gpu-0", spoiled(Forgets)),
+    ("hang-up", "after a call that was given up", spoiled(Busy)),
+    ("health", "no message within", spoiled(Silent)),
+    ("health", "which no slice publishes", telling(lambda device: [device, device._replace(device="gpu-9")])),
+    ("health", "nothing of n1/gpu-0 and 3 others", telling(lambda device: [])),
+    ("health", "was last updated", telling(lambda device: [device._replace(updated=int(time.time()) - 100)])),
+    ("health", "a message of 2000 characters", telling(lambda device: [device._replace(message="x" * 2000)])),
+    ("restart-slices", " and 1 more", _churns),
+    ("restart-register", "failed to send registration status", _registers_once),
+    ("restart-claims", "is not prepared", spoiled(Demands)),
+    ("restart-claims", "first n1/gpu-0", spoiled(Forgets)),
+    ("kill-prepare", "after SIGKILL in prepare: left behind", bent(lambda world, good: Leaves(world, good, own=False))),
+    ("kill-unprepare", "after SIGKILL in unprepare: not unprep", spoiled(Demands)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "seen", "spoil"), DEFECTS, ids=[f"{name}-{seen}" for name, seen, _ in DEFECTS])
+def test_a_driver_that_does_it_wrong_is_told_so(name: str, seen: str, spoil: Defect) -> None:
+    world = World()
+    spoil(world)
+    (row,) = verified(world, name)
+    assert row.result == ("warn" if row.check.advice else "FAIL")
+    assert seen in row.seen
+    assert row.remedy
+    assert row.wanted
+
+
+def test_every_check_has_a_driver_that_fails_it() -> None:
+    assert {name for name, _, _ in DEFECTS} == {check.name for check in CHECKS}
+
+
+class Dies(Bent):
+    """Ends when it prepares something."""
+
+    def __init__(self, world: World, good: Plugin) -> None:
+        super().__init__(good)
+        self.world = world
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        if claims:
+            self.world.end()
+            raise CallFailed("the end")
+        return await self.good.prepare(claims)
+
+
+def test_a_driver_that_dies_is_not_asked_any_more() -> None:
+    world = World()
+    world.bend = lambda good: Dies(world, good)
+    rows = verified(world, "empty-call", "prepare", "cdi", "health", lives=False)
+    assert [row.result for row in rows] == ["pass", "FAIL", "skipped", "skipped"]
+    assert rows[2].seen == "the driver does not answer since prepare: start it again, and the kit"
+
+
+def test_a_driver_that_dies_is_started_again_where_that_is_possible() -> None:
+    world = World()
+    world.bend = lambda good: Dies(world, good)
+    rows = verified(world, "empty-call", "prepare", "health")
+    assert [row.result for row in rows] == ["pass", "FAIL", "pass"]
+    assert world.lives == 2

@@ -1,0 +1,78 @@
+"""Drivers that do everything right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from allotment.drivers.driver import Driver
+from allotment.drivers.example import ExampleGpus
+from allotment.drivers.verify.running import verify
+from allotment.drivers.verify.table import CHECKS
+from allotment.drivers.verify.verdict import Row
+from allotment.fleet.modes import Example
+from tests.unit.drivers.nvidia import nodes
+from tests.unit.drivers.verify.given import NODE, World, trial, verified
+
+
+def nvidia(mode: str) -> Driver:
+    return asyncio.run(nodes.node("dgx-a100-40gb", mode)).driver
+
+
+DRIVERS: dict[str, Callable[[], Driver]] = {
+    "example": lambda: ExampleGpus(NODE, 4),
+    "partitions": lambda: ExampleGpus(NODE, 2, Example(partitions=2)),
+    "nvidia": lambda: nvidia("full"),
+    "dynamic MIG": lambda: nvidia("dynamic-mig"),
+}
+
+
+def told(rows: list[Row]) -> list[str]:
+    return [f"{row.check.name}: {row.seen}" for row in rows if row.result != "pass"]
+
+
+@pytest.mark.parametrize("which", DRIVERS)
+def test_all_checks_pass(which: str) -> None:
+    rows = verified(World(DRIVERS[which]()))
+    assert told(rows) == []
+    assert len(rows) == len(CHECKS)
+
+
+def test_of_devices_for_several_claims_only_overlap_is_not_checked() -> None:
+    rows = verified(World(ExampleGpus(NODE, 4, Example(shared=True))))
+    assert told(rows) == ["overlap: the devices here are for several claims at a time"]
+
+
+def test_without_devices_calls_are_still_checked() -> None:
+    rows = verified(World(ExampleGpus(NODE, 0)))
+    results = {row.check.name: row.result for row in rows}
+    assert "FAIL" not in results.values()
+    assert {name for name, result in results.items() if result == "pass"} == {
+        "get-info", "versions", "register", "empty-call", "slices", "pools", "slices-valid", "slices-owner",
+        "unprepare-unknown", "unknown-claim", "not-allocated", "health", "restart-slices", "restart-register",
+    }  # fmt: skip
+    assert {row.seen for row in rows if row.check.name == "cdi"} == {"needs 1 free device on n1, and there are fewer"}
+
+
+def test_without_its_process_nothing_is_ended() -> None:
+    world = World()
+    rows = verified(world, lives=False)
+    assert [row.check.name for row in rows if row.result == "skipped"] == [
+        check.name for check in CHECKS if check.needs_command
+    ]
+    assert world.lives == 1
+
+
+def test_nothing_is_left_behind() -> None:
+    async def main() -> None:
+        world = World()
+        async with trial(world) as made:
+            await verify(made, lambda check: None, lambda row: None)
+            assert list(world.cdi.iterdir()) == []
+        kept = {entry.tree["kind"] for entry in world.cluster.store.list("resourceclaims.resource.k8s.io")}
+        assert kept == set()
+        assert list(world.cluster.store.list("pods")) == []
+
+    asyncio.run(main())
