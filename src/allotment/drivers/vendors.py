@@ -23,9 +23,18 @@ from allotment.drivers.nvidia.simulated import SimulatedHardware
 from allotment.drivers.nvidia.simulated_breaking import Breaking
 from allotment.drivers.nvidia.simulated_compute import Compute
 from allotment.fleet import FleetError, Machine
-from allotment.fleet.example import GPU_DRIVER
+from allotment.fleet.amd import DRIVER as AMD_DRIVER
+from allotment.fleet.example import CPU_DRIVER, GPU_DRIVER, NET_DRIVER
 from allotment.fleet.modes import AutoPartition, Example, Partitioned, nvidia_mode
-from allotment.fleet.nvidia import gpus_of, made_of
+from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, gpus_of, made_of
+from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
+
+#: The drivers that a machine may have, by the vendor of its devices.
+DRIVERS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "amd": (AMD_DRIVER,),
+    "example": (GPU_DRIVER, NET_DRIVER, CPU_DRIVER),
+    "nvidia": (NVIDIA_DRIVER, COMPUTE_DOMAIN_DRIVER),
+}
 
 # --- simulated --------------------------------------------------------------------------------------------------------
 

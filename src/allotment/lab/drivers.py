@@ -37,11 +37,12 @@ log = logging.getLogger(__name__)
 
 
 class _Kept(NamedTuple):
-    """A node whose drivers run. ``form`` is what it said of its hardware."""
+    """A node whose drivers run. ``form`` is what it said of its hardware. ``there``: its kubelet can call them."""
 
     form: str
     fitted: Fitted
     drivers: tuple[NodeDriver, ...]
+    there: asyncio.Event
     task: asyncio.Task[None]
 
 
@@ -52,6 +53,8 @@ class Drivers:
         self.ground = ground
         self._published: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._kept: dict[str, _Kept] = {}
+        #: The drivers of the nodes that were there at the start can be called.
+        self.there = asyncio.Event()
 
     def of(self, node: str) -> tuple[NodeDriver, ...]:
         """The drivers that run on a node, for whoever wants to see what they have done to its hardware."""
@@ -82,6 +85,9 @@ class Drivers:
             with ExitStack() as stack:
                 stack.callback(work.end_all)
                 stack.callback(nodes.on_change(work.node_changed))
+                for kept in tuple(self._kept.values()):
+                    await kept.there.wait()
+                self.there.set()
                 await asyncio.get_running_loop().create_future()
 
     async def published(self, nodes: Iterable[str]) -> None:
@@ -136,11 +142,15 @@ class _Work(NamedTuple):
             )
             for driver in fitted.drivers
         )
-        task = self.group.create_task(self._serve(node.name, drivers, fitted.beside), name=f"drivers of {node.name}")
-        kept = self.kept[node.name] = _Kept(form, fitted, drivers, task)
+        there = asyncio.Event()
+        serving = self._serve(node.name, drivers, fitted.beside, there)
+        task = self.group.create_task(serving, name=f"drivers of {node.name}")
+        kept = self.kept[node.name] = _Kept(form, fitted, drivers, there, task)
         return kept
 
-    async def _serve(self, node: str, drivers: tuple[NodeDriver, ...], beside: Iterable[Program]) -> None:
+    async def _serve(
+        self, node: str, drivers: tuple[NodeDriver, ...], beside: Iterable[Program], there: asyncio.Event
+    ) -> None:
         async with asyncio.TaskGroup() as group:
             for program in beside:
                 group.create_task(_run(program, self.context), name=f"beside the drivers of {node}")
@@ -149,6 +159,7 @@ class _Work(NamedTuple):
                 self.drivers.ground.kubelets.plugins.add(node, driver)
                 self.publisher.want(driver.name, node, await driver.offers())
                 group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
+            there.set()
             for driver in drivers:
                 await self.publisher.published(driver.name, node)
             self.drivers._published[node].set()
@@ -161,6 +172,7 @@ class _Work(NamedTuple):
         """Stop a node's drivers; their slices go with the node, or are replaced by those of its new hardware."""
         kept = self.kept.pop(name)
         kept.task.cancel()
+        kept.there.set()  # nobody is to wait for it
         for driver in kept.drivers:
             self.publisher.forget(driver.name, name)
             self.drivers.ground.kubelets.plugins.remove(name, driver.name)

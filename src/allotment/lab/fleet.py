@@ -64,6 +64,13 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     await _each(changed, tell)
 
 
+async def machines(client: Client) -> dict[str, str]:
+    """The hardware that the simulated nodes of a cluster say they have, whoever made them; as ``--fleet`` has it."""
+    nodes = (await client.list(NODES)).items
+    found = {str(node["metadata"]["name"]): _hardware(node) for node in nodes if is_simulated(node)}
+    return {name: form for name, form in found.items() if form}
+
+
 async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
     """Create what is not there; what is there may have been changed on purpose."""
     try:

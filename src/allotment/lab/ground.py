@@ -11,6 +11,8 @@ from allotment.cluster.program import Context
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import Host, MemoryStorage
 from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.vendors import DRIVERS_OF
+from allotment.fleet import FleetError, parse_fleet
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
 from allotment.node.machine import Machine
@@ -53,3 +55,12 @@ class Ground(NamedTuple):
         for folder in (registry, self.roots / node / "plugins", self.roots / node / "cdi"):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self.kubelets.plugins.watch_folder(node, registry)
+
+    def expect(self, node: str, form: str) -> None:
+        """Drivers will come to a node that has such hardware: until they are there, its claims wait for them."""
+        try:
+            (machine,) = parse_fleet([f"{node}={form}"])
+        except (FleetError, ValueError):
+            return  # whoever starts the drivers says so
+        for driver in DRIVERS_OF[machine.hardware.accelerator.vendor]:
+            self.kubelets.plugins.expect(node, driver)

@@ -49,16 +49,16 @@ class NotApplied(Exception):
 class Lab:
     """A lab of one's own. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
 
-    ``fleet``: the machines, in the words of ``allot up --fleet``; none by default. ``data``: a folder to keep the
-    cluster in; without one it is gone with the lab. ``gates``: feature gates that differ from the release's.
-    ``without``: programs to leave out, because another one does their work (``scheduler``, ``controllers`` …).
+    ``fleet``: the machines, in the words of ``allot up --fleet``; by default those of ``data``, else none. ``data``: a
+    folder to keep the cluster in; without one it is gone with the lab. ``gates``: feature gates that differ from the
+    release's. ``without``: programs to leave out, because another one does their work (``scheduler``, …).
     ``runtime``: ``process`` runs containers as processes of this machine, with your rights, and only those whose image
     the file ``images`` names; without one that is the demo's application (:mod:`allotment.node.runtimes.images`).
     ``tls`` is off by default, because whoever can start a lab in a test can also reach its port.
     """
 
     def __init__(
-        self, fleet: str | Sequence[str] = (), *, data: str | Path | None = None, kube: str = RELEASE,
+        self, fleet: str | Sequence[str] | None = None, *, data: str | Path | None = None, kube: str = RELEASE,
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
         name: str = DEFAULT_NAME, without: Iterable[str] = (), runtime: RuntimeName = "simulated",
         images: str | Path | None = None,

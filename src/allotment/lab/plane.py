@@ -12,7 +12,7 @@ import contextlib
 import os
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,6 @@ from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
-from allotment.fleet import parse_fleet
 from allotment.lab import collection, fleet
 from allotment.lab.drivers import Drivers
 from allotment.lab.first_objects import FirstObjects
@@ -128,11 +127,11 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     access = _access(settings, keys, port)
     companions = partial(namespace_objects, ca_certificate=access.authority.decode())
     kinds = built_in_kinds(settings.features)
-    machines: dict[str, Machine] = {}
-    kubelets = Kubelets(machines=machines)
+    by_node: dict[str, Machine] = {}
+    kubelets = Kubelets(machines=by_node)
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images))
-    ground = Ground(kubelets, machines, settings.features, ids.uid(), containers, settings.roots)
+    ground = Ground(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
@@ -148,13 +147,16 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
         await fleet.publish(
             plane.client(), settings.fleet, kube=settings.features.kube, version=__version__, now=clock.now()
         )
-        for machine in parse_fleet(settings.fleet):
-            ground.open(machine.node)
         if settings.data is not None:
             settings.data.keep_fleet(settings.fleet)
+    machines = await fleet.machines(plane.client())
+    driven = {} if DRIVERS in settings.without else machines
+    for node in machines:
+        ground.open(node)
+    for node, form in driven.items():
+        ground.expect(node, form)
     await stack.enter_async_context(_programs(plane))
-    if settings.fleet and DRIVERS not in settings.without:
-        await _published(plane.drivers, settings.fleet)
+    await _published(plane.drivers, driven)
     await store.durable()
     return plane
 
@@ -240,11 +242,11 @@ def _shown(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-async def _published(drivers: Drivers, fleet: Sequence[str]) -> None:
-    """Wait for the devices of the fleet; where they do not come the log says why, and the lab is of use without."""
+async def _published(drivers: Drivers, nodes: Iterable[str]) -> None:
+    """Wait for the devices of nodes; where they do not come the log says why, and the lab is of use without."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PUBLISHING_SECONDS):
-            await drivers.published(machine.node for machine in parse_fleet(fleet))
+            await drivers.published(nodes)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from allotment.cluster.program import Program
+from allotment.cluster.program import Context, Program
 from allotment.control.cron_jobs import cron_jobs
 from allotment.control.daemon_sets import daemon_sets
 from allotment.control.deployments import deployments
@@ -87,11 +87,18 @@ def left_out(words: Iterable[str]) -> frozenset[str]:
 
 def programs(ground: Ground, drivers: Drivers, without: frozenset[str] = frozenset()) -> Mapping[str, Program]:
     """The programs that run, by name."""
+
+    async def kubelets(context: Context) -> None:
+        # Pods that were there before would only tell that their driver is not.
+        if DRIVERS not in without:
+            await drivers.there.wait()
+        await ground.kubelets.run(context)
+
     mine = {
         **_CONTROLLERS,
         _COMPUTE_DOMAINS: ComputeDomains(ground).run,
         DRIVERS: drivers.run,
-        _KUBELETS: ground.kubelets.run,
+        _KUBELETS: kubelets,
         _SCHEDULER: scheduler(Options(ground.features)),
     }
     return {name: mine[name] for name in sorted(mine) if name not in without}

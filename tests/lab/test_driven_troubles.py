@@ -1,0 +1,212 @@
+"""What becomes of pods and claims when GPUs break or are pulled out, and when the lab itself starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import allotment
+from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
+from allotment.drivers.nvidia.driver import NvidiaDriver
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+from tests.lab.driven import PATIENCE, break_down, claim_files, gone, hardware, healths, names, no_claims, published
+from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, pod_with, story
+from tests.lab.stage import Stage, runs, stage
+
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one-gpu"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}},
+}
+
+
+@pytest.fixture(scope="module")
+def manifests(shared: Shared) -> Manifests:
+    return Manifests(shared)
+
+
+async def pod_on_a_gpu(on: Stage, name: str) -> Tree:
+    await accepted(on, [pod_with("one-gpu", name, template=True)])
+    return await on.until(runs, name, "default")
+
+
+def uid_of(pod: Tree) -> str:
+    return str(pod["metadata"]["uid"])
+
+
+def taints(slices: Sequence[Tree]) -> list[tuple[str, str]]:
+    """Device and effect of all taints."""
+    return [
+        (device["name"], taint["effect"])
+        for one in slices
+        for device in one["spec"].get("devices") or ()
+        for taint in device.get("taints") or ()
+    ]
+
+
+def test_a_gpu_that_is_pulled_out_leaves_its_pod_alone_and_is_given_to_nobody(manifests: Manifests) -> None:
+    """Rules: the pool has a new generation; allocated is allocated; undoing needs no hardware."""
+
+    async def tell() -> None:
+        async with stage(fleet=("a=2xa100-40gb",)) as on:
+            await accepted(on, [TEMPLATE])
+            user = await pod_on_a_gpu(on, "user")
+            assert await on.devices(user) == ["gpu-0"]
+            (before,) = await published(on, "a", lambda slices: names(slices) == ["gpu-0", "gpu-1"])
+            await break_down(on, "a", "gpu-0=gone")
+            (after,) = await published(on, "a", lambda slices: names(slices) == ["gpu-1"])
+            assert after["spec"]["pool"]["generation"] == before["spec"]["pool"]["generation"] + 1
+
+            user = await on.until(lambda pod: healths(pod) == [("claim:gpu", "Unknown")], "user", "default")
+            assert user["status"]["phase"] == "Running"
+            assert await on.devices(user) == ["gpu-0"]
+            other = await pod_on_a_gpu(on, "other")
+            assert await on.devices(other) == ["gpu-1"]
+            await accepted(on, [pod_with("one-gpu", "late", template=True)])
+            await on.told("late", "default", "(devices-in-use)")
+
+            await on.client.delete(PODS, "user", "default")
+            await on.pods("default", lambda pods: len(pods) == 2)
+            assert len(claim_files(on, "a")) == 1
+            async with asyncio.timeout(5):
+                while len((await on.client.list(CLAIMS)).items) > 2:
+                    await asyncio.sleep(0.005)
+            # Free, but not there: the one who waits goes on waiting, until somebody puts the GPU in again.
+            assert not runs(await on.pod("late", "default"))
+            await break_down(on, "a", None)
+            late = await on.until(runs, "late", "default")
+            assert await on.devices(late) == ["gpu-0"]
+
+    story(tell)
+
+
+def test_a_pod_of_a_pulled_out_gpu_that_shared_it_can_end(manifests: Manifests) -> None:
+    async def tell() -> None:
+        async with stage(fleet=("a=1xa100-40gb", "b=1xa100-40gb/dynamic-mig")) as on:
+            before = hardware(on, "b").picture()
+            template = manifests.one("seed001-rct-mig")
+            template["metadata"]["namespace"] = "gpu-demo"
+            await accepted(on, [*manifests("castai/02-timeslicing"), template, *manifests("seed001-deployment-mig")])
+            await on.running("gpu-demo-timeslicing", 3)
+            await on.running("gpu-demo", 7)
+            for node in ("a", "b"):
+                await break_down(on, node, "gpu-0=gone")
+            for namespace in ("gpu-demo-timeslicing", "gpu-demo"):
+                await gone(on, namespace)
+            await no_claims(on, "gpu-demo")
+            assert not claim_files(on, "a") | claim_files(on, "b")
+            await break_down(on, "b", None)
+            assert hardware(on, "b").picture().cards == before.cards
+
+    story(tell)
+
+
+def test_a_critical_error_keeps_new_pods_away_until_the_gpu_is_mended(manifests: Manifests) -> None:
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("a=1xa100-40gb",)) as on:
+            await accepted(on, [TEMPLATE])
+            await pod_on_a_gpu(on, "user")
+            await break_down(on, "a", "gpu-0=xid-79")
+            await published(on, "a", lambda slices: taints(slices) == [("gpu-0", "NoSchedule")])
+            user = await on.until(lambda pod: healths(pod) == [("claim:gpu", "Unhealthy")], "user", "default")
+            (entry,) = user["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
+            assert entry["resources"][0]["message"] == "Xid 79: the GPU has fallen off the bus"
+            assert user["status"]["phase"] == "Running"  # NoSchedule evicts nobody
+
+            await on.client.delete(PODS, "user", "default")
+            await accepted(on, [pod_with("one-gpu", "late", template=True)])
+            told = await on.told("late", "default", "(devices-tainted)")
+            assert "gpu.nvidia.com/xid=79:NoSchedule" in told
+            await break_down(on, "a", None)
+            await on.until(runs, "late", "default")
+
+    story(tell)
+
+
+def test_an_error_of_a_program_keeps_nobody_away(manifests: Manifests) -> None:
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("a=1xa100-40gb",)) as on:
+            await accepted(on, [TEMPLATE])
+            await break_down(on, "a", "gpu-0=xid-31")
+            await published(on, "a", lambda slices: taints(slices) == [("gpu-0", "None")])
+            await pod_on_a_gpu(on, "user")
+
+    story(tell)
+
+
+def test_a_rule_for_a_device_evicts_its_pod_and_the_driver_undoes_what_it_had(manifests: Manifests) -> None:
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("a=2xa100-40gb/dynamic-mig", "b=1xa100-40gb")) as on:
+            before = hardware(on, "b").picture()
+            await accepted(on, manifests("castai/02-timeslicing"))
+            evicted = {uid_of(pod) for pod in await on.running("gpu-demo-timeslicing", 3)}
+            assert hardware(on, "b").picture() != before
+            rule = {
+                "metadata": {"name": "broken"},
+                "spec": {
+                    "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "b", "device": "gpu-0"},
+                    "taint": {"key": "example.com/broken", "effect": "NoExecute"},
+                },
+            }
+            await on.client.create(TAINT_RULES, rule)
+            await on.pods("gpu-demo-timeslicing", lambda pods: evicted.isdisjoint(map(uid_of, pods)))
+            assert hardware(on, "b").picture() == before
+            await on.client.delete(TAINT_RULES, "broken")
+            await on.running("gpu-demo-timeslicing", 3)
+
+    story(tell)
+
+
+# --- the lab starts again ------------------------------------------------------------------------------------------
+
+
+def revisions(lab: allotment.Lab, kind: str) -> dict[str, str]:
+    return {tree["metadata"]["name"]: tree["metadata"]["resourceVersion"] for tree in lab.list(kind)}
+
+
+def gpus(lab: allotment.Lab, node: str) -> SimulatedHardware:
+    (found,) = lab.plane.drivers.of(node)
+    assert isinstance(found.driver, NvidiaDriver)
+    assert isinstance(found.driver.hardware, SimulatedHardware)
+    return found.driver.hardware
+
+
+def wait_for(true: Callable[[], Any]) -> None:
+    """Wait for something that nobody tells."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "did not come true"
+        time.sleep(0.005)
+
+
+def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writes_no_slice(
+    manifests: Manifests, tmp_path: Path
+) -> None:
+    fleet = ("a=1xa100-40gb", "b=1xa100-40gb/dynamic-mig", "c=mi300x-8x-oam/cpx")
+    template = manifests.one("seed001-rct-mig")
+    template["metadata"]["namespace"] = "gpu-demo"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-demo"}}
+    with allotment.Lab(fleet, data=tmp_path, speed=20) as lab:
+        lab.apply([*manifests("castai/02-timeslicing"), namespace, template, *manifests("seed001-deployment-mig")])
+        lab.wait()
+        pods = {tree["metadata"]["name"]: tree["status"]["containerStatuses"] for tree in lab.list("pod")}
+        assert len(pods) == 10
+        wait_for(lambda: all((tree["status"].get("devices")) for tree in lab.list("resourceclaim")))
+        slices, claims = revisions(lab, "resourceslice"), revisions(lab, "resourceclaim")
+
+    with allotment.Lab(data=tmp_path, speed=20) as lab:
+        wait_for(lambda: sum(len(card.instances) for card in gpus(lab, "b").picture().cards.values()) == 7)
+        wait_for(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [3])
+        assert revisions(lab, "resourceslice") == slices
+        assert {tree["metadata"]["name"] for tree in lab.list("pod")} == pods.keys()
+        assert {tree["status"]["phase"] for tree in lab.list("pod")} == {"Running"}
+        assert revisions(lab, "resourceclaim").keys() == claims.keys()
+        assert not [event["message"] for event in lab.list("event") if event["type"] == "Warning"]
+        lab.delete(manifests("castai/02-timeslicing"))
+        wait_for(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [0])
