@@ -298,10 +298,11 @@ class _Walk:
             self.wrong_value(self.cannot_read(found, "string"))
             return None
         try:
-            return canonical(value, SECONDS if shape.form == "Time" else MICROSECONDS)
+            text = canonical(value, SECONDS if shape.form == "Time" else MICROSECONDS)
         except TimeError as error:
             self.wrong_value(str(error))
             return None
+        return text if text != value else value
 
     def int_or_string(self, _: Shape, value: Any) -> Any:
         if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
