@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import allotment
-from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
+from allotment.cluster.resources import CLAIMS, NODES, PODS, TAINT_RULES
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.lab.drivers import FAULTS
+from allotment.lab.fleet import HARDWARE
+from allotment.node.kubelet import SIMULATED
 from tests.lab.driven import PATIENCE, break_down, claim_files, gone, hardware, healths, names, no_claims, published
 from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, pod_with, story
 from tests.lab.stage import Stage, runs, stage
@@ -36,10 +40,6 @@ async def pod_on_a_gpu(on: Stage, name: str) -> Tree:
     return await on.until(runs, name, "default")
 
 
-def uid_of(pod: Tree) -> str:
-    return str(pod["metadata"]["uid"])
-
-
 def taints(slices: Sequence[Tree]) -> list[tuple[str, str]]:
     """Device and effect of all taints."""
     return [
@@ -48,6 +48,10 @@ def taints(slices: Sequence[Tree]) -> list[tuple[str, str]]:
         for device in one["spec"].get("devices") or ()
         for taint in device.get("taints") or ()
     ]
+
+
+def has_taint(effect: str, slices: Sequence[Tree]) -> bool:
+    return taints(slices) == [("gpu-0", effect)]
 
 
 def test_a_gpu_that_is_pulled_out_leaves_its_pod_alone_and_is_given_to_nobody(manifests: Manifests) -> None:
@@ -140,25 +144,47 @@ def test_an_error_of_a_program_keeps_nobody_away(manifests: Manifests) -> None:
     story(tell)
 
 
-def test_a_rule_for_a_device_evicts_its_pod_and_the_driver_undoes_what_it_had(manifests: Manifests) -> None:
+def test_what_is_broken_from_the_start_is_tainted_from_the_start() -> None:
+    """As when a lab starts again: a GPU with an error has not been mended by that."""
+
     async def tell() -> None:
-        async with stage(ALL_GATES, fleet=("a=2xa100-40gb/dynamic-mig", "b=1xa100-40gb")) as on:
-            before = hardware(on, "b").picture()
-            await accepted(on, manifests("castai/02-timeslicing"))
-            evicted = {uid_of(pod) for pod in await on.running("gpu-demo-timeslicing", 3)}
-            assert hardware(on, "b").picture() != before
+        async with stage(ALL_GATES) as on:
+            for name, form, faults, wanted in (
+                ("a", "2xt4", "gpu-0=xid-79", "NoSchedule"),
+                ("b", "2xt4", "gpu-0=lost", "NoSchedule"),
+                ("c", "2xexample", "gpu-0=NoExecute", "NoExecute"),
+            ):
+                annotations = {SIMULATED: "true", HARDWARE: form, FAULTS: faults}
+                await on.client.create(NODES, {"metadata": {"name": name, "annotations": annotations}})
+                await published(on, name, partial(has_taint, wanted))
+
+    story(tell)
+
+
+def test_a_rule_for_a_device_evicts_its_pods_and_the_driver_undoes_what_they_had(manifests: Manifests) -> None:
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("a=1xa100-40gb",)) as on:
+            before = hardware(on, "a").picture()
+            namespace, claim = "gpu-demo-timeslicing", "gpu-demo-app-ts"
+            users = [pod_with(claim, name, namespace) for name in ("one", "two")]
+            trees = [tree for tree in manifests("castai/02-timeslicing") if tree["kind"] != "Deployment"]
+            await accepted(on, [*trees, *users])
+            await on.running(namespace, 2)
+            assert hardware(on, "a").picture() != before
             rule = {
                 "metadata": {"name": "broken"},
                 "spec": {
-                    "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "b", "device": "gpu-0"},
+                    "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-0"},
                     "taint": {"key": "example.com/broken", "effect": "NoExecute"},
                 },
             }
             await on.client.create(TAINT_RULES, rule)
-            await on.pods("gpu-demo-timeslicing", lambda pods: evicted.isdisjoint(map(uid_of, pods)))
-            assert hardware(on, "b").picture() == before
+            await on.pods(namespace, lambda pods: not pods)
+            assert hardware(on, "a").picture() == before
+            await accepted(on, users)
+            await on.told("one", namespace, "example.com/broken")
             await on.client.delete(TAINT_RULES, "broken")
-            await on.running("gpu-demo-timeslicing", 3)
+            await on.running(namespace, 2)
 
     story(tell)
 

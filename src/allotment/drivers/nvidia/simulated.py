@@ -57,6 +57,7 @@ class SimulatedHardware:
         self._faults = faults
         self._latency = latency
         self._listeners: set[asyncio.Queue[Xid | Changed]] = set()
+        self._untold: list[Xid | Changed] = []
         self._clients: Counter[str] = Counter()
         self._kept = Kept(state, self._first)
 
@@ -253,9 +254,12 @@ class SimulatedHardware:
     # --- what happens -----------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncIterator[Xid | Changed]:
-        """What happens from now on."""
+        """What happens from now on, after what happened while nobody listened."""
         queue: asyncio.Queue[Xid | Changed] = asyncio.Queue()
         self._listeners.add(queue)
+        for event in self._untold:
+            queue.put_nowait(event)
+        self._untold.clear()
         try:
             while True:
                 yield await queue.get()
@@ -308,6 +312,8 @@ class SimulatedHardware:
             state.cards, state.daemons = first.cards, {}
 
     def _tell(self, event: Xid | Changed) -> None:
+        if not self._listeners:
+            self._untold.append(event)
         for queue in self._listeners:
             queue.put_nowait(event)
 
