@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -50,5 +51,9 @@ def read(tree: Tree) -> Plan:
 
 
 def partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
-    """The plans among these that hold parts of GPUs."""
-    return tuple(plan for plan in map(read, trees) if plan.slots)
+    """The plans among these that hold parts of GPUs; without those that no version that we know has written."""
+    found = []
+    for tree in trees:
+        with suppress(msgspec.ValidationError):
+            found.append(read(tree))
+    return tuple(plan for plan in found if plan.slots)

@@ -359,3 +359,17 @@ def test_claims_through_the_framework() -> None:
         assert store.names() == frozenset()
 
     asyncio.run(told())
+
+
+def test_a_plan_that_nobody_can_read_keeps_no_other_claim_and_no_driver_from_working() -> None:
+    async def story(n: Node) -> None:
+        n.plans["odd"] = {"held": "of a version that never was"}
+        (one,) = (name for name in await n.devices() if name == "gpu-0-cpx-nps1")
+        await n.prepare("c1", one)
+        again = n.restarted()
+        again.recovered(tuple(n.plans.values()))
+        await again.discover()
+        await again.unprepare(n.plans.pop("c1"), tuple(n.plans.values()))
+        assert [gpu.profile for gpu in await n.hardware.gpus()] == ["spx_nps1"]
+
+    asyncio.run(story(Node("1xmi300x/auto")))
