@@ -180,7 +180,11 @@ def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered
 
     async def notify(request: bytes, context: _Context) -> registration_pb2.RegistrationStatusResponse:
         status = await _read(registration_pb2.RegistrationStatus, request, context)
-        on_registered(status.plugin_registered, status.error)
+        try:
+            on_registered(status.plugin_registered, status.error)
+        except Exception:
+            # To a kubelet a failure here means that the driver does not want to be registered.
+            log.exception("What the kubelet said of the registration could not be made use of")
         return registration_pb2.RegistrationStatusResponse()
 
     methods = {

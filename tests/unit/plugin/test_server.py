@@ -417,3 +417,20 @@ def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None
             await until(lambda: state == ["started", "cancelled"])
 
     asyncio.run(story())
+
+
+def test_a_registration_stands_whatever_the_driver_makes_of_it(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def tell(well: bool, error: str) -> None:
+        raise ValueError("an offer that nobody would take")
+
+    async def story() -> None:
+        endpoint, registration = paths(folder)
+        async with served(Driver(), endpoint, registration, on_registered=tell):
+            await ask(
+                registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
+                registration_pb2.RegistrationStatus(plugin_registered=True),
+                registration_pb2.RegistrationStatusResponse,
+            )  # fmt: skip
+
+    asyncio.run(story())
+    assert "an offer that nobody would take" in caplog.text
