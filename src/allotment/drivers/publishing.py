@@ -8,6 +8,7 @@ should be and writes nothing.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
@@ -94,6 +95,7 @@ class Publisher:
         self._answers: dict[str, _Answer] = {}  # by uid of a slice
         self._pending: dict[tuple[str, str], set[Pool]] = {}
         self._waiting: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+        self._tainted: dict[Pool, tuple[ResourceSliceSpec, ...]] = {}  # as published last, for the taints' times
         self._told: set[Note] = set()
         self._looked = asyncio.Event()  # whether it is known what is published already
         self._queue: WorkQueue[Pool] = WorkQueue(
@@ -134,6 +136,7 @@ class Publisher:
         if not drivers:
             self._drivers.pop(node, None)
         self._pending.pop(key, None)
+        self._tainted = {pool: specs for pool, specs in self._tainted.items() if pool[:2] != key}
         self._settle(key)
 
     async def published(self, driver: str, node: str) -> None:
@@ -218,7 +221,7 @@ class Publisher:
             self._settle(key)
 
     async def _reconcile(self, pool: Pool, specs: Sequence[ResourceSliceSpec], node: Item[Node]) -> None:
-        present = [one for one in self._mine[pool.driver, pool.node] if one.spec["pool"]["name"] == pool.name]
+        present = self._of(pool)
         found = matched(present, specs)
         wrong = [index for index, item in found.places.items() if not await self._right(pool, item, specs[index], node)]
         todo = writing(found, frozenset(wrong), specs)
@@ -229,7 +232,9 @@ class Publisher:
         now = self._clock.now()
         # Updates before creations; places are in order, so lower indexes come first.
         for index in sorted(todo.indexes, key=lambda index: (index not in found.places, index)):
-            asked = with_times(specs[index], (one.value.spec for one in present), now)
+            # A kubelet that starts removes slices; what is wrong with a device is so for as long as it was.
+            known = itertools.chain(self._tainted.get(pool, ()), (one.value.spec for one in present))
+            asked = with_times(specs[index], known, now)
             spec = {**to_tree(asked), "pool": place}
             if index in found.places:
                 answer = await self._update(found.places[index], spec, node)
@@ -237,6 +242,13 @@ class Publisher:
                 answer = await self._create(name_prefix(index, pool.driver, pool.node), spec, node)
             self._answered(pool, specs[index], asked, spec, answer)
             self._slices.noted(answer)
+        if any(device.taints for spec in specs for device in spec.devices or ()):
+            self._tainted[pool] = tuple(one.value.spec for one in self._of(pool))
+        else:
+            self._tainted.pop(pool, None)
+
+    def _of(self, pool: Pool) -> list[Item[ResourceSlice]]:
+        return [one for one in self._mine[pool.driver, pool.node] if one.spec["pool"]["name"] == pool.name]
 
     async def _right(
         self, pool: Pool, item: Item[ResourceSlice], wanted: ResourceSliceSpec, node: Item[Node]

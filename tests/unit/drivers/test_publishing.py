@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -422,3 +423,29 @@ def test_no_state_in_between_is_a_mixture(steps: list[tuple[Offer, int, bool]]) 
 
 def found(cluster: Cluster) -> list[Device]:
     return [device for part in cluster.slices() for device in part.spec.devices or ()]
+
+
+@on_a_cluster
+async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: Cluster) -> None:
+    tainted, well = Offer([[device("a", TAINT)]]), offer(["a"])
+    since = "2026-01-01T00:00:00Z"
+    await cluster.publish(Offer([[device("a", replace(TAINT, time_added=since))]]))
+
+    async def again(publisher: Publisher, wanted: Offer) -> DeviceTaint | None:
+        publisher.want(DRIVER, "n1", [wanted])
+        await publisher.published(DRIVER, "n1")
+        (only,) = cluster.slices()
+        await cluster.client.delete(SLICES, cluster.trees()[0]["metadata"]["name"])
+        await asyncio.sleep(0.02)
+        return next(iter((only.spec.devices or ())[0].taints), None)
+
+    async with cluster.publisher() as publisher:
+        for _ in range(2):
+            taint = await again(publisher, tainted)
+            assert taint is not None
+            assert taint.time_added == since
+        assert await again(publisher, well) is None
+        # It was away: this is another one.
+        taint = await again(publisher, tainted)
+        assert taint is not None
+        assert taint.time_added not in (None, since)
