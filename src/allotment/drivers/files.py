@@ -84,10 +84,13 @@ class ClaimFiles:
             raise Refused(f"the CDI file could not be written again: {error}") from error
 
     async def remove_others(self, uids: Collection[str]) -> None:
-        """Remove the driver's own files but those of these claims."""
+        """Remove the driver's own files but those of these claims.
+
+        Another make of it writes YAML under the same names; those are not ours.
+        """
         for name in self._store.names():
             uid = name.removeprefix(self._prefix)
-            if uid != name and uid not in uids:
+            if uid != name and uid not in uids and not uid.endswith(".yaml"):
                 await self.remove(uid)
 
     async def _on_disk(self, act: Callable[[], None]) -> None:

@@ -133,19 +133,24 @@ class FileStorage:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.new")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+            beside.replace(self.path)
+        except OSError:
+            os.close(descriptor)
+            raise
         replaced, self._open = self._open, weakref.finalize(self, os.close, descriptor)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-        beside.replace(self.path)
         self._seen = self._stamp()
         return replaced
 
     async def set_aside(self, data: bytes) -> None:
         """Add to the side file, a line each."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_name(f"{self.path.name}.unreadable").open("ab") as file:
+        side = self.path.with_name(f"{self.path.name}.unreadable")
+        with os.fdopen(os.open(side, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as file:
             file.write(data.rstrip(b"\n") + b"\n")
 
     def changed(self) -> bool:

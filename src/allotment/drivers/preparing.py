@@ -30,10 +30,11 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.checkpoint import VERSION, Checkpoint, Entry, Part
 from allotment.drivers.claims import fetched, granted
-from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Recalling, Refused
+from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Refused
 from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
+from allotment.drivers.recovering import recovered, saved
 from allotment.drivers.status import Statuses, device_status
 from allotment.drivers.turns import Turns
 from allotment.plugin import messages
@@ -100,7 +101,10 @@ class NodeDriver:
                 return messages.Prepared(await self._prepare(ref, arrived))
             except Refused as error:
                 text = f"{error} (trying again will not help)" if error.permanent else str(error)
-                return messages.Prepared(error=f"claim {ref.namespace}/{ref.name}: {text}")
+            except Exception as error:
+                log.exception("%s: claim %s/%s", self.name, ref.namespace, ref.name)
+                text = _unexpected(error)
+            return messages.Prepared(error=f"claim {ref.namespace}/{ref.name}: {text}")
 
         return await self._each(claims, one)
 
@@ -113,8 +117,13 @@ class NodeDriver:
             try:
                 await self._unprepare(ref.uid)
             except Refused as error:
-                return f"claim {ref.namespace}/{ref.name}: {error}"
-            return ""
+                text = str(error)
+            except Exception as error:
+                log.exception("%s: claim %s/%s", self.name, ref.namespace, ref.name)
+                text = _unexpected(error)
+            else:
+                return ""
+            return f"claim {ref.namespace}/{ref.name}: {text}"
 
         return await self._each(claims, one)
 
@@ -171,7 +180,7 @@ class NodeDriver:
         # From here to the end no await without the entry being there, so that nobody else gets the devices.
         self._checkpoint.put(uid, entry)
         try:
-            await self._save()
+            await saved(self._checkpoint)
         except Refused:
             self._checkpoint.drop(uid)
             raise
@@ -218,7 +227,7 @@ class NodeDriver:
         cdi = msgspec.to_builtins(spec) if spec is not None else None
         entry = msgspec.structs.replace(entry, state="completed", parts=parts, cdi=cdi, since=self._clock.now())
         self._checkpoint.put(uid, entry)
-        await self._save()
+        await saved(self._checkpoint)
         return entry
 
     async def _roll_back(self, uid: str, error: Exception) -> None:
@@ -240,7 +249,7 @@ class NodeDriver:
             if entry.state == "completed":
                 entry = msgspec.structs.replace(entry, state="started", since=self._clock.now())
                 self._checkpoint.put(uid, entry)
-                await self._save()
+                await saved(self._checkpoint)
             await self._undo(uid, entry)
         else:
             await self._files.remove(uid)
@@ -257,7 +266,7 @@ class NodeDriver:
         await self._files.remove(uid)
         self._checkpoint.drop(uid)
         try:
-            await self._save()
+            await saved(self._checkpoint)
         except Refused:
             self._checkpoint.put(uid, entry)
             raise
@@ -267,12 +276,6 @@ class NodeDriver:
         data = ready.data if ready is not None else None
         return device_status(self.name, part.pool, part.device, part.share_id, data, since)
 
-    async def _save(self) -> None:
-        try:
-            await self._checkpoint.save()
-        except OSError as error:
-            raise Refused(f"the driver's checkpoint could not be written: {error}") from error
-
     # --- starting and keeping house -------------------------------------------------------------------------------
 
     async def recover(self) -> None:
@@ -280,30 +283,8 @@ class NodeDriver:
 
         What cannot be undone now stays on record, and is tried again with the next call or round.
         """
-        checkpoint = self._checkpoint
         async with self._turns.alone():
-            checkpoint.load()
-            restarted = checkpoint.written_boot_id not in ("", self.host.boot_id)
-            if restarted:
-                log.info("%s: the node was restarted; %d prepared claims are gone", self.name, len(checkpoint))
-                checkpoint.clear()
-            for uid, entry in checkpoint:
-                try:
-                    if entry.state == "completed":
-                        await self._files.restore(uid, entry)
-                    else:
-                        await self._undo(uid, entry)
-                except Refused as error:
-                    log.error("%s: claim %s/%s: %s", self.name, entry.namespace, entry.name, error)
-            try:
-                unreadable = frozenset() if restarted else checkpoint.unreadable
-                if unreadable is not None:  # else nobody knows whose files may go
-                    await self._files.remove_others({uid for uid, _ in checkpoint} | unreadable)
-                await self._save()
-            except Refused as error:
-                log.error("%s: %s", self.name, error)
-            if isinstance(self.driver, Recalling):
-                self.driver.recovered(tuple(entry.plan for _, entry in checkpoint))
+            await recovered(self.driver, self.host.boot_id, self._checkpoint, self._files, self._undo)
 
     async def clean(self) -> None:
         """Undo what was begun for claims that are gone: no kubelet will ask for it."""
@@ -395,3 +376,8 @@ def _refusal(error: Exception) -> Refused:
     if isinstance(error, Refused):
         return error
     return Refused(str(error) or type(error).__name__)
+
+
+def _unexpected(error: Exception) -> str:
+    """Of a driver's mistake, which must not become that of the call's other claims."""
+    return f"the driver failed unexpectedly: {type(error).__name__}: {error}"

@@ -453,3 +453,21 @@ def test_foreign_cdi_files_are_never_touched() -> None:
         assert cdi.names() == {"vendor.com-gpu", "k8s.gpu.test-claim", "k8s.other.test-claim_1"}
 
     asyncio.run(main())
+
+
+def test_a_driver_s_own_mistake_with_one_claim_is_that_claim_s_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Mistaken(FakeDriver):
+        def plan(self, claim: Any) -> Any:
+            if claim.name == "odd":
+                raise KeyError("gpu-9")
+            return super().plan(claim)
+
+    async def main() -> None:
+        client, driver = MemoryClient(), Mistaken()
+        odd, good = put_claim(client, "odd", "gpu-0"), put_claim(client, "good", "gpu-1")
+        answers = await node_driver(driver, memory_host(), client).prepare([odd, good])
+        assert answers[good.uid].error == ""
+        assert answers[odd.uid].error == "claim shop/odd: the driver failed unexpectedly: KeyError: 'gpu-9'"
+
+    asyncio.run(main())
+    assert "Traceback" in caplog.text

@@ -240,3 +240,36 @@ def test_saves_that_wait_go_together(tmp_path: Path) -> None:
         assert Counting.saves < 12  # 16 if each went alone
 
     asyncio.run(main())
+
+
+def test_files_of_another_make_of_the_driver_are_left_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        client = MemoryClient()
+        theirs, other = f"k8s.{DRIVER}-claim_0c-77.yaml", "vendor.yaml"
+        (tmp_path / "cdi").mkdir()
+        for name in (theirs, other, f"k8s.{DRIVER}-claim_0c-78.json"):
+            (tmp_path / "cdi" / name).write_text("{}")
+        await node_driver(FakeDriver(), disk_host(tmp_path), client).recover()
+        assert sorted(path.name for path in (tmp_path / "cdi").iterdir()) == [theirs, other]
+
+    asyncio.run(main())
+
+
+def test_a_save_that_fails_leaves_no_file_open(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def main() -> None:
+        storage = FileStorage(tmp_path / "checkpoint.json")
+        await storage.save(b"first")
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            for _ in range(5):
+                with pytest.raises(OSError, match="No space left"):
+                    await storage.save(b"second")
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        await storage.save(b"third")
+        assert storage.load() == b"third"
+
+    asyncio.run(main())

@@ -1,0 +1,55 @@
+"""How a driver comes back: what its last process left is put right before anybody calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from allotment.drivers.checkpoint import Checkpoint, Entry
+from allotment.drivers.driver import Driver, Recalling, Refused
+from allotment.drivers.files import ClaimFiles
+
+log = logging.getLogger(__name__)
+
+
+async def recovered(
+    driver: Driver, boot_id: str, checkpoint: Checkpoint, files: ClaimFiles,
+    undo: Callable[[str, Entry], Awaitable[None]],
+) -> None:  # fmt: skip
+    """Load the checkpoint, write CDI files again, and undo what was begun.
+
+    ``undo`` forgets the entry, or raises Refused. What cannot be put right now stays on record and is logged.
+    """
+    checkpoint.load()
+    restarted = checkpoint.written_boot_id not in ("", boot_id)
+    if restarted:
+        log.info("%s: the node was restarted; %d prepared claims are gone", driver.name, len(checkpoint))
+        checkpoint.clear()
+    for uid, entry in checkpoint:
+        try:
+            if entry.state == "completed":
+                await files.restore(uid, entry)
+            else:
+                await undo(uid, entry)
+        except Refused as error:
+            log.error("%s: claim %s/%s: %s", driver.name, entry.namespace, entry.name, error)
+    try:
+        unreadable = frozenset() if restarted else checkpoint.unreadable
+        if unreadable is not None:  # else nobody knows whose files may go
+            await files.remove_others({uid for uid, _ in checkpoint} | unreadable)
+        await saved(checkpoint)
+    except Refused as error:
+        log.error("%s: %s", driver.name, error)
+    if isinstance(driver, Recalling):
+        try:
+            driver.recovered(tuple(entry.plan for _, entry in checkpoint))
+        except Exception:
+            log.exception("%s: what was prepared before could not be recalled", driver.name)
+
+
+async def saved(checkpoint: Checkpoint) -> None:
+    """Return when a checkpoint is on disk. Raises Refused."""
+    try:
+        await checkpoint.save()
+    except OSError as error:
+        raise Refused(f"the driver's checkpoint could not be written: {error}") from error
