@@ -81,7 +81,7 @@ class Agent:
         """Run the pods of the nodes, for ever."""
         for cache in (self._nodes, self._claims, self._slices, self._pods):
             await cache.synced.wait()
-        drivers = Drivers(self._context, self._client, self._plugins, self._slices, self._healths, self._driver_changed)
+        drivers = Drivers(self._client, self._plugins, self._slices, self._healths, self._driver_changed)
         leases = Leases(self._client, self._context.clock, self._served)
         ends = [
             self._pods.on_change(self._pod_changed),

@@ -15,9 +15,8 @@ from typing import Final
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
-from allotment.cluster.clock import Timer
+from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.program import Context
 from allotment.cluster.resources import SLICES
 from allotment.model.resource import ResourceSlice
 from allotment.node.health import DeviceHealths
@@ -35,10 +34,11 @@ class Drivers:
     """The drivers of all nodes. ``changed(node, driver)``: tell whoever waits for one."""
 
     def __init__(
-        self, context: Context, client: Client, plugins: Plugins, slices: Cache[ResourceSlice],
+        self, client: Client, plugins: Plugins, slices: Cache[ResourceSlice],
         healths: DeviceHealths, changed: Callable[[str, str], None],
     ) -> None:  # fmt: skip
-        self._clock = context.clock
+        # Drivers outside are processes of this machine: they start in its time, however fast the lab's clock runs.
+        self._clock = Clock()
         self._client = client
         self._plugins = plugins
         self._healths = healths

@@ -11,7 +11,7 @@ import pytest
 
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import LEASES, SLICES
-from allotment.node import checkpoint, leases
+from allotment.node import checkpoint, drivers, leases
 from allotment.node.checkpoint import ClaimRecord
 from allotment.node.leases import NAMESPACE, Leases, period
 from allotment.node.machine import Machine
@@ -72,7 +72,9 @@ def test_a_fast_clock_and_many_nodes_make_no_more_writes_but_longer_leases(speed
     assert {spec["leaseDurationSeconds"] for spec in written.values()} == {4 * period(1000) * max(speed, 1)}
 
 
-def test_the_slices_of_a_driver_that_is_gone_go() -> None:
+def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "GONE_SECONDS", 0.1)
+
     async def whole() -> None:
         with tempfile.TemporaryDirectory(prefix="al-") as text:
             folder = Path(text)
