@@ -9,7 +9,7 @@ import msgspec
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
 from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Rediscover, Refused, Tree
-from allotment.drivers.program import run
+from allotment.drivers.main import run
 from allotment.model.resource import Device
 
 

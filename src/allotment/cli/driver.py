@@ -14,22 +14,22 @@ _INSTALL = "pip install 'allotment[lab,drivers,nvidia]'"
 def run_driver(arguments: Namespace) -> int:
     """Drive this node's devices until SIGTERM or SIGINT."""
     try:
-        from allotment.drivers.program import Place, run, usual_place
+        from allotment.drivers.program import Place, run_at, usual_place
         from allotment.drivers.vendors import ON_HOST
         from allotment.plugin.sockets import SocketUnusable
     except ModuleNotFoundError as error:
         raise Mistake(f"{error.name} is not installed, and a driver talks to kubelets by it", _INSTALL) from None
-    usual, kubelet = usual_place(), Path(arguments.kubelet_root)
+    usual, kubelet = usual_place(), Path(arguments.kubelet_root).absolute()
     place = Place(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
-        kubelet / "plugins_registry", Path(arguments.cdi_root),
+        kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(),
     )  # fmt: skip
     driver = ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root))
     way = way_to(arguments)
 
     with told(way):
         try:
-            run(driver, place, way)
+            run_at(driver, place, way)
         except* SocketUnusable as errors:
             raise Mistake(str(errors.exceptions[0])) from None
     return 0

@@ -20,7 +20,6 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.http import HttpClient
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.kubeconfig import target as usual_target
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import FileStorage, Host, real_boot_id
@@ -54,11 +53,8 @@ def usual_place(environment: Mapping[str, str] = os.environ) -> Place:
     return Place(environment.get("NODE_NAME") or os.uname().nodename, environment.get("POD_UID", ""))
 
 
-def run(driver: Driver, place: Place | None = None, target: Target | None = None) -> None:
-    """Be the driver of a node until SIGTERM or SIGINT: what a vendor's ``main`` calls.
-
-    By default of the node, and in the cluster, that the environment tells. Raises what :func:`drive` does.
-    """
+def run_at(driver: Driver, place: Place, target: Target) -> None:
+    """Be the driver of a node until SIGTERM or SIGINT. Raises what :func:`drive` does, in groups."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
 
@@ -66,7 +62,7 @@ def run(driver: Driver, place: Place | None = None, target: Target | None = None
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await drive(driver, place or usual_place(), target or usual_target(), stop)
+        await drive(driver, place, target, stop)
 
     asyncio.run(main())
 
@@ -92,11 +88,19 @@ async def drive(driver: Driver, place: Place, target: Target, stop: asyncio.Even
             caches = [
                 group.create_task(cache.run(), name=f"cache {cache.resource.plural}") for cache in (slices, nodes)
             ]
+            caches.append(group.create_task(_missing(nodes, place.node), name="looking for the node"))
             try:
                 await serve(node_driver, publisher, place, stop)
             finally:
                 for task in caches:
                     task.cancel()
+
+
+async def _missing(nodes: Cache[Node], name: str) -> None:
+    """Say so if the cluster does not have the node: a name that is wrong would look like waiting for ever."""
+    await nodes.synced.wait()
+    if nodes.item("", name) is None:
+        log.warning("the cluster has no node %s (yet): until it has, nothing is published", name)
 
 
 async def serve(node_driver: NodeDriver, publisher: Publisher, place: Place, stop: asyncio.Event) -> None:
@@ -121,6 +125,7 @@ async def serve(node_driver: NodeDriver, publisher: Publisher, place: Place, sto
         ]
         try:
             async with served(node_driver, endpoint, registration, on_registered=registered):
+                log.info("%s: serves node %s, waits for its kubelet at %s", node_driver.name, place.node, registration)
                 await stop.wait()
         finally:
             for task in work:

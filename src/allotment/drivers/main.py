@@ -1,0 +1,60 @@
+"""A vendor's ``main``: the program of one driver, told on its command line where it runs.
+
+In a pod nothing has to be said: NODE_NAME and POD_UID, the kubelet's own folders, the pod's service account. In a lab
+(``allot up --kubelet-roots``) and in tests the folders are others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.kubeconfig import Target, UnusableKubeconfig
+from allotment.cluster.kubeconfig import target as usual_target
+from allotment.drivers.driver import Driver
+from allotment.drivers.host import Held
+from allotment.drivers.program import Place, run_at, usual_place
+from allotment.plugin.sockets import SocketUnusable
+
+_TOLD: Final = (StatusError, Unreachable, SocketUnusable, Held, OSError)
+
+
+def run(driver: Driver, words: Sequence[str] | None = None) -> None:
+    """Be the driver of a node until SIGTERM or SIGINT. ``words``: the command line; this program's by default.
+
+    What is wrong with the node, the folders or the cluster ends it with one line, exit status 1.
+    """
+    try:
+        place, target = told(driver.name, sys.argv[1:] if words is None else words)
+    except UnusableKubeconfig as error:
+        sys.exit(f"{driver.name}: {error}")
+    try:
+        run_at(driver, place, target)
+    except* _TOLD as errors:
+        sys.exit(f"{driver.name}: {_first(errors)}")
+
+
+def told(name: str, words: Sequence[str]) -> tuple[Place, Target]:
+    """Where a driver runs, and the way to its cluster. Raises UnusableKubeconfig."""
+    usual = usual_place()
+    parser = argparse.ArgumentParser(description=f"The driver {name} of one node: publishes and prepares its devices.")
+    add = parser.add_argument
+    add("--node", default=usual.node, metavar="NAME", help="the node's name (default: NODE_NAME, or else %(default)s)")
+    add("--kubelet-root", type=Path, default=usual.plugins.parent, metavar="FOLDER", help="(%(default)s)")
+    add("--cdi-root", type=Path, default=usual.cdi, metavar="FOLDER", help="for CDI specs (%(default)s)")
+    add("--pod-uid", default=usual.pod_uid, metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
+    add("--kubeconfig", type=Path, metavar="FILE", help="(default: KUBECONFIG, ~/.kube, or the service account)")
+    add("--context", default="", metavar="NAME", help="which cluster (default: the current context)")
+    given = parser.parse_args(words)
+    root = given.kubelet_root.absolute()  # the kubelet is told where, and has a working folder of its own
+    place = Place(given.node, given.pod_uid, root / "plugins", root / "plugins_registry", given.cdi_root.absolute())
+    return place, usual_target([given.kubeconfig] if given.kubeconfig else (), given.context)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
