@@ -143,8 +143,9 @@ class NvidiaDriver:
         devices = {}
         for position, held in enumerate(plan.held):
             if position in groups:
-                edits = self.hardware.vfio_edits(held.pci, groups[position], held.api)
-                ready = Ready(edits, {"type": "vfio", "pciBusID": held.pci, "iommuGroup": groups[position]})
+                group = groups[position]
+                edits = self.hardware.vfio_edits(held.pci, group, api_device=held.api, iommu_fd=held.iommu_fd)
+                ready = Ready(edits, {"type": "vfio", "pciBusID": held.pci, "iommuGroup": group})
             else:
                 ready = self._ready(plan, position, held, pieces.get(position))
             devices[held.pool, held.device, held.share_id] = ready

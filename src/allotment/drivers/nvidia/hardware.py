@@ -119,8 +119,12 @@ class Hardware(Protocol):
         """What a client of a control daemon needs."""
         ...
 
-    def vfio_edits(self, pci: str, group: int, api_device: bool) -> ContainerEdits:
-        """What a virtual machine needs of a GPU handed to vfio-pci."""
+    def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
+        """What a virtual machine needs of a GPU handed to vfio-pci.
+
+        ``api_device``: also what its monitor talks to the IOMMU through. ``iommu_fd``: the newer interface of both,
+        where the host has it.
+        """
         ...
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:

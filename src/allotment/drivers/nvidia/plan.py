@@ -24,7 +24,7 @@ class Held(_Part, frozen=True):
     """A device of the claim. ``uuid``: of a GPU, or of a MIG device that was there before.
 
     ``made``: a MIG device that exists only for this claim. ``admin``: merely looked at, nothing is done to it. ``api``:
-    the monitor of a virtual machine also gets the API device.
+    the monitor of a virtual machine also gets the API device; ``iommu_fd``: through the newer interface, if it can.
     """
 
     kind: Kind
@@ -38,6 +38,7 @@ class Held(_Part, frozen=True):
     made: bool = False
     admin: bool = False
     api: bool = False
+    iommu_fd: bool = False
 
     @property
     def identity(self) -> str:

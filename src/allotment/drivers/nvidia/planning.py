@@ -57,7 +57,8 @@ def _with_config(held: Held, granted: Granted) -> Held:
             permanent=True,
         )
     if isinstance(granted.config, VfioDeviceConfig) and granted.config.iommu is not None:
-        return replace(held, api=granted.config.iommu.enable_api_device)
+        iommu = granted.config.iommu
+        return replace(held, api=iommu.enable_api_device, iommu_fd=iommu.backend_policy == "PreferIommuFD")
     return held
 
 

@@ -215,8 +215,8 @@ class SimulatedHardware:
         """Where the daemon listens."""
         return edits.mps(self._kept.mps_folder(key))
 
-    def vfio_edits(self, pci: str, group: int, api_device: bool) -> ContainerEdits:
-        """The IOMMU group's node."""
+    def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
+        """The IOMMU group's node: the newer interface is not simulated, and where it is preferred only."""
         return edits.vfio(group, api_device)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:

@@ -341,6 +341,17 @@ def test_a_gpu_is_handed_to_a_virtual_machine_and_given_back() -> None:
     on(story, mode="vfio")
 
 
+def test_the_interface_that_a_virtual_machine_prefers_is_part_of_the_plan() -> None:
+    async def story(n: Simulated) -> None:
+        newer = config("VfioDeviceConfig", iommu={"backendPolicy": "PreferIommuFD"})
+        assert [n.plan("c1", gpu("gpu-vfio-0", each))["held"][0].get("iommuFd") for each in (newer, None)] == [
+            True,
+            None,
+        ]
+
+    on(story, mode="vfio")
+
+
 def test_a_claim_has_gpus_of_one_iommu_group_only() -> None:
     async def story(n: Simulated) -> None:
         with pytest.raises(Refused, match="one IOMMU group only") as caught:

@@ -91,13 +91,17 @@ def piece(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
     )
 
 
-def guest(roots: Roots, pci: str, group: int, api_device: bool) -> ContainerEdits:
-    """For a virtual machine: the group's node, or the device's own where there is an IOMMU API device."""
+def guest(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
+    """For a virtual machine: the group's node, or the device's own where ``iommu_fd`` is wanted and there.
+
+    ``api_device``: also the node through which its monitor talks to the IOMMU.
+    """
     own = next(iter(sorted((roots.sys / "bus/pci/devices" / pci / "vfio-dev").glob("vfio*"))), None)
-    iommu_fd = api_device and (roots.dev / "iommu").exists() and own is not None
-    names = [f"vfio/devices/{own.name}" if iommu_fd and own is not None else f"vfio/{group}"]
-    if api_device:
-        names.append("iommu" if iommu_fd else "vfio/vfio")
+    names = [f"vfio/{group}", "vfio/vfio"]
+    if iommu_fd and own is not None and (roots.dev / "iommu").exists():
+        names = [f"vfio/devices/{own.name}", "iommu"]
+    if not api_device:
+        names.pop()
     return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(roots, name) for name in names))
 
 

@@ -218,9 +218,9 @@ class HostHardware:
         """What a client of a control daemon needs."""
         return self._daemons.edits(key)
 
-    def vfio_edits(self, pci: str, group: int, api_device: bool) -> ContainerEdits:
+    def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
         """What a virtual machine needs of a GPU handed to vfio-pci."""
-        return edits.guest(self._roots, pci, group, api_device)
+        return edits.guest(self._roots, pci, group, api_device=api_device, iommu_fd=iommu_fd)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
         """Nothing: a container reaches a real GPU by its device node."""

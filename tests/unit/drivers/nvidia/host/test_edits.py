@@ -104,15 +104,21 @@ def test_a_virtual_machine_gets_the_group_or_the_device(host: Machine) -> None:
     pci = host.gpu(A100, 7, "GPU-a", group=12)
 
     async def edits(hardware: Hardware) -> None:
-        def paths(api_device: bool) -> list[str]:
-            return [node.path for node in hardware.vfio_edits(pci, 12, api_device).device_nodes]
+        def paths(iommu_fd: bool, api_device: bool) -> list[str]:
+            found = hardware.vfio_edits(pci, 12, api_device=api_device, iommu_fd=iommu_fd)
+            return [node.path for node in found.device_nodes]
 
-        assert paths(False) == ["/dev/vfio/12"]
-        assert paths(True) == ["/dev/vfio/12", "/dev/vfio/vfio"]
+        # Preferred or not, the host does not have it.
+        for iommu_fd in (False, True):
+            assert paths(iommu_fd, False) == ["/dev/vfio/12"]
+            assert paths(iommu_fd, True) == ["/dev/vfio/12", "/dev/vfio/vfio"]
         (host.roots.dev / "iommu").touch()
         (host.roots.sys / "bus/pci/devices" / pci / "vfio-dev/vfio3").mkdir(parents=True)
-        assert paths(False) == ["/dev/vfio/12"]
-        assert paths(True) == ["/dev/vfio/devices/vfio3", "/dev/iommu"]
+        # There, and wanted only by who says so: a monitor that knows the old interface only would not start.
+        assert paths(False, False) == ["/dev/vfio/12"]
+        assert paths(False, True) == ["/dev/vfio/12", "/dev/vfio/vfio"]
+        assert paths(True, False) == ["/dev/vfio/devices/vfio3"]
+        assert paths(True, True) == ["/dev/vfio/devices/vfio3", "/dev/iommu"]
 
     on(host, edits)
 
