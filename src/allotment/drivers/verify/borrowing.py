@@ -168,7 +168,7 @@ class Borrower:
         count = sum(len(spec["requests"]) for spec in specs)
         free = f"{count} free device{'s' * (count != 1)}"
         kind = "" if self._class_name == CLASS else f" of class {self._class_name}"
-        raise NotChecked(f"needs {free}{kind} on {self._node}, and there are fewer{why}")
+        raise NotChecked(f"needs {free}{kind}: {self._node} has {'none' if count == 1 else 'fewer'}{why}")
 
     async def _classes(self) -> list[DeviceClass]:
         if self._class_name != CLASS:

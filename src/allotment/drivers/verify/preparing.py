@@ -77,9 +77,9 @@ async def _requests(trial: Trial) -> str:
     choice = trial.borrower.alternatives("gpu", "first", "second")
     try:
         try:
-            (made,) = await trial.borrower.allocated([{"requests": [choice, trial.borrower.request("aux")]}])
+            (made,) = await trial.allocated({"requests": [choice, trial.borrower.request("aux")]})
         except NotChecked:  # too few devices for both
-            (made,) = await trial.borrower.allocated([{"requests": [choice]}])
+            (made,) = await trial.allocated({"requests": [choice]})
     except StatusError as error:
         raise NotChecked(f"the cluster takes no alternatives (KEP-4816): {error}") from None
     try:

@@ -60,6 +60,8 @@ def settled(driver: str, slices: Sequence[ResourceSlice]) -> bool:
 
 
 async def _there(trial: Trial) -> str:
+    if trial.life is not None:
+        await trial.calm()  # it has only just begun
     slices = await trial.until(lambda found: settled(trial.driver, found))
     if not slices:
         raise Wrong(

@@ -28,6 +28,8 @@ async def verify(
             row = await _made(trial, check)
             if row.result in ("FAIL", "warn") and await trial.alive():
                 dead = await _revived(trial, check)
+            if row.result == "FAIL" and check.name == "prepare":
+                trial.hopeless = "preparing a single claim fails"
         row = row._replace(seconds=time.monotonic() - began)
         rows.append(row)
         done(row)

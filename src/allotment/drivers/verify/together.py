@@ -24,9 +24,9 @@ async def _several(trial: Trial) -> AsyncIterator[list[Borrowed]]:
     """Three claims, or two where there are no more devices. Raises NotChecked."""
     specs = [trial.spec()] * _MANY
     try:
-        made = await trial.borrower.allocated(specs)
+        made = await trial.allocated(*specs)
     except NotChecked:
-        made = await trial.borrower.allocated(specs[1:])
+        made = await trial.allocated(*specs[1:])
     try:
         yield made
     finally:

@@ -67,6 +67,8 @@ class Trial:
         self.borrower = Borrower(client, found.info.name, node, features, class_name)
         #: How long preparing one claim took, in seconds.
         self.prepare_seconds = 0.05
+        #: Why there is no use in preparing claims; empty if there is.
+        self.hopeless = ""
         self._held: dict[str, ClaimRef] = {}
         self._connections: dict[str, Connected] = {}
 
@@ -145,10 +147,16 @@ class Trial:
         spec: Tree = {"requests": [self.borrower.request(name) for name in requests or ("gpu",)]}
         return spec if config is None else {**spec, "config": [self.borrower.config(config)]}
 
+    async def allocated(self, *specs: Tree, changed: Changed = as_chosen) -> list[Borrowed]:
+        """Allocated claims, to be given back. Raises NotChecked without devices enough."""
+        if self.hopeless:
+            raise NotChecked(self.hopeless)
+        return await self.borrower.allocated(specs, changed)
+
     @asynccontextmanager
     async def claims(self, *specs: Tree, changed: Changed = as_chosen) -> AsyncIterator[list[Borrowed]]:
         """Allocated claims, unprepared and gone when the block ends. Raises NotChecked without devices enough."""
-        made = await self.borrower.allocated(specs, changed)
+        made = await self.allocated(*specs, changed=changed)
         try:
             yield made
         finally:
@@ -178,6 +186,18 @@ class Trial:
             if true(slices) or loop.time() > until:
                 return slices
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def calm(self) -> list[ResourceSlice]:
+        """The slices when they have not changed for a while: those of an earlier process may be there at first."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.patience.publish + self.patience.quiet
+        seen, since = await self.slices(), loop.time()
+        while loop.time() < min(since + self.patience.quiet, until):
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = await self.slices()
+            if now != seen:
+                seen, since = now, loop.time()
+        return seen
 
     # --- its process ----------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class World:
 
 
 @asynccontextmanager
-async def trial(world: World, *, lives: bool = True) -> AsyncIterator[Trial]:
+async def trial(world: World, *, lives: bool = True, class_name: str = "") -> AsyncIterator[Trial]:
     """The kit on a driver. ``lives``: it may end and start it."""
     await world.cluster.node(NODE)
     try:
@@ -140,7 +140,7 @@ async def trial(world: World, *, lives: bool = True) -> AsyncIterator[Trial]:
         found = await awaken(world.registration, world, 5)
         made = Trial(
             world.registration, found, world.client, NODE, world.cluster.features, CdiFolders([world.cdi]),
-            life=world if lives else None, patience=PATIENCE,
+            life=world if lives else None, class_name=class_name, patience=PATIENCE,
         )  # fmt: skip
         try:
             yield made

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from allotment.cdi.spec import ContainerEdits, Device, Spec
+from allotment.cdi.store import Folder
 from allotment.cluster.client import Listing, Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.table import CHECKS
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
-from tests.unit.drivers.verify.given import Bent, World, introduced, verified
+from tests.unit.drivers.verify.given import Bent, World, introduced, trial, verified
 
 DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")
 Answers = Mapping[str, Prepared]
@@ -219,6 +221,26 @@ class LeavesWhenRefused(Leaves):
         super().__init__(world, good, own=True)
 
 
+class KeepsDevices(Bent):
+    """Has one CDI file for all claims, and only ever adds to it."""
+
+    def __init__(self, world: World, good: Plugin) -> None:
+        super().__init__(good)
+        self.folder = Folder(world.cdi)
+        self.names: list[str] = []
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
+        answers = await self.good.prepare(claims)
+        self.names.append(f"n{len(self.names)}")
+        given = tuple(Device(name, ContainerEdits(env=("A=1",))) for name in self.names)
+        self.folder.write("all", Spec("all.example/gpu", given))
+        ids = (f"all.example/gpu={self.names[-1]}",)
+        return {
+            uid: answer._replace(devices=tuple(device._replace(cdi_ids=ids) for device in answer.devices))
+            for uid, answer in answers.items()
+        }
+
+
 class Demands(Bent):
     """Unprepares only what this process prepared, and that once."""
 
@@ -387,6 +409,7 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("v1beta1-same", "already prepared", spoiled(Once)),
     ("v1beta1-same", "first n1/gpu-0", spoiled(Forgets)),
     ("unprepare", "left behind", bent(lambda world, good: Leaves(world, good, own=True))),
+    ("unprepare", "all.example/gpu=n0 still resolves", bent(KeepsDevices)),
     ("unprepare-twice", "is not prepared", spoiled(Demands)),
     ("unprepare-unknown", "is not prepared", spoiled(Demands)),
     ("unprepare-deleted", "not found", bent(Looks)),
@@ -460,3 +483,26 @@ def test_a_driver_that_dies_is_started_again_where_that_is_possible() -> None:
     rows = verified(world, "empty-call", "prepare", "health")
     assert [row.result for row in rows] == ["pass", "FAIL", "pass"]
     assert world.lives == 2
+
+
+def test_where_no_claim_can_be_prepared_that_is_told_once() -> None:
+    world = World()
+    changing(lambda claim, answer: Prepared(error="out of order"))(world)
+    rows = verified(world, "prepare", "cdi", "several-claims", "not-allocated")
+    assert [row.result for row in rows] == ["FAIL", "skipped", "skipped", "pass"]
+    assert rows[1].seen == "preparing a single claim fails"
+
+
+def test_slices_of_an_earlier_process_are_not_taken_for_those_of_this_one() -> None:
+    """The driver publishes something else as soon as it has begun."""
+
+    async def main() -> None:
+        world = World()
+        async with trial(world) as made:
+            (before,) = await made.slices()
+            waiting = asyncio.create_task(made.calm())
+            await asyncio.sleep(0.1)
+            await world.cluster.client.delete(SLICES, before.metadata.name)
+            assert before not in await waiting
+
+    asyncio.run(main())

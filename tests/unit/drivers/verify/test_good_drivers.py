@@ -53,7 +53,7 @@ def test_without_devices_calls_are_still_checked() -> None:
         "get-info", "versions", "register", "empty-call", "slices", "pools", "slices-valid", "slices-owner",
         "unprepare-unknown", "unknown-claim", "not-allocated", "health", "restart-slices", "restart-register",
     }  # fmt: skip
-    assert {row.seen for row in rows if row.check.name == "cdi"} == {"needs 1 free device on n1, and there are fewer"}
+    assert {row.seen for row in rows if row.check.name == "cdi"} == {"needs 1 free device: n1 has none"}
 
 
 def test_without_its_process_nothing_is_ended() -> None:

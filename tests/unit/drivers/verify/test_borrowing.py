@@ -1,0 +1,133 @@
+"""The kit on a node that works: what others have is theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from allotment.cluster.client import Listing, Tree
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
+from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.verdict import NotChecked
+from tests.unit.drivers.verify.given import NODE, World, trial
+
+
+async def held(world: World, *devices: str) -> None:
+    """Somebody's claim."""
+    client = world.cluster.client
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    request = {"name": "gpu", "exactly": {"deviceClassName": "any", "count": len(devices)}}
+    tree = await client.create(
+        CLAIMS,
+        {
+            "apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind, "metadata": {"name": "c", "namespace": "shop"},
+            "spec": {"devices": {"requests": [request]}},
+        },
+        "shop",
+    )  # fmt: skip
+    results = [{"request": "gpu", "driver": world.driver.name, "pool": NODE, "device": name} for name in devices]
+    status = {"allocation": {"devices": {"results": results}}}
+    await client.update(CLAIMS, {**tree, "status": status}, subresource="status")
+
+
+def given(made: Trial, count: int) -> Any:
+    return made.allocated(*[made.spec()] * count)
+
+
+def test_only_devices_that_nobody_has_are_used() -> None:
+    async def main() -> None:
+        world = World()
+        async with trial(world) as made:
+            await held(world, "gpu-0", "gpu-2")
+            chosen = [part.device for each in await given(made, 2) for part in each.parts]
+            assert chosen == ["gpu-1", "gpu-3"]
+            with pytest.raises(NotChecked, match="needs 1 free device: n1 has none"):
+                await given(made, 1)
+
+    asyncio.run(main())
+
+
+class Raced:
+    """A cluster whose scheduler gives a device away just after the kit has looked; ``times``: again and again."""
+
+    def __init__(self, world: World, times: int) -> None:
+        self._client = world.cluster.client
+        self._driver = world.driver.name
+        self._left = times
+        self._looked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def list(self, resource: Any, namespace: str = "", **more: Any) -> Listing:
+        listing = await self._client.list(resource, namespace, **more)
+        if resource != CLAIMS or namespace:
+            return listing
+        self._looked += 1
+        if self._looked % 2 or not self._left:
+            return listing
+        self._left -= 1
+        result = {"driver": self._driver, "pool": NODE, "device": "gpu-0"}
+        theirs: Tree = {
+            "metadata": {"namespace": "shop", "name": "c"}, "status": {"allocation": {"devices": {"results": [result]}}}
+        }  # fmt: skip
+        return Listing([*listing.items, theirs], listing.revision)
+
+
+def test_a_device_that_is_given_away_meanwhile_is_left_to_its_owner() -> None:
+    async def main() -> None:
+        world = World()
+        world.client = Raced(world, times=1)
+        async with trial(world) as made:
+            (one,) = await given(made, 1)
+            kept = [tree["metadata"]["uid"] for tree in (await world.cluster.client.list(CLAIMS)).items]
+            assert kept == [one.ref.uid]
+
+    asyncio.run(main())
+
+
+def test_who_is_always_too_late_does_not_check() -> None:
+    async def main() -> None:
+        world = World()
+        world.client = Raced(world, times=9)
+        async with trial(world) as made:
+            with pytest.raises(NotChecked, match="device n1/gpu-0 was given to another claim"):
+                await given(made, 1)
+
+    asyncio.run(main())
+
+
+def test_claims_are_reserved_for_a_pod_that_never_runs() -> None:
+    async def main() -> None:
+        world = World()
+        async with trial(world) as made:
+            (one,) = await given(made, 1)
+            (pod,) = (await world.cluster.client.list(PODS)).items
+            tree = await world.cluster.client.get(CLAIMS, one.ref.name, one.ref.namespace)
+            assert [user["uid"] for user in tree["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
+            assert pod["spec"]["schedulingGates"]
+            assert not pod["spec"].get("nodeName")
+
+    asyncio.run(main())
+
+
+def test_devices_of_a_class_may_be_asked_for() -> None:
+    async def main() -> None:
+        world = World()
+        expression = 'device.attributes["gpu.example.com"].index == 2'
+        await world.cluster.client.create(
+            DEVICE_CLASSES,
+            {
+                "apiVersion": DEVICE_CLASSES.api_version, "kind": DEVICE_CLASSES.kind, "metadata": {"name": "third"},
+                "spec": {"selectors": [{"cel": {"expression": expression}}]},
+            },
+        )  # fmt: skip
+        async with trial(world, class_name="third") as made:
+            (one,) = await given(made, 1)
+            assert [part.device for part in one.parts] == ["gpu-2"]
+            with pytest.raises(NotChecked, match="needs 1 free device of class third: n1 has none"):
+                await given(made, 1)
+
+    asyncio.run(main())
