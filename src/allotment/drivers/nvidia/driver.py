@@ -24,7 +24,7 @@ from allotment.drivers.nvidia.config import (
     VfioDeviceConfig,
     validate,
 )
-from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Xid
+from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Unwatched, Xid
 from allotment.drivers.nvidia.health import Trouble
 from allotment.drivers.nvidia.inventory import Inventory, kind_of
 from allotment.drivers.nvidia.plan import Held, Kind, Plan, Tree, read, readable
@@ -89,7 +89,7 @@ class NvidiaDriver:
     async def watch(self) -> AsyncIterator[News]:
         """Troubles of GPUs as conditions of their devices, and what comes and goes."""
         async for event in self.hardware.events():
-            if isinstance(event, Xid):
+            if isinstance(event, Xid | Unwatched):
                 trouble = self._troubles.get(event.pci, Trouble()).after(event)
                 self._troubles[event.pci] = trouble
                 for condition in self._conditions(event.pci, trouble):
@@ -105,11 +105,12 @@ class NvidiaDriver:
                         yield condition
 
     def _conditions(self, pci: str, trouble: Trouble) -> list[Condition]:
+        # By its name: an address with a long domain is no attribute.
         return [
             Condition(device.name, trouble.health, trouble.message, trouble.taints)
             for group in self._groups
             for device in group
-            if device.attributes["resource.kubernetes.io/pciBusID"].string == pci
+            if (gpu := self._inventory.gpu_of(device.name)) is not None and gpu.pci == pci
         ]
 
     # --- claims -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ restart and a reboot. Facts about a GPU are :class:`allotment.fleet.nvidia.Gpu`,
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.fleet.nvidia import Gpu
@@ -54,10 +54,19 @@ class Xid(NamedTuple):
     number: int
 
 
+class Unwatched(NamedTuple):
+    """A GPU's critical events cannot be had; only its loss is noticed."""
+
+    pci: str
+
+
 class Changed(NamedTuple):
     """GPUs came or went. ``fresh``: those that were reset or came back: whatever was wrong with them is over."""
 
     fresh: tuple[str, ...] = ()
+
+
+Event: TypeAlias = Xid | Unwatched | Changed
 
 
 class Hardware(Protocol):
@@ -134,6 +143,6 @@ class Hardware(Protocol):
         """
         ...
 
-    def events(self) -> AsyncIterator[Xid | Changed]:
+    def events(self) -> AsyncIterator[Event]:
         """What happens to the GPUs, for ever."""
         ...

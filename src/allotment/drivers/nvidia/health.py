@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from allotment.drivers.nvidia.hardware import Xid
+from allotment.drivers.nvidia.hardware import Unwatched, Xid
 from allotment.model.resource import DeviceTaint
 from allotment.plugin.messages import Health
 
 XID_TAINT: Final = "gpu.nvidia.com/xid"
 LOST_TAINT: Final = "gpu.nvidia.com/gpu-lost"
+UNWATCHED_TAINT: Final = "gpu.nvidia.com/unmonitored"
 
 #: Faults of programs, not of the GPU: told, but no reason to keep others away.
 IGNORED: Final = frozenset((13, 31, 43, 45, 68, 109))
@@ -39,14 +40,17 @@ _MEANINGS: Final[Mapping[int, str]] = {
 
 
 class Trouble(NamedTuple):
-    """What is wrong with a GPU: its last critical event, its last ignored one, and whether it is lost."""
+    """What is wrong with a GPU: its last critical event, its last ignored one, whether it is lost, or not watched."""
 
     critical: int = 0
     ignored: int = 0
     lost: bool = False
+    unwatched: bool = False
 
-    def after(self, event: Xid) -> Trouble:
+    def after(self, event: Xid | Unwatched) -> Trouble:
         """With one more event; number 0 means that the GPU is lost."""
+        if isinstance(event, Unwatched):
+            return self._replace(unwatched=True)
         if event.number == 0:
             return self._replace(lost=True)
         if event.number in IGNORED:
@@ -63,12 +67,16 @@ class Trouble(NamedTuple):
             taints.append(DeviceTaint(key=XID_TAINT, value=str(self.critical), effect="NoSchedule"))
         elif self.ignored:
             taints.append(DeviceTaint(key=XID_TAINT, value=str(self.ignored), effect="None"))
+        if self.unwatched:
+            taints.append(DeviceTaint(key=UNWATCHED_TAINT, effect="None"))
         return tuple(taints)
 
     @property
     def health(self) -> Health:
         """Whether it should be used."""
-        return "Unhealthy" if self.lost or self.critical else "Healthy"
+        if self.lost or self.critical:
+            return "Unhealthy"
+        return "Unknown" if self.unwatched else "Healthy"
 
     @property
     def message(self) -> str:
@@ -76,4 +84,6 @@ class Trouble(NamedTuple):
         words = ["the GPU is lost: it no longer answers"] if self.lost else []
         if number := self.critical or self.ignored:
             words.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
+        if self.unwatched:
+            words.append("the driver does not tell the GPU's critical events")
         return "; ".join(words)

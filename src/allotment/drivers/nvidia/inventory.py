@@ -48,6 +48,13 @@ class Inventory(NamedTuple):
                 return self._vfio(granted)
         raise Refused(f"device {granted.device}: no device of this driver has such a name", permanent=True)
 
+    def gpu_of(self, device: str) -> Gpu | None:
+        """The GPU that a published device is, or is part of."""
+        if kind_of(device) == "vfio":
+            return dict(enumerate(sorted(self.gpus, key=lambda gpu: gpu.pci))).get(_digits(_VFIO, device)[0])
+        numbers = _digits(_WHOLE, device) or _digits(_MIG, device)
+        return next((gpu for gpu in self.gpus if gpu.minor in numbers[:1]), None)
+
     def gpu(self, pci: str) -> Gpu | None:
         """The GPU at an address."""
         return next((gpu for gpu in self.gpus if gpu.pci == pci), None)

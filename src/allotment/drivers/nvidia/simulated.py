@@ -18,7 +18,17 @@ from typing import Final
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia import simulated_edits as edits
 from allotment.drivers.nvidia import simulated_state as physics
-from allotment.drivers.nvidia.hardware import Changed, ComputeMode, GpuLost, HardwareError, MigDevice, MpsDaemon, Xid
+from allotment.drivers.nvidia.hardware import (
+    Changed,
+    ComputeMode,
+    Event,
+    GpuLost,
+    HardwareError,
+    MigDevice,
+    MpsDaemon,
+    Unwatched,
+    Xid,
+)
 from allotment.drivers.nvidia.share import Share
 from allotment.drivers.nvidia.simulated_faults import Faults, Moment, Step
 from allotment.drivers.nvidia.simulated_files import Kept
@@ -56,8 +66,8 @@ class SimulatedHardware:
         self._address = address
         self._faults = faults
         self._latency = latency
-        self._listeners: set[asyncio.Queue[Xid | Changed]] = set()
-        self._untold: list[Xid | Changed] = []
+        self._listeners: set[asyncio.Queue[Event]] = set()
+        self._untold: list[Event] = []
         self._clients: Counter[str] = Counter()
         self._kept = Kept(state, self._first)
 
@@ -253,9 +263,9 @@ class SimulatedHardware:
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
-    async def events(self) -> AsyncIterator[Xid | Changed]:
+    async def events(self) -> AsyncIterator[Event]:
         """What happens from now on, after what happened while nobody listened."""
-        queue: asyncio.Queue[Xid | Changed] = asyncio.Queue()
+        queue: asyncio.Queue[Event] = asyncio.Queue()
         self._listeners.add(queue)
         for event in self._untold:
             queue.put_nowait(event)
@@ -269,6 +279,10 @@ class SimulatedHardware:
     def xid(self, pci: str, number: int) -> None:
         """A GPU reports a critical event."""
         self._tell(Xid(pci, number))
+
+    def unwatch(self, pci: str) -> None:
+        """The driver cannot tell a GPU's critical events, as on some virtual machines."""
+        self._tell(Unwatched(pci))
 
     def lose(self, pci: str) -> None:
         """A GPU no longer answers (it has fallen off the bus), but is still listed."""
@@ -311,7 +325,7 @@ class SimulatedHardware:
                 self._kept.remove_mps_folder(key)
             state.cards, state.daemons = first.cards, {}
 
-    def _tell(self, event: Xid | Changed) -> None:
+    def _tell(self, event: Event) -> None:
         if not self._listeners:
             self._untold.append(event)
         for queue in self._listeners:

@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.drivers.driver import Condition, News, Rediscover
+from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import Xid
 from allotment.drivers.nvidia.health import IGNORED, LOST_TAINT, XID_TAINT, Trouble
+from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.fleet.hardware import hardware
+from allotment.fleet.modes import Full
+from allotment.fleet.nvidia import gpus_of
 from allotment.model.resource import DeviceTaint
 from tests.unit.drivers.nvidia.nodes import Simulated, node
 
@@ -116,3 +121,35 @@ def test_an_ignored_event_hides_no_critical_one(numbers: list[int]) -> None:
     assert effects.get(XID_TAINT) == ("NoSchedule" if critical else "None" if set(numbers) & IGNORED else None)
     assert (trouble.health == "Healthy") == (not critical and 0 not in numbers)
     assert bool(trouble.message) == bool(numbers)
+
+
+def test_a_gpu_whose_events_cannot_be_had_is_said_to_be_unknown() -> None:
+    async def story(n: Simulated, listening: Listening) -> None:
+        await listening.news()
+        n.hardware.unwatch(n.pci[0])
+        taint = DeviceTaint(key="gpu.nvidia.com/unmonitored", effect="None")
+        (news,) = await listening.news()
+        assert news == Condition("gpu-0", "Unknown", "the driver does not tell the GPU's critical events", (taint,))
+        n.hardware.lose(n.pci[0])
+        (news,) = await listening.news()
+        assert isinstance(news, Condition)
+        assert (news.health, [each.key for each in news.taints]) == ("Unhealthy", [LOST_TAINT, taint.key])
+
+    on(story)
+
+
+def test_a_gpu_with_an_address_that_no_attribute_can_have_has_its_troubles() -> None:
+    async def told() -> None:
+        (one,) = gpus_of(hardware("dgx-a100-40gb", 1), "n1")
+        there = SimulatedHardware([one._replace(pci="00010000:0f:00.0")])
+        driver = NvidiaDriver(there, Full())
+        await driver.discover()
+        watching = driver.watch()
+        news = asyncio.ensure_future(anext(watching))
+        await asyncio.sleep(0)
+        there.xid("00010000:0f:00.0", 79)
+        condition = await news
+        assert isinstance(condition, Condition)
+        assert (condition.device, condition.health) == ("gpu-0", "Unhealthy")
+
+    asyncio.run(told())

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia import nvml
-from allotment.drivers.nvidia.hardware import Changed, ComputeMode, GpuLost, MigDevice, MpsDaemon, Xid
+from allotment.drivers.nvidia.hardware import Changed, ComputeMode, Event, GpuLost, MigDevice, MpsDaemon, Unwatched
 from allotment.drivers.nvidia.host import edits, sysfs, vfio
 from allotment.drivers.nvidia.host.mps import Daemons
 from allotment.drivers.nvidia.host.roots import Roots
@@ -228,7 +228,7 @@ class HostHardware:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    async def events(self) -> AsyncIterator[Xid | Changed]:
+    async def events(self) -> AsyncIterator[Event]:
         """Critical events, and GPUs that came or went, for ever."""
         watch: nvml.Watch | None = None
         there = sysfs.bound_to(self._roots, "nvidia")
@@ -249,8 +249,8 @@ class HostHardware:
             if watch is not None:
                 await self._in_thread(watch.close)
 
-    def _look(self, watch: nvml.Watch | None) -> tuple[nvml.Watch | None, list[Xid | Changed]]:
-        found: list[Xid | Changed] = []
+    def _look(self, watch: nvml.Watch | None) -> tuple[nvml.Watch | None, list[Event]]:
+        found: list[Event] = []
         if watch is None or watch.stale:
             missed = bool(self._unavailable)
             try:
@@ -261,6 +261,7 @@ class HostHardware:
                 _log.warning("no critical events of GPU %s: the driver does not tell them", ", ".join(watch.unwatched))
             if missed:
                 found.append(Changed())
+            found.extend(map(Unwatched, watch.unwatched))
         return watch, [*found, *watch.look()]
 
     def _restart(self, watch: nvml.Watch | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.hardware import Changed, Hardware, Xid
+from allotment.drivers.nvidia.hardware import Changed, Event, Hardware, Unwatched, Xid
 from tests.nvml.library import A100, T4
 from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import on
@@ -21,11 +21,11 @@ async def until_watched(host: Machine) -> None:
             await asyncio.sleep(0.002)
 
 
-def told(host: Machine, happen: Any, number: int, *, watched: bool = True) -> list[Xid | Changed]:
+def told(host: Machine, happen: Any, number: int, *, watched: bool = True) -> list[Event]:
     """The first events after something happened."""
 
-    async def listen(hardware: Hardware) -> list[Xid | Changed]:
-        found: list[Xid | Changed] = []
+    async def listen(hardware: Hardware) -> list[Event]:
+        found: list[Event] = []
         await hardware.gpus()
 
         async def gather() -> None:
@@ -55,7 +55,7 @@ def test_critical_events_carry_their_number(host: Machine, caplog: pytest.LogCap
         host.nvml.xid(1, 79)
         host.nvml.xid(0, 13)
 
-    assert told(host, happen, 2) == [Xid("0000:0f:00.0", 79), Xid("0000:07:00.0", 13)]
+    assert told(host, happen, 3) == [Unwatched("0000:1e:00.0"), Xid("0000:0f:00.0", 79), Xid("0000:07:00.0", 13)]
     assert "no critical events of GPU 0000:1e:00.0" in caplog.text
 
 
