@@ -1,4 +1,4 @@
-"""Our scheduler, claim controller and kubelets on Kubernetes' own API server, as clients over HTTP.
+"""Our scheduler, claim controller, kubelets and drivers on Kubernetes' own API server, as clients over HTTP.
 
 kube-apiserver and etcd come from ``$ALLOTMENT_KUBE_BIN`` (a folder). None of their own controllers run.
 """
@@ -23,9 +23,12 @@ from allotment.cluster.kubeconfig import target
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS, SERVICE_ACCOUNTS
 from allotment.lab import fleet
+from allotment.lab.drivers import Drivers
+from allotment.lab.ground import Ground
 from allotment.lab.programs import programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
+from allotment.node.machine import Machine
 from bench import real_kube
 
 Tree = dict[str, Any]
@@ -70,10 +73,12 @@ async def _on(server: real_kube.ApiServer, told: Callable[[Client], Awaitable[No
         await fleet.publish(mine, ("t4-4x-pcie",), kube="1.36", version="test", now=clock.now())
         caches = Caches(mine, clock=clock, random=random)
         context = program.Context(client_for, caches, clock, Events(mine, clock=clock), random)
+        machines: dict[str, Machine] = {}
+        ground = Ground(Kubelets(machines=machines), machines, FEATURES, boot="test")
         chosen = {
             name: one
-            for name, one in programs(Kubelets(), FEATURES).items()
-            if name in ("kubelets", "resource-claims", "scheduler")
+            for name, one in programs(ground, Drivers(ground)).items()
+            if name in ("drivers", "kubelets", "resource-claims", "scheduler")
         }
         running = asyncio.create_task(program.run(chosen, context))
         try:
@@ -105,6 +110,10 @@ def test_a_pod_runs_with_its_claim(kubernetes: real_kube.ApiServer) -> None:
         ]
         (result,) = claim["status"]["allocation"]["devices"]["results"]
         assert (running["spec"]["nodeName"], result["driver"]) == ("t4-4x-pcie-1", "gpu.nvidia.com")
+        while not (devices := claim["status"].get("devices")):  # told by the driver, a moment later
+            await asyncio.sleep(0.05)
+            claim = await client.get(CLAIMS, claim["metadata"]["name"], "default")
+        assert (devices[0]["device"], devices[0]["data"]["type"]) == (result["device"], "gpu")
 
     asyncio.run(_on(kubernetes, told))
 
