@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -80,5 +80,7 @@ class Kept:
     def remove_mps_folder(self, key: str) -> None:
         """Remove it; one that is not there is removed already."""
         folder = self.mps_folder(key)
-        if folder is not None and folder.exists():
-            shutil.rmtree(folder)
+        # A process that was killed may be at it as well, for a moment longer.
+        while folder is not None and folder.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
