@@ -163,3 +163,12 @@ class Recalling(Protocol):
     def recovered(self, plans: Sequence[Tree]) -> None:
         """Plans of the claims that an earlier process prepared, or began and could not undo. Before anything else."""
         ...
+
+
+@runtime_checkable
+class Reviving(Protocol):
+    """A driver of whose work something can end without it, such as a daemon. Most need not know this."""
+
+    async def revive(self, plan: Tree) -> None:
+        """Set going again what a prepared claim needs and what has ended; the rest is left alone. Raises Refused."""
+        ...

@@ -34,7 +34,7 @@ from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, 
 from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
-from allotment.drivers.recovering import recovered, saved
+from allotment.drivers.recovering import recovered, refusal, revived, saved
 from allotment.drivers.status import Statuses, device_status
 from allotment.drivers.turns import Turns
 from allotment.plugin import messages
@@ -159,6 +159,7 @@ class NodeDriver:
         entry = self._checkpoint.get(uid)
         if entry is not None and entry.state == "completed":
             await self._files.restore(uid, entry)
+            await revived(self.driver, entry)
             return _answer(entry)
         undone = self._unprepared.get(uid)
         if undone is not None and undone[0] >= arrived:
@@ -189,7 +190,7 @@ class NodeDriver:
             entry = await self._completed(uid, entry, prepared)
         except Exception as error:
             await self._roll_back(uid, error)
-            raise _refusal(error) from error
+            raise refusal(error) from error
         self._unprepared.pop(uid, None)
         # A driver that has nothing to say of its devices costs the API nothing.
         if self._statuses is not None and any(ready.data is not None for ready in prepared.devices.values()):
@@ -262,7 +263,7 @@ class NodeDriver:
         try:
             await self.driver.unprepare(entry.plan, self._others(uid))
         except Exception as error:
-            raise _refusal(error) from error
+            raise refusal(error) from error
         await self._files.remove(uid)
         self._checkpoint.drop(uid)
         try:
@@ -370,12 +371,6 @@ def _answer(entry: Entry) -> tuple[PreparedDevice, ...]:
     return tuple(
         PreparedDevice(part.requests, part.pool, part.device, part.cdi_ids, part.share_id) for part in entry.parts
     )
-
-
-def _refusal(error: Exception) -> Refused:
-    if isinstance(error, Refused):
-        return error
-    return Refused(str(error) or type(error).__name__)
 
 
 def _unexpected(error: Exception) -> str:

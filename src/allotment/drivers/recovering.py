@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from allotment.drivers.checkpoint import Checkpoint, Entry
-from allotment.drivers.driver import Driver, Recalling, Refused
+from allotment.drivers.driver import Driver, Recalling, Refused, Reviving
 from allotment.drivers.files import ClaimFiles
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ async def recovered(
         try:
             if entry.state == "completed":
                 await files.restore(uid, entry)
+                await revived(driver, entry)
             else:
                 await undo(uid, entry)
         except Refused as error:
@@ -45,6 +46,20 @@ async def recovered(
             driver.recovered(tuple(entry.plan for _, entry in checkpoint))
         except Exception:
             log.exception("%s: what was prepared before could not be recalled", driver.name)
+
+
+async def revived(driver: Driver, entry: Entry) -> None:
+    """Have everything run that a prepared claim needs. Raises Refused."""
+    if isinstance(driver, Reviving):
+        try:
+            await driver.revive(entry.plan)
+        except Exception as error:
+            raise refusal(error) from error
+
+
+def refusal(error: Exception) -> Refused:
+    """Whatever a driver raised, as an answer for a claim."""
+    return error if isinstance(error, Refused) else Refused(str(error) or type(error).__name__)
 
 
 async def saved(checkpoint: Checkpoint) -> None:

@@ -19,10 +19,15 @@ async def share(hardware: Hardware, plan: Plan, uuids: Mapping[int, str]) -> Non
         for pci in time_slice.gpus:
             await hardware.set_time_slice(pci, time_slice.interval)
     for daemon in plan.daemons:
-        for pci in plan.gpus_of(daemon):
-            # Exclusive first: nobody may slip in before the daemon is there. MIG devices have no mode of their own.
-            await hardware.set_compute_mode(pci, "EXCLUSIVE_PROCESS" if daemon.exclusive else "DEFAULT")
-        await hardware.start_mps(control_daemon(daemon, uuids))
+        await start(hardware, plan, daemon, uuids)
+
+
+async def start(hardware: Hardware, plan: Plan, daemon: Daemon, uuids: Mapping[int, str]) -> None:
+    """Start one of a plan's daemons. Raises Refused, HardwareError."""
+    for pci in plan.gpus_of(daemon):
+        # Exclusive first: nobody may slip in before the daemon is there. MIG devices have no mode of their own.
+        await hardware.set_compute_mode(pci, "EXCLUSIVE_PROCESS" if daemon.exclusive else "DEFAULT")
+    await hardware.start_mps(control_daemon(daemon, uuids))
 
 
 def control_daemon(daemon: Daemon, uuids: Mapping[int, str]) -> MpsDaemon:
