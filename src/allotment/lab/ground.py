@@ -25,6 +25,7 @@ class Ground(NamedTuple):
     ``machines`` is what the kubelets were given: how each node runs pods. ``boot`` differs from lab to lab, for what
     was prepared on simulated hardware is gone with the process. ``runtime``: what nodes run containers with; None for
     the simulated one. ``roots``: a folder for each node's kubelet, in which drivers of other processes can register.
+    ``states``: a folder for what nodes keep of their pods while the lab runs (volumes), where containers are real.
     """
 
     kubelets: Kubelets
@@ -33,13 +34,15 @@ class Ground(NamedTuple):
     boot: str
     runtime: Runtime | None = None
     roots: Path | None = None
+    states: Path | None = None
 
     def machine(self, node: str) -> Machine:
         """How a node runs pods; the same for all its drivers."""
         known = self.machines.get(node)
         if known is None:
             stores = (Memory(),) if self.roots is None else (Memory(), Folder(self.roots / node / "cdi"))
-            known = self.machines[node] = Machine(self.runtime, stores)
+            state = None if self.states is None else self.states / node
+            known = self.machines[node] = Machine(self.runtime, stores, state)
         return known
 
     def node_driver(self, driver: Driver, node: str, client: Client, context: Context) -> NodeDriver:

@@ -131,7 +131,8 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     kubelets = Kubelets(machines=by_node)
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images))
-    ground = Ground(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots)
+    states = _folder(stack, "allotment-nodes-") if containers is not None else None
+    ground = Ground(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
@@ -174,7 +175,7 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
     if settings.data is not None:
         folder = settings.data.certificates
     else:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-"))) / "pki"
+        folder = _folder(stack, "allotment-") / "pki"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     accounts = _secret(folder / "accounts.key")
     if not settings.tls:
@@ -187,6 +188,11 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
         "", made.authority.read_bytes(), made.admin.certificate.read_bytes(), made.admin.key.read_bytes()
     )  # fmt: skip
     return _Keys(accounts, made.token, tls, access)
+
+
+def _folder(stack: AsyncExitStack, prefix: str) -> Path:
+    """A folder for as long as the lab runs."""
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
 
 
 def _secret(path: Path) -> bytes:
