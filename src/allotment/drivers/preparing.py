@@ -207,11 +207,12 @@ class NodeDriver:
 
     def _refuse_overlap(self, uid: str, parts: Sequence[Part]) -> None:
         """A device has one owner at a time, whatever the cluster says: pods deleted by force may still run."""
-        wanted = {(part.pool, part.device): part for part in parts}
+        wanted: dict[tuple[str, str], list[Part]] = {}
+        for part in parts:
+            wanted.setdefault((part.pool, part.device), []).append(part)
         for other, entry in self._checkpoint:
             for part in entry.parts if other != uid else ():
-                mine = wanted.get((part.pool, part.device))
-                if mine is not None and mine.excludes(part):
+                if any(mine.excludes(part) for mine in wanted.get((part.pool, part.device), ())):
                     how = "is still prepared" if entry.state == "completed" else "is being prepared or undone"
                     raise Refused(
                         f"device {part.pool}/{part.device} {how} for claim {entry.namespace}/{entry.name} ({other}); "

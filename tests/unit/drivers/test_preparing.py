@@ -146,6 +146,18 @@ def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
     asyncio.run(main())
 
 
+def test_admin_access_to_a_device_does_not_hide_that_it_is_wanted_alone() -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), FakeDriver()
+        owner, both = put_claim(client, "owner", "gpu-0"), put_claim(client, "both", "gpu-0", "monitor=gpu-0")
+        client.objects[CLAIMS, "shop", "both"]["status"]["allocation"]["devices"]["results"][1]["adminAccess"] = True
+        plugin = node_driver(driver, memory_host(), client)
+        await plugin.prepare([owner])
+        assert "is still prepared for claim shop/owner" in (await plugin.prepare([both]))[both.uid].error
+
+    asyncio.run(main())
+
+
 def test_admin_access_changes_nothing_on_the_device() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()

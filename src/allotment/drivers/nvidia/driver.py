@@ -134,17 +134,20 @@ class NvidiaDriver:
 
     async def _prepare(self, plan: Plan) -> Prepared:
         groups = await vfio.hand_over(self.hardware, plan)
+        # A claim may look at what it uses: then it is made before it is looked at, and using it is what counts.
         pieces = {
             position: await mig.mig_device(self.hardware, held)
-            for position, held in enumerate(plan.held)
+            for position, held in sorted(enumerate(plan.held), key=lambda each: each[1].admin)
             if held.kind == "mig"
         }
         uuids = {position: held.uuid for position, held in enumerate(plan.held)}
         uuids |= {position: piece.uuid for position, piece in pieces.items()}
         async with self._setting(plan):
             await sharing.share(self.hardware, plan, uuids)
-        devices = {}
+        devices: dict[tuple[str, str, str], Ready] = {}
         for position, held in enumerate(plan.held):
+            if held.admin and (held.pool, held.device, held.share_id) in devices:
+                continue
             if position in groups:
                 group = groups[position]
                 edits = self.hardware.vfio_edits(held.pci, group, api_device=held.api, iommu_fd=held.iommu_fd)

@@ -173,6 +173,19 @@ def test_admin_access_looks_and_changes_nothing() -> None:
     on(story)
 
 
+@pytest.mark.parametrize("first", ["user", "administrator"])
+def test_a_claim_that_also_looks_at_its_own_device_uses_it_all_the_same(first: str) -> None:
+    async def story(n: Simulated) -> None:
+        kind = "gpu-0-mig-3g20gb-9-4"
+        wanted = config("MigDeviceConfig", sharing={"strategy": "MPS"})
+        both = [gpu(kind, wanted), gpu(kind, request="monitor", admin=True)]
+        plan, prepared = await n.prepare("c1", *(both if first == "user" else reversed(both)))
+        assert "CUDA_MPS_PIPE_DIRECTORY" in env(only(prepared))
+        await n.driver.unprepare(plan)
+
+    on(story, mode="dynamic-mig")
+
+
 def test_a_device_that_another_claim_still_has_is_refused_with_its_name() -> None:
     async def story(n: Simulated) -> None:
         first, _ = await n.prepare("c1", gpu("gpu-0", slicing("Long")))
