@@ -152,6 +152,9 @@ def claim_files(on: Stage, node: str) -> frozenset[str]:
 
 
 async def logs(on: Stage, pod: Tree, container: str) -> str:
-    """What a container has printed."""
+    """What a container has printed, as soon as it has: a pod may be said to run a moment before."""
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    return await on.text(f"/api/v1/namespaces/{namespace}/pods/{name}/log", f"container={container}")
+    async with asyncio.timeout(PATIENCE):
+        while not (told := await on.text(f"/api/v1/namespaces/{namespace}/pods/{name}/log", f"container={container}")):
+            await asyncio.sleep(0.005)
+    return told

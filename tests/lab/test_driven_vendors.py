@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.lab.driven import (
     published,
     run,
     statuses,
+    until,
     variables,
 )  # fmt: skip
 from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, story
@@ -178,10 +180,11 @@ async def served(on: Stage) -> None:
     await published(on, "a100", lambda slices: any(one["spec"]["driver"].startswith("compute-") for one in slices))
 
 
-def test_the_class_of_channels_that_is_installed_no_more(manifests: Manifests) -> None:
+@pytest.mark.parametrize("file", ["nvidia/quickstart/v1/imex-test1", "nvidia/quickstart/v1beta1/imex-test1"])
+def test_the_class_of_channels_that_is_installed_no_more(manifests: Manifests, file: str) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=dgx-a100-40gb",)) as on:
-            await accepted(on, manifests("nvidia/quickstart/v1/imex-test1"))
+            await accepted(on, manifests(file))
             pods = await on.pods("imex-test1", lambda pods: len(pods) == 8 and all(map(waits, pods)))
             assert all("device class imex.nvidia.com does not exist" in condition(pod)["message"] for pod in pods)
             assert not claim_files(on, "a100")
@@ -355,3 +358,116 @@ def test_a_gpu_is_put_into_the_mode_that_its_claim_asks_for(manifests: Manifests
             assert not claim_files(on, "mi300x")
 
     story(tell)
+
+
+# --- the example driver ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["basic-shared-claim-across-containers", "initcontainer-shared-gpu"])
+def test_all_containers_of_a_pod_are_told_the_same_gpu(manifests: Manifests, name: str) -> None:
+    async def tell() -> None:
+        async with stage(fleet=("n=2xexample",)) as on:
+            await accepted(on, manifests(f"example/{name}"))
+            (pod,) = await on.running(name, 1)
+            containers = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+            assert len(containers) == 2
+            for container in containers:
+                told = await logs(on, pod, container["name"])
+                assert 'GPU_DEVICE_0="gpu-0"' in told
+                assert "GPU_DEVICE_1" not in told
+            await gone(on, name)
+            assert not claim_files(on, "n")
+
+    story(tell)
+
+
+def test_a_rule_evicts_who_holds_a_gpu_and_holds_back_who_comes(manifests: Manifests) -> None:
+    folder, namespace = "example/device-taint-pod-noexecute", "basic-resourceclaimtemplate"
+
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("n=2xexample",)) as on:
+            await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate", f"{folder}/2-pod-to-be-evicted"))
+            await on.running(namespace, 1)
+            await accepted(on, manifests(f"{folder}/3-device-taint-rule"))
+            await on.pods(namespace, lambda pods: not pods)
+            assert not claim_files(on, "n")
+            await accepted(on, manifests(f"{folder}/4-pod-no-execute"))
+            assert "gpu.example.com/unhealthy=true:NoExecute" in await on.told("pod-no-execute", namespace)
+
+    story(tell)
+
+
+def test_a_rule_that_holds_back_leaves_who_is_there(manifests: Manifests) -> None:
+    folder, namespace = "example/device-taint-pod-noschedule", "basic-resourceclaimtemplate"
+
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("n=2xexample",)) as on:
+            await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate", f"{folder}/2-pod-keeps-running"))
+            await on.running(namespace, 1)
+            await accepted(on, manifests(f"{folder}/3-device-taint-rule"))
+            await accepted(on, [{"apiVersion": "v1", **manifests.one(f"{folder}/4-pod-not-scheduled")}])
+            await on.told("pod-no-schedule", namespace, "(devices-tainted)")
+            assert runs(await on.pod("pod-keeps-running", namespace))
+
+    story(tell)
+
+
+def test_who_tolerates_a_taint_runs_on_the_driver_s_gpu(manifests: Manifests) -> None:
+    folder, namespace = "example/device-taint-pod-toleration", "basic-resourceclaimtemplate"
+
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("n=2xexample",)) as on:
+            files = (f"{folder}/1-device-taint-rule", f"{folder}/2-basic-resourceclaimtemplate")
+            await accepted(on, manifests(*files))
+            pod = await on.until(runs, "pod-with-toleration", namespace)
+            assert 'GPU_DEVICE_0="gpu-0"' in await logs(on, pod, "ctr0")
+            await on.told("pod-without-toleration", namespace, "(devices-tainted)")
+
+    story(tell)
+
+
+def test_who_tolerates_a_taint_for_a_time_goes_when_it_is_over(manifests: Manifests) -> None:
+    folder, namespace = "example/device-taint-configurable-pod-eviction-time", "basic-resourceclaimtemplate"
+
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("n=3xexample",), speed=300) as on:
+            await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate"))
+            await on.running(namespace, 3)
+            await accepted(on, manifests(f"{folder}/2-device-taint-rule"))
+            left = await on.pods(namespace, lambda pods: len(pods) == 2)
+            assert [pod["metadata"]["name"] for pod in left] == ["pod-with-300s-toleration", "pod-with-toleration"]
+            (last,) = await on.pods(namespace, lambda pods: len(pods) == 1)
+            assert last["metadata"]["name"] == "pod-with-toleration"
+            await until(lambda: len(claim_files(on, "n")) == 1)
+
+    story(tell)
+
+
+def test_pods_of_a_group_are_looked_at_alone(manifests: Manifests) -> None:
+    """What is not modelled: a claim of the whole group. Its pods have one each."""
+
+    async def tell() -> None:
+        async with stage(ALL_GATES, fleet=("n=4xexample",)) as on:
+            await accepted(on, manifests("example/podgroup-resourceclaimtemplate"))
+            pods = await on.running("podgroup-resourceclaimtemplate", 4)
+            assert len({name for pod in pods for name in await on.devices(pod)}) == 4
+
+    story(tell)
+
+
+# --- nothing is left out ---------------------------------------------------------------------------------------------
+
+#: Input of another program, which partitions GPUs; no object of Kubernetes.
+NO_OBJECTS = {"nvidia/quickstart/mig-parted-config"}
+
+
+def test_every_file_of_the_vendors_has_its_test(shared: Shared) -> None:
+    root = shared("manifests")
+    told = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    for vendor in ("nvidia", "amd", "castai", "example"):
+        for path in root.joinpath(vendor).rglob("*.yaml"):
+            file = path.relative_to(root).with_suffix("").as_posix()
+            short = file.removeprefix("example/")
+            folder, _, name = file.rpartition("/")
+            named = (f'"{file}"' in told, f'"{short}"' in told, f'"{folder}"' in told and f"/{name}" in told)
+            assert any(named) or file in NO_OBJECTS, file

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from allotment.cluster.resources import CLAIMS, NODES, PODS
+from tests.lab.driven import logs
 from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, story
 from tests.lab.stage import Stage, runs, stage
 
@@ -45,7 +46,7 @@ def manifests(shared: Shared) -> Manifests:
 
 
 async def log(on: Stage, namespace: str, pod: str, container: str = "ctr0") -> str:
-    return await on.text(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", f"container={container}")
+    return await logs(on, await on.pod(pod, namespace), container)
 
 
 @pytest.mark.parametrize("installed", DEMONSTRATIONS)

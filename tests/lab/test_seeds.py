@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEPLOYMENTS, JOBS
+from tests.lab.driven import logs
 from tests.lab.manifests import Manifests, Shared, Tree, accepted, cluster, exactly, parents, pod_with, story
-from tests.lab.stage import Stage, condition, runs, stage, waits
+from tests.lab.stage import condition, runs, stage, waits
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +67,6 @@ def test_a_container_that_asks_a_request_that_the_claim_lacks_gets_no_device(man
             assert "GPU 0" not in await logs(on, pods[0], container["name"])
 
     story(tell)
-
-
-async def logs(on: Stage, pod: Tree, container: str) -> str:
-    """What a container has printed."""
-    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    return await on.text(f"/api/v1/namespaces/{namespace}/pods/{name}/log", f"container={container}")
 
 
 def test_seven_slices_and_an_eighth_pod_that_waits(manifests: Manifests) -> None:
