@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -104,7 +105,7 @@ class ProcessRuntime:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return ProcessRunning(child, order, image, ports, folder, output)
+        return ProcessRunning(child, order, image, ports, places, folder, output)
 
     def _forget(self, running: ProcessRunning) -> None:
         self._running.discard(running)
@@ -140,9 +141,11 @@ class ProcessRunning:
     """A container's command that runs."""
 
     def __init__(
-        self, child: Child, order: Order, image: Image, ports: Mapping[int, int], folder: Path, output: Write
-    ) -> None:
+        self, child: Child, order: Order, image: Image, ports: Mapping[int, int], places: Mapping[str, str],
+        folder: Path, output: Write,
+    ) -> None:  # fmt: skip
         self.ports = ports
+        self._places = places
         self._child = child
         self._order = order
         self._image = image
@@ -174,6 +177,7 @@ class ProcessRunning:
             told = f'commands of one\'s own run on this machine: not without commands = "run" for {self._image.pattern}'
             await stderr(f"exec: {told}\n".encode())
             return _REFUSED_CODE
+        words = [_translated(word, self._places) for word in words]
         if _found(words[0], self._order.environment, self._order.directory) is None:
             await stderr(f"{_not_found(words[0])}\n".encode())
             return _NOT_FOUND_CODE
@@ -237,14 +241,16 @@ def _places(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
 
 
 def _translated(text: str, places: Mapping[str, str]) -> str:
-    """A word or variable with its container paths as host paths.
+    """A word, a script or a variable with its container paths as host paths.
 
-    >>> _translated("/etc/app/x.yaml:/usr/lib", {"/etc/app": "/tmp/v1"})
-    '/tmp/v1/x.yaml:/usr/lib'
+    >>> _translated("cat /etc/app/x.yaml; ls /etc/apps", {"/etc/app": "/tmp/v1"})
+    'cat /tmp/v1/x.yaml; ls /etc/apps'
     """
     if not places or "/" not in text:
         return text
-    return ":".join(_on_host(part, places) for part in text.split(":"))
+    longest_first = sorted(places, key=len, reverse=True)
+    path = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, longest_first))})(?![\w.-])")
+    return path.sub(lambda found: places[found[1]].rstrip("/"), text)
 
 
 def _on_host(path: str, places: Mapping[str, str]) -> str:
