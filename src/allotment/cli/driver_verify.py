@@ -67,11 +67,16 @@ def run_verify(arguments: Namespace) -> int:
 @asynccontextmanager
 async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
     """The driver's process, if the kit is to start it; it ends with the block."""
+    from allotment.drivers.verify.finding import is_socket
     from allotment.drivers.verify.life import Process
+    from allotment.plugin.sockets import answers
 
     if not arguments.command:
         yield None
         return
+    socket = Path(arguments.socket)
+    if is_socket(socket) and answers(socket):
+        raise Mistake(f"a driver answers at {socket} already", "end it first, or leave out --command to check that one")
     with tempfile.NamedTemporaryFile(prefix="allot-driver-", suffix=".log") as log:
         try:
             process = Process(arguments.command, Path(log.name))
@@ -99,11 +104,13 @@ async def _verified(
     try:
         found = await awaken(socket, process, USUAL.start)
     except Ended as error:
-        raise Mistake(str(error), "the driver must go on running; see its words above") from None
+        what, _, wrote = str(error).partition("\n")
+        raise _last_words(what, wrote) from None
     except NotFound as error:
-        wrote = process.tail() if process is not None else ""
+        if process is not None:
+            raise _last_words(f"{error}; waited {USUAL.start:g} s", process.tail()) from None
         hint = "give the socket of a driver that runs, or start it here with --command"
-        raise Mistake(f"{error}{wrote}", "" if process is not None else hint) from None
+        raise Mistake(str(error), hint) from None
     features = Features(kube=release_of(await client.read("/version")))
     node = arguments.node or await _node(client, found, USUAL.publish if process is not None else 0)
     trial = Trial(
@@ -121,6 +128,13 @@ async def _verified(
     report = _report(trial, rows)
     shown.end(rows)
     return report
+
+
+def _last_words(what: str, wrote: str) -> Mistake:
+    """What a driver wrote before it was given up goes in front of the error, line by line as it was."""
+    if wrote:
+        sys.stderr.write(f"the driver wrote:\n{wrote.strip(chr(10))}\n")
+    return Mistake(what, "--command: wanted a command that goes on running and makes the socket")
 
 
 async def _node(client: HttpClient, found: Found, seconds: float) -> str:

@@ -6,6 +6,7 @@ So the sockets of the folder where a kubelet would look are asked, one after the
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,8 @@ async def find(socket: Path) -> Found:
     if not is_socket(socket):
         what = "is no socket" if socket.exists() else "does not exist"
         raise NotFound(f"{socket} {what}: wanted the driver's *-reg.sock or dra.sock")
+    if not os.access(socket, os.W_OK):
+        raise NotFound(f"no permission to connect to {socket}: be the user that the driver is, usually root")
     if not answers(socket):
         raise NotFound(f"nobody answers at {socket}: the driver that made it has ended")
     try:

@@ -24,7 +24,7 @@ async def _keeps(trial: Trial) -> str:
         await prepared(trial, two)
         await trial.restart()
         # One is asked for again, as by a kubelet that restarts, too; of the other only its end is heard.
-        second = await prepared(trial, one)
+        second = (await trial.prepare(one.ref))[one.ref.uid]
         same(first, second)
         if ids := ids_of(second):
             trial.cdi.resolve(ids)

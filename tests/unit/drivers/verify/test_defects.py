@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -403,7 +405,7 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("cdi", "unresolvable CDI devices", devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
     ("cdi", "CDI id '/dev/gpu'", devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
     ("prepare-twice", "first n1/gpu-0", spoiled(Forgets)),
-    ("prepare-twice", "already prepared", spoiled(Once)),
+    ("prepare-twice", "refused when asked again: already prepared", spoiled(Once)),
     ("prepare-twice", "the CDI file changed", bent(Rewrites)),
     ("prepare-again", "already prepared", spoiled(Once)),
     ("v1beta1-same", "already prepared", spoiled(Once)),
@@ -453,6 +455,12 @@ def test_a_driver_that_does_it_wrong_is_told_so(name: str, seen: str, spoil: Def
 
 def test_every_check_has_a_driver_that_fails_it() -> None:
     assert {name for name, _, _ in DEFECTS} == {check.name for check in CHECKS}
+
+
+def test_the_page_lists_all_checks() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "drivers.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z0-9-]+)`(?: \([^|]*\))? \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    assert listed == [(check.name, check.expected, check.source) for check in CHECKS]
 
 
 class Dies(Bent):

@@ -1,0 +1,108 @@
+"""``allot driver verify`` as a user runs it: a driver that is really killed, a lab over HTTP, the screen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.main import main
+from allotment.drivers.verify import trial
+from allotment.drivers.verify.table import CHECKS
+from allotment.lab.lab import Lab
+
+NODE = "t4-4x-pcie-1"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(fleet="t4-4x-pcie") as running:
+        yield running
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="al-"))  # a socket's path must be short
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "USUAL", trial.Patience(quiet=0.5, moments=(0.5,)))
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def command(lab: Lab, folder: Path, *how: str) -> list[str]:
+    return [sys.executable, "-m", "tests.lab.verified_driver", str(folder), lab.url, NODE, *how]
+
+
+def verify(lab: Lab, folder: Path, *words: str, socket: str = "plugins_registry/gpu.example.com-reg.sock") -> int:
+    given = ("--kubeconfig", str(lab.kubeconfig), "--cdi-root", str(folder / "cdi"), *words)
+    return main(["driver", "verify", str(folder / socket), *given])
+
+
+def nothing_left(lab: Lab, folder: Path) -> bool:
+    names = {tree["metadata"]["name"] for tree in lab.list("namespace")}
+    files = list((folder / "cdi").iterdir()) if (folder / "cdi").exists() else []
+    return not lab.list("resourceclaim") and not any("verify" in name for name in names) and not files
+
+
+def test_a_driver_that_is_started_ended_and_killed(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(lab, folder, "--command", " ".join(command(lab, folder))) == 0
+    out = capsys.readouterr().out
+    assert out.endswith(f"\n\n{len(CHECKS)} passed, 0 failed\n")
+    assert max(map(len, out.splitlines())) <= 80
+    assert [line.split()[0] for line in out.splitlines()[4:-2] if not line.startswith(" ")] == [
+        check.name for check in CHECKS
+    ]
+    until = time.monotonic() + 5
+    while not nothing_left(lab, folder):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_driver_that_runs_and_is_broken(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    process = subprocess.Popen(command(lab, folder, "breaks"))
+    try:
+        registration = folder / "plugins_registry" / "gpu.example.com-reg.sock"
+        until = time.monotonic() + 20
+        while not registration.exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        # The other socket leads to the same driver.
+        assert verify(lab, folder, "-o", "json", socket="plugins/gpu.example.com/dra.sock") == 1
+        report = json.loads(capsys.readouterr().out)
+        assert verify(lab, folder, "--command", "true") == 2
+        assert "leave out --command" in capsys.readouterr().err
+    finally:
+        process.terminate()
+        process.wait()
+    assert report["registration"] == str(registration)
+    assert report["node"] == NODE
+    rows = {row["name"]: row for row in report["checks"]}
+    assert rows["prepare"]["result"] == "FAIL"
+    assert "out of order" in rows["prepare"]["seen"]
+    assert rows["prepare"]["remedy"]
+    assert rows["cdi"]["result"] == "skipped"
+    assert rows["kill-prepare"]["seen"] == "needs --command: the kit must start the driver itself"
+    assert report["summary"]["FAIL"] == 1
+    assert sum(report["summary"].values()) == len(CHECKS)
+
+
+def test_what_cannot_be_checked_is_bad_input(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(lab, folder) == 2
+    assert "gpu.example.com-reg.sock does not exist" in " ".join(capsys.readouterr().err.split())
+    assert verify(lab, folder, "--command", "/nowhere/driver") == 2
+    assert "--command '/nowhere/driver'" in capsys.readouterr().err
+    assert verify(lab, folder, "--command", "sh -c 'echo no hardware; exit 3'") == 2
+    told = capsys.readouterr().err
+    assert "ended with exit code 3" in told
+    assert "no hardware" in told

@@ -1,0 +1,33 @@
+"""The example driver in a process of its own, to be ended and killed: ``… FOLDER SERVER NODE [breaks]``.
+
+With ``breaks`` it answers every claim with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from allotment.cluster.kubeconfig import Target
+from allotment.drivers.driver import Claim, Refused, Tree
+from allotment.drivers.example import ExampleGpus
+from allotment.drivers.program import Place, drive
+
+
+class Broken(ExampleGpus):
+    def plan(self, claim: Claim) -> Tree:
+        raise Refused("out of order")
+
+
+async def main(folder: Path, server: str, node: str, how: str = "") -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    driver = (Broken if how else ExampleGpus)(node, 4)
+    place = Place(node, "", folder / "plugins", folder / "plugins_registry", folder / "cdi")
+    await drive(driver, place, Target(server), stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
