@@ -42,7 +42,8 @@ class Turns:
         turn = self._turns.setdefault(uid, _Turn())
         turn.users += 1
         try:
-            async with self.alone(), turn.lock:
+            # In this order: a call that begins while the lock of the checkpoint is being taken must not pass others.
+            async with turn.lock, self.alone():
                 yield
         finally:
             turn.users -= 1
