@@ -134,6 +134,11 @@ class NvidiaDriver:
 
     async def _prepare(self, plan: Plan) -> Prepared:
         groups = await vfio.hand_over(self.hardware, plan)
+        if isinstance(self.mode, DynamicMig):
+            # It goes off with the last MIG device, unless somebody (a monitor) had the GPU open just then.
+            for held in plan.held:
+                if held.kind == "gpu" and not held.admin:
+                    await self.hardware.leave_mig(held.pci)
         # A claim may look at what it uses: then it is made before it is looked at, and using it is what counts.
         pieces = {
             position: await mig.mig_device(self.hardware, held)

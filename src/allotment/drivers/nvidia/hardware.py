@@ -88,6 +88,10 @@ class Hardware(Protocol):
         """Destroy a MIG device (compute instance first); with the last one, MIG goes off where it was switched on."""
         ...
 
+    async def leave_mig(self, pci: str) -> None:
+        """Have MIG off on a GPU, so that it can be used as a whole; an error where that is not possible."""
+        ...
+
     async def set_time_slice(self, pci: str, interval: int) -> None:
         """0 default, 1 short, 2 medium, 3 long; compute mode DEFAULT with it."""
         ...

@@ -156,6 +156,14 @@ class SimulatedHardware:
             physics.destroy_instance(state, card, gpu, instance)
         physics.switch_mig_off(card, gpu)
 
+    async def leave_mig(self, pci: str) -> None:
+        """Have MIG off on a GPU."""
+        await self._step("leave_mig", "before", pci)
+        with self._kept.change() as state:
+            gpu, card = self._card(state, pci)
+            physics.leave_mig(card, gpu)
+        await self._step("leave_mig", "after", pci)
+
     # --- sharing ----------------------------------------------------------------------------------------------------
 
     async def set_time_slice(self, pci: str, interval: int) -> None:

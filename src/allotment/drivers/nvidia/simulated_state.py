@@ -96,6 +96,16 @@ def switch_mig_off(card: Card, gpu: Gpu) -> None:
         card.mig = False
 
 
+def leave_mig(card: Card, gpu: Gpu) -> None:
+    """MIG mode off, on demand."""
+    if card.mig:
+        if card.instances:
+            raise HardwareError(f"{gpu.pci}: switch MIG off: In use by another client (MIG devices)")
+        if gpu.mig is not None and gpu.mig.reset_to_toggle:
+            raise HardwareError(f"{gpu.pci}: {gpu.product} needs a reset to switch MIG off")
+        card.mig = False
+
+
 def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> Instance:
     """The first half of a MIG device: a place in memory with its engines."""
     there = card.find(profile_id, start)

@@ -267,6 +267,22 @@ def test_on_hopper_mig_is_switched_on_with_the_first_and_off_with_the_last() -> 
     on(story, "h100", "dynamic-mig")
 
 
+def test_a_whole_gpu_is_given_when_it_has_left_mig() -> None:
+    async def story(n: Simulated) -> None:
+        with n.hardware._kept.change() as state:
+            state.cards[n.pci[0]].mig = True  # a monitor had it open when its last MIG device went
+        n.faults.fail("leave_mig")
+        with pytest.raises(Refused, match=r"preparing gpu-0: .*leave_mig"):
+            await n.prepare("c1", gpu("gpu-0"))
+        assert n.card().mig
+        await n.prepare("c1", gpu("gpu-0", admin=True))
+        assert n.card().mig
+        await n.prepare("c1", gpu("gpu-0"))
+        assert not n.card().mig
+
+    on(story, "h100", "dynamic-mig")
+
+
 def test_two_pieces_in_one_claim_are_both_or_none() -> None:
     async def story(n: Simulated) -> None:
         both = (gpu("gpu-0-mig-3g20gb-9-0"), gpu("gpu-0-mig-2g10gb-14-4"))

@@ -143,6 +143,10 @@ class HostHardware:
 
         await self._in_thread(destroy)
 
+    async def leave_mig(self, pci: str) -> None:
+        """Have MIG off on a GPU."""
+        await self._in_thread(lambda: nvml.leave(self._library, self._handle(pci)))
+
     def _handle(self, pci: str) -> nvml.Handle:
         try:
             return self._library.handle(pci)

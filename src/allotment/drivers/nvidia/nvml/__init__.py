@@ -6,6 +6,6 @@ Everything here blocks, some calls for seconds, and belongs into one thread. Not
 from allotment.drivers.nvidia.nvml.events import Watch
 from allotment.drivers.nvidia.nvml.facts import facts_of, uuid_of
 from allotment.drivers.nvidia.nvml.library import Handle, Library, Unavailable
-from allotment.drivers.nvidia.nvml.mig import create, destroy, devices
+from allotment.drivers.nvidia.nvml.mig import create, destroy, devices, leave
 
-__all__ = ["Handle", "Library", "Unavailable", "Watch", "create", "destroy", "devices", "facts_of", "uuid_of"]
+__all__ = ["Handle", "Library", "Unavailable", "Watch", "create", "destroy", "devices", "facts_of", "leave", "uuid_of"]

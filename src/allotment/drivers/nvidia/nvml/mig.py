@@ -82,6 +82,15 @@ def destroy(library: Library, handle: Handle, profile_id: int, start: int, *, re
         _switch_off_if_empty(library, handle)
 
 
+def leave(library: Library, handle: Handle) -> None:
+    """Switch MIG off, unless it is. Raises HardwareError where there are MIG devices, or it needs a reset."""
+    if not _enabled(library, handle):
+        return
+    if _instances(library, handle):
+        raise HardwareError(f"GPU {handle.pci}: switching MIG off: there are MIG devices on it")
+    _switch(library, handle, _OFF)
+
+
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 

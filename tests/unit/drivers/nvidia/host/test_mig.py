@@ -109,6 +109,25 @@ def test_hopper_is_switched_on_with_the_first_and_off_with_the_last(host: Machin
     on(host, come_and_go)
 
 
+def test_a_gpu_leaves_mig_where_it_can_and_says_where_it_cannot(host: Machine) -> None:
+    host.gpu(H100, 7, "GPU-a", mig=True)
+    host.gpu(A100, 8, "GPU-b", mig=True)
+    host.gpu(T4, 9, "GPU-c")
+
+    async def leave(hardware: Hardware) -> None:
+        await hardware.create_mig("0000:08:00.0", THREE, 0)
+        with pytest.raises(HardwareError, match="there are MIG devices on it"):
+            await hardware.leave_mig("0000:08:00.0")
+        await hardware.destroy_mig("0000:08:00.0", THREE, 0)
+        with pytest.raises(HardwareError, match="takes effect only after a reset"):
+            await hardware.leave_mig("0000:08:00.0")
+        for pci in (PCI, PCI, "0000:09:00.0"):
+            await hardware.leave_mig(pci)
+        assert not host.nvml.mig_mode(0)
+
+    on(host, leave)
+
+
 def test_a_failure_leaves_hopper_as_it_was(host: Machine) -> None:
     host.gpu(H100, 7, "GPU-a")
     host.nvml.fail_compute(1)
