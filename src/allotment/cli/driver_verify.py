@@ -23,10 +23,10 @@ from allotment.cli.screen import Screen, folded, open_screen
 
 if TYPE_CHECKING:
     from allotment.cluster.http import HttpClient
+    from allotment.drivers.verify.check import Check, Row
     from allotment.drivers.verify.finding import Found
     from allotment.drivers.verify.life import Process
     from allotment.drivers.verify.trial import Trial
-    from allotment.drivers.verify.verdict import Check, Row
 
 _INSTALL = "pip install 'allotment[lab,drivers]'"
 _CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")

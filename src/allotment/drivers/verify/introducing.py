@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.validation import names
 from allotment.plugin.client import PluginInfo
 from allotment.plugin.encoding import HEALTH, VERSIONS

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
+from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice

@@ -7,9 +7,10 @@ import uuid
 from typing import Final
 
 from allotment.cluster.client import Tree
+from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.preparing import ids_of, judged
 from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.plugin.messages import ClaimRef
 
 _READ = "kubeletplugin helper: the claim is read from the API before it is prepared"

@@ -6,12 +6,13 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.introducing import CHECKS as INTRODUCING
 from allotment.drivers.verify.preparing import ids_of, prepared, same
 from allotment.drivers.verify.publishing import changes, settled
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.undoing import gone
-from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 
 _ROLLING = "drivers are updated while pods run"
 _CRASH = "KEP-4381: calls are repeated until they succeed, whatever happened to the driver"

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from allotment.cluster.errors import StatusError
+from allotment.drivers.verify.check import Check, Row
 from allotment.drivers.verify.table import CHECKS
 from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.verdict import Check, NotChecked, Row, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 
 _NO_COMMAND = "needs --command: the kit must start the driver itself"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.drivers.verify import health, introducing, preparing, publishing, refusing, restarting, together, undoing
-from allotment.drivers.verify.verdict import Check
+from allotment.drivers.verify.check import Check
 
 CHECKS: Final[tuple[Check, ...]] = (
     *introducing.CHECKS,

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from allotment.drivers.verify.borrowing import Borrowed
+from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.preparing import ids_of, judged, prepared, same
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.undoing import gone
-from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 
 T = TypeVar("T")
 

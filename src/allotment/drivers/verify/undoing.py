@@ -8,9 +8,10 @@ import uuid
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.verify.borrowing import Borrowed
+from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.preparing import ids_of, prepared
 from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.verdict import Check, NotChecked, Wrong
+from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.plugin.messages import ClaimRef
 
 _CALLS = "KEP-4381, NodeUnprepareResources"

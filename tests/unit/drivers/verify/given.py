@@ -19,11 +19,11 @@ from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.host import FileStorage, Host
 from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.verify.check import Check, Row
 from allotment.drivers.verify.folders import CdiFolders
 from allotment.drivers.verify.running import verify
 from allotment.drivers.verify.table import CHECKS
 from allotment.drivers.verify.trial import Patience, Trial, awaken
-from allotment.drivers.verify.verdict import Check, Row
 from allotment.plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
 from allotment.plugin.server import served
 from allotment.plugin.sockets import bind, socket_paths
