@@ -92,6 +92,7 @@ class Daemons:
     async def _launch(self, folder: Path, daemon: MpsDaemon) -> None:
         for name in ("pipe", "shm", "log"):
             (folder / name).mkdir(parents=True)
+        (folder / "shm").chmod(0o1777)  # as /dev/shm is, also where nothing is mounted on it
         await self._mount(folder / "shm")
         command = [str(program(self._roots, CONTROL)), "-d", *(["-M"] if daemon.multi_user else [])]
         env = {**self._reach(folder), "CUDA_VISIBLE_DEVICES": ",".join(daemon.uuids)}
@@ -134,9 +135,16 @@ class Daemons:
         return True
 
     def _kill(self, folder: Path) -> None:
-        """A daemon that does not obey; it writes its number down, and numbers are given to others later."""
+        """A daemon that does not obey.
+
+        It writes its number down, where its clients can write, too; and numbers are given to others later.
+        """
         number = read(folder / "pipe" / f"{CONTROL}.pid")
-        if number.isdecimal() and read(self._roots.proc / number / "comm").startswith("nvidia-cuda-mps"):
+        if not number.isdecimal():
+            return
+        process = self._roots.proc / number
+        own = f"CUDA_MPS_PIPE_DIRECTORY={folder / 'pipe'}" in read(process / "environ").split("\0")
+        if own and read(process / "comm").startswith("nvidia-cuda-mps"):
             with suppress(ProcessLookupError):
                 os.kill(int(number), signal.SIGKILL)
 

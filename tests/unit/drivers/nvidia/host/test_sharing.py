@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import signal
+
 import pytest
 
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MpsDaemon
@@ -125,6 +129,40 @@ def test_a_daemon_that_does_not_obey_goes_all_the_same(a100: Machine) -> None:
 
     on(a100, use, patience=0.2)
     assert not (a100.roots.state / "mps/claim-1-abcde").exists()
+
+
+def test_only_the_daemon_itself_is_killed_whatever_a_container_wrote_into_its_folder(a100: Machine) -> None:
+    pipe = a100.roots.state / "mps/claim-1-abcde/pipe"
+
+    async def stop(hardware: Hardware, pipe_of_process: str) -> int | None:
+        await hardware.start_mps(DAEMON)
+        (a100.root / "mps-stubborn").touch()
+        process = await asyncio.create_subprocess_exec("sleep", "60")
+        there = a100.roots.proc / str(process.pid)
+        there.mkdir()
+        (there / "comm").write_text("nvidia-cuda-mps\n")
+        (there / "environ").write_text(f"HOME=/\0CUDA_MPS_PIPE_DIRECTORY={pipe_of_process}\0")
+        (pipe / "nvidia-cuda-mps-control.pid").write_text(f"{process.pid}\n")
+        await hardware.stop_mps(DAEMON.key)
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(process.wait(), 0.3)
+        process.kill()
+        await process.wait()
+        return None
+
+    assert (
+        on(a100, lambda hardware: stop(hardware, str(pipe.parent.parent / "claim-2-abcde/pipe")), patience=0.1) is None
+    )
+    assert on(a100, lambda hardware: stop(hardware, str(pipe)), patience=0.1) == -signal.SIGKILL
+
+
+def test_clients_of_any_user_can_share_memory(a100: Machine) -> None:
+    async def use(hardware: Hardware) -> None:
+        await hardware.start_mps(DAEMON)
+        assert (a100.roots.state / "mps/claim-1-abcde/shm").stat().st_mode & 0o7777 == 0o1777
+        await hardware.stop_mps(DAEMON.key)
+
+    on(a100, use)
 
 
 def test_a_key_is_a_name_and_not_a_path(a100: Machine) -> None:
