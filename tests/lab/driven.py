@@ -42,18 +42,12 @@ async def variables(on: Stage, pod: Tree, container: str = "") -> dict[str, str]
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
-def driver(on: Stage, node: str) -> NvidiaDriver:
-    """NVIDIA's driver of a node."""
-    (found,) = on.plane.drivers.of(node)
-    assert isinstance(found.driver, NvidiaDriver)
-    return found.driver
-
-
 def hardware(on: Stage, node: str) -> SimulatedHardware:
     """The GPUs that NVIDIA's driver of a node has."""
-    found = driver(on, node).hardware
-    assert isinstance(found, SimulatedHardware)
-    return found
+    (found,) = on.plane.drivers.of(node)
+    assert isinstance(found.driver, NvidiaDriver)
+    assert isinstance(found.driver.hardware, SimulatedHardware)
+    return found.driver.hardware
 
 
 async def until(true: Callable[[], Any], told: Callable[[], Any] = lambda: "") -> None:
@@ -104,7 +98,12 @@ async def event(on: Stage, name: str, namespace: str, reason: str, words: str = 
 
 async def break_down(on: Stage, node: str, faults: str | None) -> None:
     """Break hardware of a node, and mend what is not named."""
-    await on.client.patch(NODES, node, {"metadata": {"annotations": {FAULTS: faults}}})
+    await annotate(on, node, FAULTS, faults)
+
+
+async def annotate(on: Stage, node: str, name: str, value: str | None) -> None:
+    """Say something of a node, or no longer."""
+    await on.client.patch(NODES, node, {"metadata": {"annotations": {name: value}}})
 
 
 async def published(on: Stage, node: str, found: Callable[[Sequence[Tree]], Any]) -> list[Tree]:

@@ -15,10 +15,22 @@ import allotment
 from allotment.cluster.resources import CLAIMS, NODES, PODS, TAINT_RULES
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated import SimulatedHardware
-from allotment.lab.drivers import FAULTS
+from allotment.lab.drivers import FAULTS, GATES
 from allotment.lab.fleet import HARDWARE
 from allotment.node.kubelet import SIMULATED
-from tests.lab.driven import PATIENCE, break_down, claim_files, gone, hardware, healths, names, no_claims, published
+from tests.lab.driven import (
+    PATIENCE,
+    annotate,
+    break_down,
+    claim_files,
+    event,
+    gone,
+    hardware,
+    healths,
+    names,
+    no_claims,
+    published,
+)  # fmt: skip
 from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, pod_with, story
 from tests.lab.stage import Stage, runs, stage
 
@@ -185,6 +197,31 @@ def test_a_rule_for_a_device_evicts_its_pods_and_the_driver_undoes_what_they_had
             await on.told("one", namespace, "example.com/broken")
             await on.client.delete(TAINT_RULES, "broken")
             await on.running(namespace, 2)
+
+    story(tell)
+
+
+# --- what is said of a node wrongly --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "reason", "words"),
+    [
+        (FAULTS, "gpu-7=gone", "UnknownFault", "no GPU gpu-7; this node has gpu-0, gpu-1"),
+        (FAULTS, "gpu-0=broken", "UnknownFault", "found 'gpu-0=broken'"),
+        (GATES, "MPS=false", "UnknownGate", "one of TimeSlicingSettings, MPSSupport, found 'MPS=false'"),
+        (GATES, "MPSSupport=off", "UnknownGate", "wanted NAME=true or NAME=false"),
+    ],
+)
+def test_an_annotation_that_says_nothing_sensible_is_told_on_its_node(
+    annotation: str, value: str, reason: str, words: str
+) -> None:
+    async def tell() -> None:
+        async with stage(fleet=("a=2xt4",)) as on:
+            await annotate(on, "a", annotation, value)
+            await event(on, "a", "default", reason, words)
+            await accepted(on, [TEMPLATE])
+            await pod_on_a_gpu(on, "user")  # and nothing else comes of it
 
     story(tell)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from allotment.drivers.nvidia.compute_domain.kind import install
-from allotment.drivers.nvidia.config import Gates
+from allotment.lab.drivers import GATES
 from tests.lab.driven import (
+    annotate,
     claim_files,
-    driver,
     event,
     gone,
     hardware,
@@ -242,16 +242,16 @@ def test_fixed_slices_are_used_and_stay(manifests: Manifests) -> None:
 @pytest.mark.parametrize(
     ("file", "gates", "told"),
     [
-        ("castai/02-timeslicing", Gates(time_slicing_settings=False), "featureGates.TimeSlicingSettings=true"),
-        ("castai/03-mps-Volta", Gates(mps_support=False), "featureGates.MPSSupport=true"),
+        ("castai/02-timeslicing", "TimeSlicingSettings=false", "featureGates.TimeSlicingSettings=true"),
+        ("castai/03-mps-Volta", "MPSSupport=false", "featureGates.MPSSupport=true"),
     ],
 )
 def test_sharing_that_is_switched_off_is_told_by_the_pod(
-    manifests: Manifests, file: str, gates: Gates, told: str
+    manifests: Manifests, file: str, gates: str, told: str
 ) -> None:
     async def tell() -> None:
         async with stage(fleet=("t4=t4-4x-pcie",)) as on:
-            driver(on, "t4").gates = gates
+            await annotate(on, "t4", GATES, gates)
             trees = manifests(file)
             namespace = trees[0]["metadata"]["name"]
             await accepted(on, trees)
@@ -266,7 +266,7 @@ def test_sharing_that_is_switched_off_is_told_by_the_pod(
             assert not claim_files(on, "t4")
 
             # Whoever switches it on helps: the kubelet tries again.
-            driver(on, "t4").gates = Gates()
+            await annotate(on, "t4", GATES, None)
             await on.running(namespace, 3)
 
     story(tell)

@@ -16,6 +16,7 @@ from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding import controller
 from allotment.drivers.example.imaginary import Imaginary, faults
+from allotment.drivers.nvidia.config import gates_of
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.host.hardware import HostHardware
 from allotment.drivers.nvidia.host.roots import Roots
@@ -39,17 +40,25 @@ DRIVERS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 # --- simulated --------------------------------------------------------------------------------------------------------
 
 
+def no_gates(text: str) -> None:
+    """The feature gates of a driver that has none. Raises ValueError."""
+    if text:
+        raise ValueError(f"this node's driver has no feature gates, found {text!r}")
+
+
 class Fitted(NamedTuple):
     """The drivers of one machine.
 
-    ``break_down``: what of its hardware is broken from now on, such as ``gpu-3=gone,gpu-0=xid-79``; raises ValueError.
-    ``end``: it is not needed any more. ``beside``: programs of the vendor that work on the machine's claims, too.
+    ``break_down``: what of its hardware is broken from now on, such as ``gpu-3=gone,gpu-0=xid-79``. ``switch``: the
+    driver's feature gates from now on, such as ``MPSSupport=false``. Both raise ValueError. ``end``: it is not needed
+    any more. ``beside``: programs of the vendor that work on the machine's claims, too.
     """
 
     drivers: tuple[Driver, ...]
     break_down: Callable[[str], None]
     end: Callable[[], None]
     beside: tuple[Program, ...] = ()
+    switch: Callable[[str], None] = no_gates
 
 
 def simulated(machine: Machine, compute: Compute) -> Fitted:
@@ -63,9 +72,12 @@ def _simulated_nvidia(machine: Machine, compute: Compute) -> Fitted:
     made = made_of(gpus, machine.node, machine.mode)
     hardware = SimulatedHardware(gpus, made=made, name=machine.node, address=compute.address)
     compute.attach(hardware.share, hardware.running)
-    return Fitted(
-        (NvidiaDriver(hardware, machine.mode),), Breaking(hardware).apply, lambda: compute.detach(hardware.share)
-    )
+    driver = NvidiaDriver(hardware, machine.mode)
+
+    def switch(text: str) -> None:
+        driver.gates = gates_of(text)
+
+    return Fitted((driver,), Breaking(hardware).apply, lambda: compute.detach(hardware.share), switch=switch)
 
 
 def _simulated_amd(machine: Machine, compute: Compute) -> Fitted:

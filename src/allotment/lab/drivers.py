@@ -5,7 +5,8 @@ drivers of that hardware, over a simulation of it; they publish its devices and 
 the same code: only what it calls hardware differs. So a node that a user or an autoscaler creates has devices, too.
 
 Annotation ``allotment.dev/faults`` breaks hardware while the lab runs (``gpu-3=gone,gpu-0=xid-79``), and mends what it
-no longer names.
+no longer names. Annotation ``allotment.dev/driver-gates`` switches feature gates of the vendor's driver off
+(``TimeSlicingSettings=false,MPSSupport=false``), which are off by default in the real one, and on here.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
 
 FAULTS: Final = "allotment.dev/faults"
+GATES: Final = "allotment.dev/driver-gates"
 
 log = logging.getLogger(__name__)
 
@@ -119,10 +121,14 @@ class _Work(NamedTuple):
         if new is not None and form and kept is None:
             kept = self.begin(new, form)
         if kept is not None and new is not None:
-            try:
-                kept.fitted.break_down(said.get(FAULTS, ""))
-            except ValueError as error:
-                self.warn(new, "UnknownFault", f"annotation {FAULTS}: {error}")
+            for annotation, act, reason in (
+                (FAULTS, kept.fitted.break_down, "UnknownFault"),
+                (GATES, kept.fitted.switch, "UnknownGate"),
+            ):
+                try:
+                    act(said.get(annotation, ""))
+                except ValueError as error:
+                    self.warn(new, reason, f"annotation {annotation}: {error}")
 
     def begin(self, node: Item[Node], form: str) -> _Kept | None:
         """Start the drivers of a node's hardware; tell about hardware that nobody knows."""

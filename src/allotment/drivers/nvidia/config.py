@@ -42,6 +42,22 @@ class Gates(NamedTuple):
 ALL_ON: Final = Gates()
 
 _GATES: Final[Mapping[Strategy, str]] = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
+_SWITCHES: Final[Mapping[str, bool]] = {"true": True, "false": False}
+
+
+def gates_of(text: str) -> Gates:
+    """Feature gates as the vendor's driver is told of them; those that are not named are on. Raises ValueError.
+
+    >>> gates_of("TimeSlicingSettings=false")
+    Gates(time_slicing_settings=False, mps_support=True)
+    """
+    found = dict.fromkeys(_GATES.values(), True)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in found or value not in _SWITCHES:
+            raise ValueError(f"wanted NAME=true or NAME=false with one of {', '.join(found)}, found {part!r}")
+        found[name] = _SWITCHES[value]
+    return Gates(*found.values())
 
 
 class _Parameters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
