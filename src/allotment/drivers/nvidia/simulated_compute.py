@@ -27,11 +27,12 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from allotment.drivers.nvidia.device_memory import DeviceMemory, OutOfMemory
-from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, Multiprocessors
+from allotment.drivers.nvidia.device_memory import OutOfMemory
+from allotment.drivers.nvidia.multiprocessors import SECOND
 from allotment.drivers.nvidia.share import Share
+from allotment.drivers.nvidia.simulated_engine import Activity, ComputeError, Engine
 
 Find = Callable[[str], Share | None]
 Running = Callable[[Share], AbstractContextManager[None]]
@@ -43,26 +44,6 @@ VARIABLE: Final = "ALLOTMENT_GPU"
 _LINE_LIMIT: Final = 1 << 16
 _BACKLOG: Final = 128
 _NOTHING: Final = "no CUDA-capable device: nothing prepared stands behind this token"
-
-#: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
-_LONGEST: Final = 365 * 86_400 * SECOND
-
-
-class ComputeError(Exception):
-    """What CUDA would answer: ``code`` is its name of the error."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Activity(NamedTuple):
-    """What an engine did since its first program came; ``busy`` is the used part of its multiprocessors' time."""
-
-    programs: int
-    seconds: float
-    busy: float
-    memory_used: int
 
 
 class Compute:
@@ -77,7 +58,7 @@ class Compute:
         self._folder = folder
         self._own_folder = False
         self._sources: dict[Find, Running | None] = {}
-        self._engines: dict[str, _Engine] = {}
+        self._engines: dict[str, Engine] = {}
         self._opened = 0
         self._socket: socket.socket | None = None
         self._wanted = asyncio.Event()
@@ -181,7 +162,7 @@ class Compute:
         find, share = self._find(token)
         engine = self._engines.get(share.engine)
         if engine is None:
-            engine = self._engines[share.engine] = _Engine(share, self._speed)
+            engine = self._engines[share.engine] = Engine(share, self._speed)
         if share.alone and engine.programs:
             raise ComputeError(
                 "CUDA_ERROR_DEVICE_UNAVAILABLE",
@@ -204,7 +185,7 @@ class Compute:
                 return find, share
         raise ComputeError("CUDA_ERROR_NO_DEVICE", _NOTHING)
 
-    def _left(self, engine: _Engine) -> None:
+    def _left(self, engine: Engine) -> None:
         """An engine that nobody uses any more is forgotten; its MIG device may be gone, too."""
         if not engine.programs and self._engines.get(engine.uuid) is engine:
             del self._engines[engine.uuid]
@@ -214,7 +195,7 @@ class Client:
     """A program on its share of an engine. ``at_end``: what happens when it has left."""
 
     def __init__(
-        self, engine: _Engine, name: str, share: Share, threads: int | None, now: Callable[[], Share | None]
+        self, engine: Engine, name: str, share: Share, threads: int | None, now: Callable[[], Share | None]
     ) -> None:
         """``now`` tells what the program may use by the time it asks."""
         self.at_end = ExitStack()
@@ -285,76 +266,6 @@ class Client:
         if share.engine != self._engine.uuid:
             raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", f"{self._engine.uuid} is gone")
         return share
-
-
-class _Engine:
-    """One engine in real time: the model of its multiprocessors, moved on whenever something happens."""
-
-    def __init__(self, share: Share, speed: float) -> None:
-        self.uuid = share.engine
-        self.memory = DeviceMemory(share.memory, share.product if not share.profile else f"MIG {share.profile}")
-        self._model = Multiprocessors(share.multiprocessors, slice_ns=SLICES[share.interval])
-        self._speed = speed
-        self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
-        self._waiting: dict[int, tuple[str, asyncio.Future[float]]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def programs(self) -> int:
-        return self._model.programs
-
-    def activity(self) -> Activity:
-        self._catch_up()
-        time = max(self._model.now, 1)
-        busy = self._model.used / (time * self._model.count)
-        return Activity(self.programs, time / SECOND, busy, self.memory.used)
-
-    def enter(self, program: str, seat: str, threads: int | None) -> None:
-        self._catch_up()
-        self._model.enter(program, seat, threads)
-
-    def leave(self, program: str) -> None:
-        self._catch_up()
-        self._model.leave(program)
-        self.memory.leave(program)
-        for number in [number for number, (owner, _) in self._waiting.items() if owner == program]:
-            self._waiting.pop(number)[1].cancel()
-        self._set_timer()
-
-    async def run(self, program: str, work: int, width: int, interval: int) -> float:
-        self._catch_up()
-        self._model.slice_ns = SLICES[interval]
-        if work > _LONGEST:
-            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"no kernel runs for {work / SECOND:.0f} seconds")
-        try:
-            number = self._model.launch(program, work, width)
-        except ValueError as error:
-            raise ComputeError("CUDA_ERROR_INVALID_VALUE", str(error)) from None
-        ended: asyncio.Future[float] = self._loop.create_future()
-        self._waiting[number] = program, ended
-        self._set_timer()
-        return await ended
-
-    def _catch_up(self) -> None:
-        now = int((self._loop.time() - self._began) * self._speed * SECOND)
-        for finished in self._model.advance(now):
-            _, ended = self._waiting.pop(finished.kernel)
-            if not ended.done():
-                ended.set_result((finished.ended - finished.launched) / SECOND)
-
-    def _woken(self) -> None:
-        self._catch_up()
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        end = self._model.next_end()
-        if end is not None:
-            # A nanosecond later rather than a rounding too early.
-            self._timer = self._loop.call_at(self._began + (end + 1) / (self._speed * SECOND), self._woken)
 
 
 # --- the protocol ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from allotment.drivers.nvidia.share import Share
-from allotment.drivers.nvidia.simulated_compute import VARIABLE, Client, Compute, ComputeError
+from allotment.drivers.nvidia.simulated_compute import VARIABLE, Client, Compute
+from allotment.drivers.nvidia.simulated_engine import ComputeError
 
 GIB = 1 << 30
 SPEED = 50.0

@@ -1,0 +1,105 @@
+"""One engine of a simulated GPU, the whole of it or a MIG device, in real time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from allotment.drivers.nvidia.device_memory import DeviceMemory
+from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, Multiprocessors
+from allotment.drivers.nvidia.share import Share
+
+#: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
+_LONGEST: Final = 365 * 86_400 * SECOND
+
+
+class ComputeError(Exception):
+    """What CUDA would answer: ``code`` is its name of the error."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Activity(NamedTuple):
+    """What an engine did since its first program came; ``busy`` is the used part of its multiprocessors' time."""
+
+    programs: int
+    seconds: float
+    busy: float
+    memory_used: int
+
+
+class Engine:
+    """One engine in real time: the model of its multiprocessors, moved on whenever something happens."""
+
+    def __init__(self, share: Share, speed: float) -> None:
+        self.uuid = share.engine
+        self.memory = DeviceMemory(share.memory, share.product if not share.profile else f"MIG {share.profile}")
+        self._model = Multiprocessors(share.multiprocessors, slice_ns=SLICES[share.interval])
+        self._speed = speed
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._waiting: dict[int, tuple[str, asyncio.Future[float]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def programs(self) -> int:
+        """How many are on it."""
+        return self._model.programs
+
+    def activity(self) -> Activity:
+        """What it did so far."""
+        self._catch_up()
+        time = max(self._model.now, 1)
+        busy = self._model.used / (time * self._model.count)
+        return Activity(self.programs, time / SECOND, busy, self.memory.used)
+
+    def enter(self, program: str, seat: str, threads: int | None) -> None:
+        """A program comes; those with one ``seat`` (an MPS daemon's) run side by side."""
+        self._catch_up()
+        self._model.enter(program, seat, threads)
+
+    def leave(self, program: str) -> None:
+        """It goes: its kernels are lost, its memory is free."""
+        self._catch_up()
+        self._model.leave(program)
+        self.memory.leave(program)
+        for number in [number for number, (owner, _) in self._waiting.items() if owner == program]:
+            self._waiting.pop(number)[1].cancel()
+        self._set_timer()
+
+    async def run(self, program: str, work: int, width: int, interval: int) -> float:
+        """Run a kernel of ``work`` nanoseconds of one multiprocessor; simulated seconds. Raises ComputeError."""
+        self._catch_up()
+        self._model.slice_ns = SLICES[interval]
+        if work > _LONGEST:
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"no kernel runs for {work / SECOND:.0f} seconds")
+        try:
+            number = self._model.launch(program, work, width)
+        except ValueError as error:
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", str(error)) from None
+        ended: asyncio.Future[float] = self._loop.create_future()
+        self._waiting[number] = program, ended
+        self._set_timer()
+        return await ended
+
+    def _catch_up(self) -> None:
+        now = int((self._loop.time() - self._began) * self._speed * SECOND)
+        for finished in self._model.advance(now):
+            _, ended = self._waiting.pop(finished.kernel)
+            if not ended.done():
+                ended.set_result((finished.ended - finished.launched) / SECOND)
+
+    def _woken(self) -> None:
+        self._catch_up()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        end = self._model.next_end()
+        if end is not None:
+            # A nanosecond later rather than a rounding too early.
+            self._timer = self._loop.call_at(self._began + (end + 1) / (self._speed * SECOND), self._woken)
