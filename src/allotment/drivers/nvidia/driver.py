@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from allotment.cdi.spec import ContainerEdits, merge
 from allotment.drivers.driver import Claim, Condition, News, Offer, Prepared, Ready, Rediscover, Refused
 from allotment.drivers.nvidia import mig, sharing, vfio
@@ -189,25 +187,22 @@ class NvidiaDriver:
         return Ready(merge(edits), data)
 
     async def revive(self, plan: Tree) -> None:
-        """Start control daemons that have died, with the driver's own container for one. Raises Refused."""
+        """Start control daemons that have died, with the driver's own container for one. Raises Refused.
+
+        Also where a MIG device is gone: one made anew would be another than the claim's containers were told of.
+        """
         what = read(plan)
-        if not what.daemons:
-            return
         try:
-            running = await self.hardware.mps_daemons()
-            dead = [daemon for daemon in what.daemons if daemon.key not in running]
-            if dead:
-                uuids = {
-                    # Looked up only: one that was made anew would be another than the containers were told of.
-                    position: (await mig.mig_device(self.hardware, replace(held, made=False))).uuid
-                    if held.kind == "mig"
-                    else held.uuid
-                    for position, held in enumerate(what.held)
-                }
-                for daemon in dead:
+            uuids = {
+                position: (await mig.existing(self.hardware, held)).uuid if held.kind == "mig" else held.uuid
+                for position, held in enumerate(what.held)
+            }
+            running = await self.hardware.mps_daemons() if what.daemons else frozenset()
+            for daemon in what.daemons:
+                if daemon.key not in running:
                     await sharing.start(self.hardware, what, daemon, uuids)
         except HardwareError as error:
-            raise Refused(f"starting the MPS control daemon of claim {what.claim} again: {error}") from error
+            raise Refused(f"claim {what.claim} was prepared, and now: {error}") from error
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Undo all that was done of a plan; what fails does not keep the rest from being undone. Raises Refused."""

@@ -13,12 +13,21 @@ async def mig_device(hardware: Hardware, held: Held) -> MigDevice:
     """The MIG device that a claim holds; made now if it is one that is made for claims. Raises Refused."""
     if held.made:
         return await hardware.create_mig(held.pci, held.profile_id, held.start)
+    return await existing(hardware, held)
+
+
+async def existing(hardware: Hardware, held: Held) -> MigDevice:
+    """The MIG device that a claim holds, which must be there. Raises Refused."""
     for device in await hardware.mig_devices(held.pci):
         if (device.profile_id, device.start) == (held.profile_id, held.start):
             return device
+    why = (
+        "it went with a reset of the GPU, or somebody destroyed it; delete the claim's pods, so that it is made anew"
+        if held.made
+        else "it was destroyed after it was published"
+    )
     raise Refused(
-        f"device {held.device}: no MIG device of profile {held.profile_id} is at {held.start} of GPU {held.pci}; it "
-        "was destroyed after it was published"
+        f"device {held.device}: no MIG device of profile {held.profile_id} is at {held.start} of GPU {held.pci}; {why}"
     )
 
 

@@ -84,7 +84,27 @@ def test_what_cannot_be_started_is_told_and_keeps_nothing_from_starting() -> Non
         plugin = life.driver()
         await plugin.recover()
         error = (await plugin.prepare([life.ref]))[life.ref.uid].error
-        assert "starting the MPS control daemon" in error
+        assert f"claim {life.ref.uid} was prepared, and now: " in error
         assert (await plugin.prepare([life.ref]))[life.ref.uid].error == ""
 
     on(story, *PLACES[0])
+
+
+def test_a_mig_device_that_is_gone_is_told_and_not_made_anew() -> None:
+    async def told() -> None:
+        there = await node("dgx-a100-40gb", "dynamic-mig", gpus=1)
+        client, host = MemoryClient(), memory_host()
+        ref = put_claim(client, "c", "gpu-0-mig-3g20gb-9-4", driver=DRIVER)
+        plugin = NodeDriver(there.driver, host, client, Clock(), status=False)
+        assert (await plugin.prepare([ref]))[ref.uid].error == ""
+        there.hardware.reset(there.pci[0])
+        again = NodeDriver(NvidiaDriver(there.hardware, there.driver.mode), host, client, Clock(), status=False)
+        await again.recover()
+        error = (await again.prepare([ref]))[ref.uid].error
+        assert "no MIG device of profile 9 is at 4" in error
+        assert "delete the claim's pods" in error
+        assert await there.hardware.mig_devices(there.pci[0]) == ()
+        assert await again.unprepare([ref]) == {ref.uid: ""}
+        assert (await again.prepare([ref]))[ref.uid].error == ""
+
+    asyncio.run(told())
