@@ -37,17 +37,12 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     """Make the cluster have exactly the simulated machines of a fleet. Raises FleetError for one that is none."""
     wanted = {machine.node: machine for machine in parse_fleet(fleet)}
     present = {tree["metadata"]["name"]: tree for tree in (await client.list(NODES)).items}
-    addresses = _addresses(present.values())
+    free = addresses(present.values())
     gone = [name for name, tree in present.items() if is_simulated(tree) and name not in wanted]
     await _each(gone, lambda name: client.delete(NODES, name))
-    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(wanted.values())]
-    await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
-    if any(_has_fabric(machine) for machine in wanted.values()):
-        await install(client)
+    await bring_classes(client, wanted.values())
     missing = [
-        _node(machine, kube, version, now, next(addresses))
-        for machine in wanted.values()
-        if machine.node not in present
+        _node(machine, kube, version, now, next(free)) for machine in wanted.values() if machine.node not in present
     ]
     changed = [name for name in wanted.keys() & present.keys() if _hardware(present[name]) != wanted[name].form]
 
@@ -69,6 +64,15 @@ async def machines(client: Client) -> dict[str, str]:
     nodes = (await client.list(NODES)).items
     found = {str(node["metadata"]["name"]): _hardware(node) for node in nodes if is_simulated(node)}
     return {name: form for name, form in found.items() if form}
+
+
+async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
+    """What the vendors' charts bring for such machines: DeviceClasses, and ComputeDomains where there is a fabric."""
+    found = tuple(machines)
+    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(found)]
+    await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
+    if any(_has_fabric(machine) for machine in found):
+        await install(client)
 
 
 async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
@@ -112,13 +116,13 @@ def _hardware(node: Tree) -> str:
     return str((node["metadata"].get("annotations") or {}).get(HARDWARE, ""))
 
 
-def _addresses(nodes: Iterable[Tree]) -> Iterator[str]:
+def addresses(nodes: Iterable[Tree]) -> Iterator[str]:
     """Addresses that no node has, in the network that local clusters use for nodes."""
     used = {
         entry.get("address") for node in nodes for entry in (node.get("status") or {}).get("addresses") or ()
     }  # fmt: skip
-    free = (f"172.18.{number // 254}.{number % 254 + 1}" for number in count(1))
-    return (address for address in free if address not in used)
+    unused = (f"172.18.{number // 254}.{number % 254 + 1}" for number in count(1))
+    return (address for address in unused if address not in used)
 
 
 def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> Tree:
@@ -126,8 +130,14 @@ def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> 
     node = to_tree(node_of(machine), *_type(NODES))
     name = machine.node
     node["metadata"]["annotations"] = {SIMULATED: "true", HARDWARE: machine.form}
+    node["status"] = registered(name, address, kube=kube, version=version, now=now)
+    return node
+
+
+def registered(name: str, address: str, *, kube: str, version: str, now: str) -> Tree:
+    """The status of a node when its kubelet registers it: ready, with room for all that does not ask for devices."""
     amounts = _CAPACITY | {"pods": str(_PODS)}
-    node["status"] = {
+    return {
         "capacity": amounts,
         "allocatable": amounts,
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
@@ -144,7 +154,6 @@ def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> 
         },
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
     }  # fmt: skip
-    return node
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Tree:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from allotment import __version__
 from allotment.cluster.program import Context, Program
 from allotment.control.cron_jobs import cron_jobs
 from allotment.control.daemon_sets import daemon_sets
@@ -30,13 +31,14 @@ from allotment.control.stateful_sets import stateful_sets
 from allotment.lab.compute_domains import ComputeDomains
 from allotment.lab.drivers import Drivers
 from allotment.lab.ground import Ground
+from allotment.lab.joining import joining
 from allotment.scheduler.program import Options, scheduler
 
 #: The word for all that Kubernetes' own kube-controller-manager does.
 CONTROLLERS: Final = "controllers"
 #: The vendors' drivers on the simulated nodes.
 DRIVERS: Final = "drivers"
-_COMPUTE_DOMAINS, _KUBELETS, _SCHEDULER = "compute-domains", "kubelets", "scheduler"
+_COMPUTE_DOMAINS, _JOINING, _KUBELETS, _SCHEDULER = "compute-domains", "joining", "kubelets", "scheduler"
 
 _CONTROLLERS: Final[Mapping[str, Program]] = {
     "cron-jobs": cron_jobs,
@@ -81,7 +83,8 @@ def left_out(words: Iterable[str]) -> frozenset[str]:
     for word in words:
         if word not in NAMES:
             raise UnknownProgram(word)
-        found |= set(_CONTROLLERS) if word == CONTROLLERS else {word}
+        # Only kubelets register nodes.
+        found |= {CONTROLLERS: set(_CONTROLLERS), _KUBELETS: {_KUBELETS, _JOINING}}.get(word, {word})
     return frozenset(found)
 
 
@@ -98,6 +101,7 @@ def programs(ground: Ground, drivers: Drivers, without: frozenset[str] = frozens
         **_CONTROLLERS,
         _COMPUTE_DOMAINS: ComputeDomains(ground).run,
         DRIVERS: drivers.run,
+        _JOINING: joining(ground.features.kube, __version__),
         _KUBELETS: kubelets,
         _SCHEDULER: scheduler(Options(ground.features)),
     }

@@ -22,7 +22,7 @@ spec: {containers: [{name: main, image: busybox}]}
 def test_all_controllers_go_by_one_word() -> None:
     gone = left_out(["controllers"])
     ground = Ground(Kubelets(), {}, Features("1.36"), "boot")
-    left = {"compute-domains", "drivers", "kubelets", "scheduler"}
+    left = {"compute-domains", "drivers", "joining", "kubelets", "scheduler"}
     assert set(programs(ground, Drivers(ground), gone)) == left
     assert gone | left | {"controllers"} == set(NAMES)
 
@@ -45,3 +45,7 @@ def test_without_a_scheduler_pods_are_bound_by_others() -> None:
         lab.client.create(lab.resource("pod"), binding, "default", name="waiting", subresource="binding")
         (pod,) = lab.wait("pod/waiting")
         assert pod["spec"]["nodeName"] == "t4-4x-pcie-1"
+
+
+def test_without_kubelets_nobody_registers_nodes() -> None:
+    assert left_out(["kubelets"]) == {"joining", "kubelets"}

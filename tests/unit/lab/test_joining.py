@@ -1,0 +1,91 @@
+"""Nodes that somebody creates in a lab: their kubelet registers them, and pods run there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from allotment.cluster.client import Tree
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import DEVICE_CLASSES, EVENTS, NODES, PODS
+from allotment.lab.fleet import HARDWARE
+from allotment.lab.plane import Plane, running
+from allotment.lab.settings import Settings
+from allotment.node.kubelet import SIMULATED
+
+
+def in_lab(test: Callable[[Plane], Awaitable[None]], *without: str) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(20):
+            async with running(Settings(fleet=(), tls=False, speed=50.0, without=frozenset(without))) as plane:
+                await test(plane)
+
+    asyncio.run(story())
+
+
+def node(name: str, **annotations: str) -> Tree:
+    names = {"simulated": SIMULATED, "hardware": HARDWARE}
+    return {"metadata": {"name": name, "annotations": {names[key]: value for key, value in annotations.items()}}}
+
+
+async def until(found: Callable[[], Awaitable[bool]]) -> None:
+    while not await found():
+        await asyncio.sleep(0.01)
+
+
+def test_a_node_that_somebody_creates_becomes_ready_and_runs_pods() -> None:
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        await client.create(NODES, node("late", simulated="true", hardware="mi300x"))
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+        async def account() -> bool:
+            try:
+                await client.create(PODS, pod, "default")
+            except StatusError:
+                return False
+            return True
+
+        async def runs() -> bool:
+            return bool((await client.get(PODS, "p", "default"))["status"]["phase"] == "Running")
+
+        await until(account)
+        await until(runs)
+        late = await client.get(NODES, "late")
+        assert "taints" not in late["spec"]
+        assert late["status"]["addresses"][0]["type"] == "InternalIP"
+        classes = {one["metadata"]["name"] for one in (await client.list(DEVICE_CLASSES)).items}
+        assert "gpu.amd.com" in classes
+
+    in_lab(test)
+
+
+def test_a_status_that_somebody_wrote_stays() -> None:
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        mine = {"conditions": [{"type": "Ready", "status": "False"}], "capacity": {"pods": "3"}}
+        await client.create(NODES, {**node("own", simulated="true"), "status": mine})
+        await client.create(NODES, node("late", simulated="true"))
+
+        async def ready() -> bool:
+            return bool((await client.get(NODES, "late"))["status"].get("conditions"))
+
+        await until(ready)
+        assert (await client.get(NODES, "own"))["status"]["capacity"] == {"pods": "3"}
+
+    in_lab(test)
+
+
+def test_hardware_of_a_node_that_is_not_simulated_is_told_to_have_nobody() -> None:
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        await client.create(NODES, node("real", hardware="t4-4x-pcie"))
+
+        async def told() -> bool:
+            events = (await client.list(EVENTS)).items
+            return any(one["reason"] == "NotSimulated" and SIMULATED in one["message"] for one in events)
+
+        await until(told)
+        assert not (await client.get(NODES, "real"))["status"].get("conditions")
+
+    in_lab(test)
