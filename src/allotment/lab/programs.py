@@ -62,7 +62,7 @@ _CONTROLLERS: Final[Mapping[str, Program]] = {
 }
 
 #: What can be left out.
-NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _KUBELETS, _SCHEDULER)))
+NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _JOINING, _KUBELETS, _SCHEDULER)))
 
 
 class UnknownProgram(ValueError):
