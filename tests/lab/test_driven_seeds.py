@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections import Counter
 
@@ -9,6 +10,7 @@ import pytest
 
 from allotment.cluster.resources import DEPLOYMENTS, PODS
 from allotment.drivers.nvidia.simulated_state import State
+from allotment.lab.asking import NoAnswer, ask
 from tests.lab.driven import claim_files, gone, hardware, healths, run, statuses, variables
 from tests.lab.manifests import Manifests, Shared, Tree, accepted, exactly, parents, pod_with, story
 from tests.lab.stage import Stage, condition, runs, stage, waits
@@ -167,6 +169,28 @@ def test_seven_slices_the_eighth_pod_waits_and_runs_when_one_is_free(manifests: 
             assert len(now) == 7
             assert len(now - made.keys()) == 1  # made anew for the eighth
             await ended(on, "gpu-demo", "a100", before)
+
+    story(tell)
+
+
+def test_pods_end_at_once_in_the_middle_of_a_picture(manifests: Manifests) -> None:
+    """What runs on a slice keeps it from being destroyed; a container that was ended does not."""
+
+    async def tell() -> None:
+        # At this speed, a driver that had to be asked again would take longer than anybody waits here.
+        async with stage(fleet=("a100=1xa100-40gb/dynamic-mig",), speed=1) as on:
+            before = hardware(on, "a100").picture()
+            template = manifests.one("seed001-rct-mig")
+            template["metadata"]["namespace"] = "gpu-demo"
+            await accepted(on, [template, *manifests("seed001-deployment-mig")])
+            pods = await on.running("gpu-demo", 7)
+            kubelets = on.plane.ground.kubelets
+            assert (await ask(kubelets, pods[0], 5000, "/image.png")).startswith(b"\x89PNG")
+            drawing = [asyncio.create_task(ask(kubelets, pod, 5000, "/image.png")) for pod in pods[1:4]]
+            await asyncio.sleep(0.05)
+            await ended(on, "gpu-demo", "a100", before)
+            for answer in await asyncio.gather(*drawing, return_exceptions=True):
+                assert isinstance(answer, bytes | NoAnswer)
 
     story(tell)
 
