@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 from allotment.cli.live.connection import told, way_to
@@ -14,6 +15,7 @@ _INSTALL = "pip install 'allotment[lab,drivers,nvidia]'"
 def run_driver(arguments: Namespace) -> int:
     """Drive this node's devices until SIGTERM or SIGINT."""
     try:
+        from allotment.drivers.host import Held
         from allotment.drivers.program import Place, run_at, usual_place
         from allotment.drivers.vendors import ON_HOST
         from allotment.plugin.sockets import SocketUnusable
@@ -30,6 +32,20 @@ def run_driver(arguments: Namespace) -> int:
     with told(way):
         try:
             run_at(driver, place, way)
-        except* SocketUnusable as errors:
-            raise Mistake(str(errors.exceptions[0])) from None
+        except ExceptionGroup as errors:
+            # Of what went wrong at once, the first that its user can do something about.
+            for one in _each(errors):
+                if isinstance(one, SocketUnusable | Held):
+                    raise Mistake(str(one)) from None
+                if isinstance(one, OSError) and one.filename is not None:
+                    raise Mistake(f"{one.filename}: {one.strerror}") from None
+            raise
     return 0
+
+
+def _each(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            yield from _each(error)
+        else:
+            yield error
