@@ -26,7 +26,8 @@ def run_driver(arguments: Namespace) -> int:
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
         kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(),
     )  # fmt: skip
-    driver = ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root))
+    on_host = Path(arguments.driver_root_on_host) if arguments.driver_root_on_host else None
+    driver = ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root), on_host)
     way = way_to(arguments)
 
     with told(way):

@@ -25,6 +25,7 @@ def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
     run.add_argument("--node", metavar="NAME", help="the node's name (default: NODE_NAME, else that of this machine)")
     run.add_argument("--driver-root", default="/", metavar="FOLDER", help="where the vendor's files are (%(default)s)")
+    run.add_argument("--driver-root-on-host", metavar="FOLDER", help="the same as the host sees it, from a container")
     run.add_argument("--kubelet-root", default="/var/lib/kubelet", metavar="FOLDER", help="(%(default)s)")
     run.add_argument("--cdi-root", default="/var/run/cdi", metavar="FOLDER", help="for CDI specs (%(default)s)")
     run.add_argument("--pod-uid", default="", metavar="UID", help="of its own pod, for rolling updates (POD_UID)")

@@ -114,20 +114,24 @@ _SIMULATED: Final[Mapping[str, Callable[[Machine, Compute], Fitted]]] = {
 
 
 class OnHost(NamedTuple):
-    """A driver over the hardware of the machine that it runs on. ``modes``: what may be said of how it publishes."""
+    """A driver over the hardware of the machine that it runs on. ``modes``: what may be said of how it publishes.
+
+    ``make``: of node, mode, and the root of the vendor's files, as this process sees it and (if not the same) the host.
+    Raises FleetError for a mode that is none.
+    """
 
     modes: tuple[str, ...]
-    make: Callable[[str, str, Path], Driver]
+    make: Callable[[str, str, Path, Path | None], Driver]
 
 
-def _host_nvidia(node: str, text: str, root: Path) -> Driver:
+def _host_nvidia(node: str, text: str, root: Path, on_host: Path | None) -> Driver:
     mode = nvidia_mode(text)
     if mode is None:
         raise FleetError(f"mode {text!r}: wanted one of {', '.join(ON_HOST['nvidia'].modes)}")
-    return NvidiaDriver(HostHardware(Roots(driver=root)), mode)
+    return NvidiaDriver(HostHardware(Roots(driver=root, driver_on_host=on_host)), mode)
 
 
-def _host_amd(node: str, text: str, root: Path) -> Driver:
+def _host_amd(node: str, text: str, root: Path, on_host: Path | None) -> Driver:
     name, _, version = text.partition("@")
     if name not in ("", "auto") or version not in ("", "v0", "v1"):
         raise FleetError(f"mode {text!r}: wanted one of {', '.join(ON_HOST['amd'].modes)}")
@@ -135,7 +139,7 @@ def _host_amd(node: str, text: str, root: Path) -> Driver:
     return AmdDriver(hardware, node, auto=name == "auto", vocabulary="v0" if version == "v0" else "v1")
 
 
-#: By vendor: node, mode and root of the vendor's files to a driver. Raises FleetError for a mode that is none.
+#: By vendor.
 ON_HOST: Final[Mapping[str, OnHost]] = {
     "amd": OnHost(("@v1", "@v0", "auto"), _host_amd),
     "nvidia": OnHost(("full", "dynamic-mig", "shared", "consumable-shares=N", "vfio"), _host_nvidia),

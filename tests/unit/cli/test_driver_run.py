@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.main import main
-from allotment.drivers import program
+from allotment.drivers import program, vendors
 from allotment.drivers.host import Held
+from allotment.drivers.nvidia.host.roots import Roots
 from allotment.plugin.sockets import SocketUnusable
 
 _KUBECONFIG = """
@@ -43,3 +44,10 @@ def test_what_keeps_it_from_starting_is_one_line(
     told = capsys.readouterr().err
     assert words in told
     assert "unhandled" not in told
+
+
+def test_runtimes_are_told_of_the_hosts_folders_not_of_the_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Roots] = []
+    monkeypatch.setattr(vendors, "HostHardware", given.append)
+    vendors.ON_HOST["nvidia"].make("n", "", Path("/driver-root"), Path("/"))
+    assert given[0].on_host(Path("/driver-root/usr/lib/libcuda.so.1")) == "/usr/lib/libcuda.so.1"
