@@ -14,10 +14,12 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.control.conditions import condition_of, with_condition
+from allotment.model import pod_groups
+from allotment.model.features import Features
 
 _COMPONENT: Final = "device-taint-eviction-controller"
 _CONDITION: Final = "EvictionInProgress"
@@ -39,13 +41,18 @@ class _Eviction(NamedTuple):
     rules: frozenset[str]
 
 
-async def device_taints(context: Context) -> None:
+def device_taints(features: Features) -> Program:
     """The program."""
-    await _DeviceTaints(context).run()
+
+    async def run(context: Context) -> None:
+        await _DeviceTaints(context, features).run()
+
+    return run
 
 
 class _DeviceTaints:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, features: Features) -> None:
+        self._grouped = features.enabled(pod_groups.GATE)
         self._client = context.client_for(_COMPONENT)
         self._rule_client = context.client_for(_COMPONENT, _COMPONENT)
         self._recorder = context.recorder(_COMPONENT)
@@ -56,6 +63,7 @@ class _DeviceTaints:
         self._rules = context.caches.trees(TAINT_RULES)
         self._allocated = self._claims.index("device", _allocated_devices)
         self._used_by = self._claims.index("user", _users)
+        self._members = self._pods.index("group", _group_key)
         self._tainted = self._slices.index("tainted device", _tainted_devices)
         self._pool = self._slices.index("pool", _pool_of)
         self._marked: set[_Pod] = set()
@@ -100,26 +108,48 @@ class _DeviceTaints:
     def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if self._quiet():
             return
-        for uid in {uid for claim in (old, new) if claim for uid in _users(claim)}:
-            self._look_at_user(uid, new or old)
+        for claim in (old, new):
+            if claim is not None:
+                self._look_at_users(claim)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         pod = new or old
-        if pod is None or self._quiet() or pod.uid not in self._used_by:
+        if pod is None or self._quiet() or not any(True for _ in self._claims_of(pod)):
             return
         if new is None or old is None or old.deleting != new.deleting or old.spec is not new.spec:
             self._queue.add(_Pod(pod.namespace, pod.name, pod.uid))
 
     def _look_at_device(self, device: Device) -> None:
         for claim in self._allocated[device]:
-            for uid in _users(claim):
-                self._look_at_user(uid, claim)
+            self._look_at_users(claim)
 
-    def _look_at_user(self, uid: str, claim: Item[Any] | None) -> None:
-        if claim is not None:
-            for user in claim.status.get("reservedFor") or ():
-                if user["uid"] == uid and user["resource"] == "pods":
-                    self._queue.add(_Pod(claim.namespace, user["name"], uid))
+    def _look_at_users(self, claim: Item[Any]) -> None:
+        if not claim.status.get("allocation"):
+            return
+        for user in claim.status.get("reservedFor") or ():
+            if user["resource"] == "pods":
+                self._queue.add(_Pod(claim.namespace, user["name"], user["uid"]))
+            elif self._grouped and pod_groups.is_group(user):
+                for pod in self._members[claim.namespace, user["name"]]:
+                    self._queue.add(_Pod(pod.namespace, pod.name, pod.uid))
+
+    def _claims_of(self, pod: Item[Any]) -> Iterator[Item[Any]]:
+        """The allocated claims that are reserved for a pod, or for its group while the pod names them."""
+        yield from self._used_by[pod.uid]
+        if self._grouped and (group := pod_groups.group_of(pod.spec)):
+            own = set(_claim_names(pod))
+            for claim in self._used_by[pod.namespace, group]:
+                if claim.name in own and all(user["uid"] != pod.uid for user in claim.status["reservedFor"]):
+                    yield claim
+
+    def _pods_with(self, claim: Item[Any]) -> Iterator[Item[Any]]:
+        for user in claim.status.get("reservedFor") or ():
+            if self._grouped and pod_groups.is_group(user):
+                yield from self._members[claim.namespace, user["name"]]
+                continue
+            pod = self._pods.item(claim.namespace, user["name"])
+            if pod is not None and pod.uid == user["uid"]:
+                yield pod
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +159,7 @@ class _DeviceTaints:
             return None
         left: float | None = None
         rules: set[str] = set()
-        for claim in self._used_by[pod.uid]:
+        for claim in self._claims_of(pod):
             for result in claim.status["allocation"]["devices"].get("results") or ():
                 device = result["driver"], result["pool"], result["device"]
                 for taint, rule in self._taints(device, also):
@@ -278,9 +308,8 @@ class _DeviceTaints:
             if not _selects(rule, device):
                 continue
             for claim in self._allocated[device]:
-                for user in claim.status.get("reservedFor") or ():
-                    pod = self._pods.item(claim.namespace, user["name"])
-                    if pod is None or pod.uid != user["uid"] or pod.deleting:
+                for pod in self._pods_with(claim):
+                    if pod.deleting:
                         continue
                     eviction = self._eviction(pod, also=rule)
                     if eviction is not None and rule.uid in eviction.rules:
@@ -339,7 +368,20 @@ def _allocated_devices(claim: Item[Any]) -> Iterator[Device]:
             yield result["driver"], result["pool"], result["device"]
 
 
-def _users(claim: Item[Any]) -> Iterator[str]:
+def _users(claim: Item[Any]) -> Iterator[str | tuple[str, str]]:
+    """For the index of claims by who uses them: pods by uid, groups by namespace and name, as their pods know them."""
     if claim.status.get("allocation"):
         for user in claim.status.get("reservedFor") or ():
-            yield user["uid"]
+            yield (claim.namespace, user["name"]) if pod_groups.is_group(user) else user["uid"]
+
+
+def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
+    if pod.spec.get("resourceClaims") and (name := pod_groups.group_of(pod.spec)):
+        yield pod.namespace, name
+
+
+def _claim_names(pod: Item[Any]) -> Iterator[str]:
+    """The claims that a pod names, or was given for its templates."""
+    for entry in (*(pod.spec.get("resourceClaims") or ()), *(pod.status.get("resourceClaimStatuses") or ())):
+        if name := entry.get("resourceClaimName"):
+            yield name

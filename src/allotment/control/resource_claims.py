@@ -4,6 +4,9 @@ A pod's claim is made as soon as the pod is there; its name goes into the pod's 
 for it. A claim stays reserved for a pod until the pod is finished or gone; a pod that is being deleted keeps it as long
 as it may still run somewhere. When the last user leaves, the allocation goes with it in one write and the finalizer in
 the next; what was made for a pod is then deleted, what a user made stays (KEP-4381).
+
+With the gate for it, PodGroups have claims as well: they are made with the group, and stay reserved for it until it is
+gone (KEP-5729).
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
-from allotment.cluster.cache import Item, by_controller, by_uid
-from allotment.cluster.client import Tree
+from allotment.cluster.cache import Cache, Changed, Item, by_uid
+from allotment.cluster.client import Resource, Tree
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
-from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS
-from allotment.control.pods import is_finished, owner_reference
-from allotment.model.generated import POD_CLAIM_NAME, name_prefix
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
+from allotment.control.generated_claims import OF_GROUPS, OF_PODS, Generator
+from allotment.control.pods import is_finished
+from allotment.model import pod_groups
+from allotment.model.features import Features
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST_CONSUMERS: Final = 256
@@ -27,39 +32,49 @@ _REMEMBERED_UIDS: Final = 500
 
 
 class _Key(NamedTuple):
-    kind: Literal["pod", "claim"]
+    kind: Literal["pod", "group", "claim"]
     namespace: str
     name: str
 
 
-async def resource_claims(context: Context) -> None:
+def resource_claims(features: Features) -> Program:
     """The program."""
-    await _ResourceClaims(context).run()
+
+    async def run(context: Context) -> None:
+        await _ResourceClaims(context, features).run()
+
+    return run
 
 
 class _ResourceClaims:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, features: Features) -> None:
         self._client = context.client_for("resource-claim-controller")
-        # The names of claims in a pod's status have a manager of their own, so that applying them touches nothing else.
-        self._statuses = context.client_for("resource-claim-controller", "ResourceClaimController")
-        self._recorder = context.recorder("resource_claim")
         self._pods = context.caches.trees(PODS)
         self._claims = context.caches.trees(CLAIMS)
         self._templates = context.caches.trees(CLAIM_TEMPLATES)
-        self._made_for = self._claims.index("controller", by_controller)
+        # Without the gate nobody serves them.
+        self._groups = context.caches.trees(POD_GROUPS) if features.enabled(pod_groups.GATE) else None
+        self._generator = Generator(context)
+        self._made_for = self._generator.made_for
         self._pod_of_uid = self._pods.index("uid", by_uid)
         self._lacking = self._pods.index("template", _templates_of)
+        self._members = self._pods.index("group", _group_key)
+        if self._groups is not None:
+            self._group_of_uid = self._groups.index("uid", by_uid)
+            self._groups_lacking = self._groups.index("template", _templates_of)
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._queue: WorkQueue[_Key] = WorkQueue(
             "resource_claim", self._work, clock=context.clock, random=context.random, workers=64
         )
 
     async def run(self) -> None:
-        await follow(
-            [self._queue],
-            [(self._templates, self._template_changed), (self._claims, self._claim_changed),
-             (self._pods, self._pod_changed)],
-        )  # fmt: skip
+        watches: list[tuple[Cache[Any], Changed[Any]]] = [
+            (self._templates, self._template_changed),
+            (self._claims, self._claim_changed),
+        ]
+        if self._groups is not None:
+            watches.append((self._groups, self._group_changed))
+        await follow([self._queue], [*watches, (self._pods, self._pod_changed)])
 
     # --- what calls for work --------------------------------------------------------------------------------------
 
@@ -69,25 +84,39 @@ class _ResourceClaims:
         if not pod.spec.get("resourceClaims") and "extendedResourceClaimStatus" not in pod.status:
             return
         if new is None:
-            self._gone[pod.uid] = None
-            if len(self._gone) > _REMEMBERED_UIDS:
-                self._gone.popitem(last=False)
+            self._remember(pod.uid)
         elif old is not None and _looks(old) == _looks(new):
             return
         if new is None or new.deleting or is_finished(new):
-            for name in _claim_names(pod):
-                self._queue.add(_Key("claim", pod.namespace, name))
-            for claim in self._made_for[pod.uid]:
-                self._queue.add(_Key("claim", claim.namespace, claim.name))
+            self._look_at_claims(pod)
         else:
+            self._queue.add(_Key("pod", pod.namespace, pod.name))
+
+    def _group_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        group = new or old
+        if group is None or not group.spec.get("resourceClaims"):
+            return
+        if new is None:
+            self._remember(group.uid)
+            self._look_at_claims(group)
+            return
+        if old is not None and old.uid == new.uid and _names_in(old) == _names_in(new):
+            return
+        self._queue.add(_Key("group", new.namespace, new.name))
+        for pod in self._members[new.key]:
             self._queue.add(_Key("pod", pod.namespace, pod.name))
 
     def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:
-            # Its pod, if that still lives, needs another.
+            # Its pod or group, if that still lives, needs another.
             owner = old.controller if old else None
             for pod in self._pod_of_uid[owner["uid"]] if owner else ():
                 self._queue.add(_Key("pod", pod.namespace, pod.name))
+            if old is not None and owner is not None and self._groups is not None:
+                for group in self._group_of_uid[owner["uid"]]:
+                    self._queue.add(_Key("group", group.namespace, group.name))
+                for pod in self._members[old.namespace, pod_groups.owner_of(old.tree)]:
+                    self._queue.add(_Key("pod", pod.namespace, pod.name))
         elif (old is None or _matters(old) != _matters(new)) and any(_matters(new)):
             self._queue.add(_Key("claim", new.namespace, new.name))
 
@@ -95,123 +124,61 @@ class _ResourceClaims:
         if new is not None:
             for pod in self._lacking[new.key]:
                 self._queue.add(_Key("pod", pod.namespace, pod.name))
+            for group in self._groups_lacking[new.key] if self._groups is not None else ():
+                self._queue.add(_Key("group", group.namespace, group.name))
+
+    def _look_at_claims(self, user: Item[Any]) -> None:
+        """A pod or group is done with its claims, perhaps."""
+        for name in _claim_names(user):
+            self._queue.add(_Key("claim", user.namespace, name))
+        for claim in self._made_for[user.uid]:
+            self._queue.add(_Key("claim", claim.namespace, claim.name))
+
+    def _remember(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED_UIDS:
+            self._gone.popitem(last=False)
 
     async def _work(self, key: _Key) -> None:
         if key.kind == "pod":
             await self._sync_pod(key)
+        elif key.kind == "group":
+            await self._sync_group(key)
         else:
             await self._sync_claim(key)
 
-    # --- pods -----------------------------------------------------------------------------------------------------
+    # --- pods and groups ------------------------------------------------------------------------------------------
 
     async def _sync_pod(self, key: _Key) -> None:
         pod = self._pods.item(key.namespace, key.name)
         if pod is None or pod.deleting or is_finished(pod):
             return
-        known = {status["name"]: status for status in pod.status.get("resourceClaimStatuses") or ()}
-        names: dict[str, str] = {}
-        for entry in pod.spec.get("resourceClaims") or ():
-            if not entry.get("resourceClaimTemplateName"):
-                continue
-            try:
-                name = await self._claim_for(pod, entry, known.get(entry["name"]))
-            except StatusError as error:
-                text = f"PodResourceClaim {entry['name']}: {error}"
-                self._recorder.event(pod.tree, "Warning", "FailedResourceClaimCreation", text)
-                raise
-            if name:
-                names[entry["name"]] = name
-        if names:
-            await self._tell(pod, known, names)
-        elif pod.spec.get("nodeName"):
-            await self._reserve_all(pod)
+        group = None
+        if self._groups is not None and (name := pod_groups.group_of(pod.spec)):
+            group = self._groups.item(pod.namespace, name)
+            if group is None:
+                return  # which claims are its own shows when the group is there
+        if not await self._generator.complete(OF_PODS, pod, group) and pod.spec.get("nodeName"):
+            await self._reserve_all(pod, group)
 
-    async def _claim_for(self, pod: Item[Any], entry: Tree, status: Tree | None) -> str:
-        """The name of the claim that was found or made; empty when the pod's status is right already."""
-        if status is not None:
-            name = status.get("resourceClaimName")
-            if not name:
-                return ""  # none was needed
-            claim = self._claims.item(pod.namespace, name)
-            if claim is not None and _owned_by(claim, pod.uid):
-                return ""
-            if claim is None and (claim := await self._live_claim(pod.namespace, name)) and _owned_by(claim, pod.uid):
-                return ""
-        for claim in self._made_for[pod.uid]:
-            if (claim.metadata.get("annotations") or {}).get(POD_CLAIM_NAME) == entry["name"] and not claim.deleting:
-                return claim.name
-        return await self._make(pod, entry)
+    async def _sync_group(self, key: _Key) -> None:
+        group = self._groups.item(key.namespace, key.name) if self._groups is not None else None
+        if group is not None and not group.deleting:
+            await self._generator.complete(OF_GROUPS, group)
 
-    async def _live_claim(self, namespace: str, name: str) -> Item[Any] | None:
-        """Past the cache, which may be behind: a second claim for the same entry would be worse than a read."""
-        try:
-            return Item(await self._client.get(CLAIMS, name, namespace))
-        except StatusError as error:
-            if error.code == 404:
-                return None
-            raise
-
-    async def _make(self, pod: Item[Any], entry: Tree) -> str:
-        template_name = entry["resourceClaimTemplateName"]
-        template = self._templates.tree(pod.namespace, template_name)
-        if template is None:
-            try:
-                template = await self._client.get(CLAIM_TEMPLATES, template_name, pod.namespace)
-            except StatusError as error:
-                text = f'resource claim template "{template_name}": {error}'
-                raise StatusError({**error.status, "message": text}) from error
-        wanted = template["spec"].get("metadata") or {}
-        metadata: Tree = {
-            "generateName": name_prefix(pod.name, entry["name"]),
-            "namespace": pod.namespace,
-            "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_NAME: entry["name"]},
-            "ownerReferences": [owner_reference(pod.tree, blocks=False)],
-        }
-        if wanted.get("labels"):
-            metadata["labels"] = wanted["labels"]
-        claim = {
-            "kind": "ResourceClaim",
-            "apiVersion": CLAIMS.api_version,
-            "metadata": metadata,
-            "spec": template["spec"].get("spec") or {},
-        }
-        try:
-            made = await self._client.create(CLAIMS, claim, pod.namespace)
-        except StatusError as error:
-            raise StatusError({**error.status, "message": f"create ResourceClaim : {error}"}) from error
-        self._claims.noted(made)
-        name: str = made["metadata"]["name"]
-        return name
-
-    async def _tell(self, pod: Item[Any], known: dict[str, Tree], names: dict[str, str]) -> None:
-        statuses = [
-            {"name": entry["name"], "resourceClaimName": names[entry["name"]]}
-            if entry["name"] in names
-            else known[entry["name"]]
-            for entry in pod.spec["resourceClaims"]
-            if entry["name"] in names or entry["name"] in known
-        ]
-        patch = {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-            "status": {"resourceClaimStatuses": statuses},
-        }
-        answer = await self._statuses.patch(
-            PODS, pod.name, patch, pod.namespace, kind="apply", subresource="status", force=True
-        )
-        self._pods.noted(answer)
-
-    async def _reserve_all(self, pod: Item[Any]) -> None:
+    async def _reserve_all(self, pod: Item[Any], group: Item[Any] | None) -> None:
         """For a pod that came with a node: what is allocated already may be used, nothing is allocated here."""
+        shared = set() if group is None else set(_claim_names(pod, group))
         for name in _claim_names(pod):
             claim = self._claims.item(pod.namespace, name)
             if claim is None or "allocation" not in claim.status or claim.deleting:
                 continue
             users = claim.status.get("reservedFor") or []
-            if any(user["uid"] == pod.uid for user in users) or len(users) >= _MOST_CONSUMERS:
+            if pod_groups.is_among(users, pod.uid, group.name if group else "") or len(users) >= _MOST_CONSUMERS:
                 continue
-            user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+            user: Tree = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+            if group is not None and name in shared:
+                user = pod_groups.user_of(group.tree)
             await self._write_status(claim, {**claim.status, "reservedFor": [*users, user]})
 
     # --- claims ---------------------------------------------------------------------------------------------------
@@ -239,21 +206,26 @@ class _ResourceClaims:
             await self._delete_if_done(claim)
 
     async def _uses(self, namespace: str, user: Tree) -> bool:
-        """Whether a consumer may still use the claim; of others than pods nobody knows, so they do."""
+        """Whether a consumer may still use the claim; of others than pods and groups nobody knows, so they do."""
+        if self._groups is not None and pod_groups.is_group(user):
+            return await self._there(self._groups, POD_GROUPS, namespace, user) is not None
         if user.get("apiGroup") or user["resource"] != "pods":
             return True
-        pod = self._pods.item(namespace, user["name"])
-        if pod is None or pod.uid != user["uid"]:
-            if user["uid"] in self._gone:
-                return False
-            pod = await self._live_pod(namespace, user["name"])
-            if pod is None or pod.uid != user["uid"]:
-                return False
-        return not (is_finished(pod) or (pod.deleting and not pod.spec.get("nodeName")))
+        pod = await self._there(self._pods, PODS, namespace, user)
+        return pod is not None and not (is_finished(pod) or (pod.deleting and not pod.spec.get("nodeName")))
 
-    async def _live_pod(self, namespace: str, name: str) -> Item[Any] | None:
+    async def _there(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> Item[Any] | None:
+        """What is meant, if it is there; whoever the cache does not know is asked for, unless known to be gone."""
+        found = known.item(namespace, user["name"])
+        if found is None or found.uid != user["uid"]:
+            if user["uid"] in self._gone:
+                return None
+            found = await self._live(resource, namespace, user["name"])
+        return found if found is not None and found.uid == user["uid"] else None
+
+    async def _live(self, resource: Resource, namespace: str, name: str) -> Item[Any] | None:
         try:
-            return Item(await self._client.get(PODS, name, namespace))
+            return Item(await self._client.get(resource, name, namespace))
         except StatusError as error:
             if error.code == 404:
                 return None
@@ -267,7 +239,7 @@ class _ResourceClaims:
         if any(not is_finished(pod) for pod in self._pod_of_uid[owner["uid"]]):
             return
         if not self._pod_of_uid[owner["uid"]] and owner["uid"] not in self._gone:
-            pod = await self._live_pod(claim.namespace, owner["name"])
+            pod = await self._live(PODS, claim.namespace, owner["name"])
             if pod is not None and pod.uid == owner["uid"] and not is_finished(pod):
                 return
         try:
@@ -292,26 +264,38 @@ class _ResourceClaims:
         return answer
 
 
-def _templates_of(pod: Item[Any]) -> Iterator[tuple[str, str]]:
-    """For the index of pods that wait for a template: those whose status does not name a claim for it yet."""
-    entries = pod.spec.get("resourceClaims")
+def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
+    """For the index of a group's pods, of those that have claims."""
+    if pod.spec.get("resourceClaims") and (name := pod_groups.group_of(pod.spec)):
+        yield pod.namespace, name
+
+
+def _templates_of(owner: Item[Any]) -> Iterator[tuple[str, str]]:
+    """For the index of who waits for a template: those whose status does not name a claim for it yet."""
+    entries = owner.spec.get("resourceClaims")
     if not entries:
         return
-    known = {status["name"] for status in pod.status.get("resourceClaimStatuses") or ()}
+    known = {status["name"] for status in owner.status.get("resourceClaimStatuses") or ()}
     for entry in entries:
         template = entry.get("resourceClaimTemplateName")
         if template and entry["name"] not in known:
-            yield pod.namespace, template
+            yield owner.namespace, template
 
 
-def _claim_names(pod: Item[Any]) -> Iterator[str]:
-    """The claims that a pod uses, as far as they have names."""
-    known = {status["name"]: status for status in pod.status.get("resourceClaimStatuses") or ()}
-    for entry in pod.spec.get("resourceClaims") or ():
-        name = entry.get("resourceClaimName") or known.get(entry["name"], {}).get("resourceClaimName")
-        if name:
+def _names_in(owner: Item[Any]) -> dict[str, str]:
+    """The claims that a status names, by the entries they are for."""
+    statuses = owner.status.get("resourceClaimStatuses") or ()
+    return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
+
+
+def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[str]:
+    """The claims that a pod or group uses, as far as they have names; of a pod with a ``group`` those of the group."""
+    known = _names_in(user)
+    for entry in user.spec.get("resourceClaims") or ():
+        name = entry.get("resourceClaimName") or known.get(entry["name"])
+        if name and (group is None or pod_groups.has_entry(group.tree, entry)):
             yield name
-    extended = pod.status.get("extendedResourceClaimStatus")
+    extended = user.status.get("extendedResourceClaimStatus") if group is None else None
     if extended:
         yield extended["resourceClaimName"]
 
@@ -330,8 +314,3 @@ def _looks(pod: Item[Any]) -> tuple[object, ...]:
 def _matters(claim: Item[Any]) -> tuple[object, ...]:
     """What of a claim may call for work: nothing else that changes does."""
     return claim.deleting, claim.status.get("reservedFor"), claim.controller
-
-
-def _owned_by(claim: Item[Any], uid: str) -> bool:
-    owner = claim.controller
-    return owner is not None and owner["uid"] == uid

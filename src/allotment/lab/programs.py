@@ -6,7 +6,7 @@ program does, such as Kubernetes' own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from allotment import __version__
@@ -23,6 +23,7 @@ from allotment.control.namespaces import namespaces
 from allotment.control.node_lifecycle import node_lifecycle
 from allotment.control.node_ttl import node_ttl
 from allotment.control.pod_garbage import pod_garbage
+from allotment.control.pod_group_protection import pod_group_protection
 from allotment.control.pool_status import pool_status
 from allotment.control.quotas import quotas
 from allotment.control.replica_sets import replica_sets, replication_controllers
@@ -32,6 +33,8 @@ from allotment.lab.compute_domains import ComputeDomains
 from allotment.lab.drivers import Drivers
 from allotment.lab.ground import Ground
 from allotment.lab.joining import joining
+from allotment.model.features import Features
+from allotment.model.pod_groups import GATE
 from allotment.scheduler.program import Options, scheduler
 
 #: The word for all that Kubernetes' own kube-controller-manager does.
@@ -40,11 +43,10 @@ CONTROLLERS: Final = "controllers"
 DRIVERS: Final = "drivers"
 _COMPUTE_DOMAINS, _JOINING, _KUBELETS, _SCHEDULER = "compute-domains", "joining", "kubelets", "scheduler"
 
-_CONTROLLERS: Final[Mapping[str, Program]] = {
+_ALWAYS: Final[Mapping[str, Program]] = {
     "cron-jobs": cron_jobs,
     "daemon-sets": daemon_sets,
     "deployments": deployments,
-    "device-taints": device_taints,
     "disruption": disruption,
     "endpoints": endpoints,
     "garbage": garbage,
@@ -57,9 +59,16 @@ _CONTROLLERS: Final[Mapping[str, Program]] = {
     "quotas": quotas,
     "replica-sets": replica_sets,
     "replication-controllers": replication_controllers,
-    "resource-claims": resource_claims,
     "stateful-sets": stateful_sets,
 }
+#: Those that feature gates change.
+_GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
+    "device-taints": device_taints,
+    "resource-claims": resource_claims,
+}
+#: Runs only where PodGroups have claims.
+_POD_GROUPS: Final = "pod-group-protection"
+_CONTROLLERS: Final = frozenset({*_ALWAYS, *_GATED, _POD_GROUPS})
 
 #: What can be left out.
 NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _JOINING, _KUBELETS, _SCHEDULER)))
@@ -97,12 +106,16 @@ def programs(ground: Ground, drivers: Drivers, without: frozenset[str] = frozens
             await drivers.there.wait()
         await ground.kubelets.run(context)
 
-    mine = {
-        **_CONTROLLERS,
+    features = ground.features
+    mine: dict[str, Program] = {
+        **_ALWAYS,
+        **{name: made(features) for name, made in _GATED.items()},
         _COMPUTE_DOMAINS: ComputeDomains(ground).run,
         DRIVERS: drivers.run,
-        _JOINING: joining(ground.features.kube, __version__),
+        _JOINING: joining(features.kube, __version__),
         _KUBELETS: kubelets,
-        _SCHEDULER: scheduler(Options(ground.features)),
+        _SCHEDULER: scheduler(Options(features)),
     }
+    if features.enabled(GATE):
+        mine[_POD_GROUPS] = pod_group_protection
     return {name: mine[name] for name in sorted(mine) if name not in without}

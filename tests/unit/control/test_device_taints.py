@@ -9,8 +9,10 @@ from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.control.device_taints import device_taints
+from allotment.model.features import Features
 from tests.unit.control.world import World, pod, world
 
+TAINTS = device_taints(Features("1.36"))
 DRIVER = "gpu.example.com"
 MARKED = "Marking for deletion"
 
@@ -55,7 +57,7 @@ def told(here: World) -> tuple[str, str, str]:
 
 def test_a_rule_evicts_from_the_devices_it_selects_and_says_so() -> None:
     async def story() -> None:
-        async with world(device_taints, speed=100) as here:
+        async with world(TAINTS, speed=100) as here:
             running(here, "a", "gpu-0")
             running(here, "b", "gpu-1")
             here.put(TAINT_RULES, rule(driver=DRIVER, device="gpu-0"))
@@ -73,7 +75,7 @@ def test_a_rule_evicts_from_the_devices_it_selects_and_says_so() -> None:
 
 def test_a_taint_in_a_slice_evicts() -> None:
     async def story() -> None:
-        async with world(device_taints) as here:
+        async with world(TAINTS) as here:
             here.put(SLICES, slice_of())
             running(here, "a")
             await here.settled()
@@ -88,7 +90,7 @@ def test_a_taint_in_a_slice_evicts() -> None:
 
 def test_a_toleration_keeps_a_pod_for_good_or_for_its_seconds() -> None:
     async def story() -> None:
-        async with world(device_taints, speed=100) as here:
+        async with world(TAINTS, speed=100) as here:
             running(here, "stays", "gpu-0", tolerated())
             running(here, "later", "gpu-0", tolerated(seconds=150))
             running(here, "goes", "gpu-0", tolerated(effect=""))
@@ -104,7 +106,7 @@ def test_a_toleration_keeps_a_pod_for_good_or_for_its_seconds() -> None:
 
 def test_a_taint_that_goes_in_time_cancels() -> None:
     async def story() -> None:
-        async with world(device_taints) as here:
+        async with world(TAINTS) as here:
             running(here, "a", "gpu-0", tolerated(seconds=1000))
             here.put(TAINT_RULES, rule())
             await here.settled()
@@ -117,7 +119,7 @@ def test_a_taint_that_goes_in_time_cancels() -> None:
 
 def test_effect_none_only_reports() -> None:
     async def story() -> None:
-        async with world(device_taints) as here:
+        async with world(TAINTS) as here:
             here.put(SLICES, slice_of())
             running(here, "a")
             await here.settled()
@@ -135,7 +137,7 @@ def test_effect_none_only_reports() -> None:
 
 def test_other_effects_evict_nobody() -> None:
     async def story() -> None:
-        async with world(device_taints) as here:
+        async with world(TAINTS) as here:
             running(here, "a")
             here.put(TAINT_RULES, rule("NoSchedule"))
             await here.until(lambda: told(here)[1] == "OtherEffect")

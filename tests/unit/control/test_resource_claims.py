@@ -8,8 +8,10 @@ from typing import Any
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS
 from allotment.control.resource_claims import FINALIZER, resource_claims
+from allotment.model.features import Features
 from tests.unit.control.world import World, pod, world
 
+CLAIMS_OF_PODS = resource_claims(Features("1.36"))
 TEMPLATE: Tree = {
     "metadata": {"name": "t"},
     "spec": {
@@ -49,7 +51,7 @@ async def scheduled(here: World) -> str:
 
 def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             here.put(CLAIM_TEMPLATES, TEMPLATE)
             made = here.put(PODS, with_template())
             await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
@@ -71,7 +73,7 @@ def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
 
 def test_a_claim_whose_name_was_never_written_down_is_found_again() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             made = here.put(PODS, with_template())
             owner = {
                 "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"], "controller": True,
@@ -88,7 +90,7 @@ def test_a_claim_whose_name_was_never_written_down_is_found_again() -> None:
 
 def test_a_missing_template_is_told_and_waited_for() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             here.put(PODS, with_template(template="absent"))
             await here.until(lambda: here.events("FailedResourceClaimCreation"))
             [message] = here.events("FailedResourceClaimCreation")
@@ -101,7 +103,7 @@ def test_a_missing_template_is_told_and_waited_for() -> None:
 
 def test_a_deleted_pod_frees_its_claim_in_one_write_lets_it_go_in_the_next_and_deletes_it() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             name = await scheduled(here)
             here.remove(PODS, "p")
             await here.until(lambda: not here.all(CLAIMS))
@@ -117,7 +119,7 @@ def test_a_deleted_pod_frees_its_claim_in_one_write_lets_it_go_in_the_next_and_d
 
 def test_a_finished_pod_frees_and_deletes_its_claim_and_gets_no_other() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             await scheduled(here)
             here.change(PODS, "p", status={**here.get(PODS, "p")["status"], "phase": "Succeeded"})
             await here.until(lambda: not here.all(CLAIMS))
@@ -129,7 +131,7 @@ def test_a_finished_pod_frees_and_deletes_its_claim_and_gets_no_other() -> None:
 
 def test_a_bound_pod_on_its_way_out_keeps_its_claim() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             name = await scheduled(here)
             here.change(PODS, "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
             await here.settled()
@@ -140,7 +142,7 @@ def test_a_bound_pod_on_its_way_out_keeps_its_claim() -> None:
 
 def test_of_two_pods_that_share_a_claim_the_last_frees_it_and_the_claim_stays() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             spec = {"resourceClaims": [{"name": "g0", "resourceClaimName": "shared"}]}
             here.put(CLAIMS, {"metadata": {"name": "shared"}, "spec": {}, "status": {}})
             pods = [here.put(PODS, pod(name, node="n1", spec=spec)) for name in ("a", "b")]
@@ -157,7 +159,7 @@ def test_of_two_pods_that_share_a_claim_the_last_frees_it_and_the_claim_stays() 
 
 def test_a_claim_deleted_in_use_goes_when_its_last_user_does() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             spec = {"resourceClaims": [{"name": "g0", "resourceClaimName": "c"}]}
             here.put(CLAIMS, {"metadata": {"name": "c"}, "spec": {}, "status": {}})
             allocated(here, "c", here.put(PODS, pod("p", node="n1", spec=spec)))
@@ -172,7 +174,7 @@ def test_a_claim_deleted_in_use_goes_when_its_last_user_does() -> None:
 
 def test_a_pod_that_came_with_a_node_reserves_what_is_allocated_and_allocates_nothing() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             other = here.put(PODS, pod("other", node="n1"))
             for name in ("free", "taken"):
                 here.put(CLAIMS, {"metadata": {"name": name}, "spec": {}, "status": {}})
@@ -188,7 +190,7 @@ def test_a_pod_that_came_with_a_node_reserves_what_is_allocated_and_allocates_no
 
 def test_users_that_are_no_pods_keep_a_claim() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             users = [{"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "u"}]
             here.put(CLAIMS, {"metadata": {"name": "c"}, "status": {"allocation": ALLOCATION, "reservedFor": users}})
             await here.settled()
@@ -199,7 +201,7 @@ def test_users_that_are_no_pods_keep_a_claim() -> None:
 
 def test_a_pod_recreated_under_its_name_gets_a_fresh_claim() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             first = await scheduled(here)
             here.remove(PODS, "p")
             here.put(PODS, with_template())
@@ -217,7 +219,7 @@ def test_a_pod_recreated_under_its_name_gets_a_fresh_claim() -> None:
 
 def test_the_scheduler_s_claim_for_extended_resources_goes_with_its_pod() -> None:
     async def story() -> None:
-        async with world(resource_claims) as here:
+        async with world(CLAIMS_OF_PODS) as here:
             made = here.put(PODS, pod("p", node="n1", status={"extendedResourceClaimStatus": {
                 "resourceClaimName": "p-extended-resources-abcde", "requestMappings": []}}))  # fmt: skip
             owner = {

@@ -86,7 +86,7 @@ async def world(*programs: Program, speed: float = 1.0) -> AsyncIterator[World]:
 
     caches = Caches(client, clock=clock, random=random)
     context = Context(client_for, caches, clock, Events(client, clock=clock), random)
-    task = asyncio.create_task(run({program.__name__: program for program in programs}, context))
+    task = asyncio.create_task(run({str(number): program for number, program in enumerate(programs)}, context))
     try:
         yield World(client)
     finally:
