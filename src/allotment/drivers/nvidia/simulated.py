@@ -40,6 +40,10 @@ from allotment.fleet.nvidia.pieces import Existing
 #: Above the group numbers that a real host hands out.
 _FIRST_GROUP: Final = 1000
 
+#: What waits until a program has left looks so often, in all so long.
+_LEAVING_TURNS: Final = 50
+_LEAVING_SECONDS: Final = 0.25
+
 
 class SimulatedHardware:
     """The GPUs of one simulated node; ``name`` (the node's) is part of the tokens that containers get.
@@ -115,6 +119,7 @@ class SimulatedHardware:
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
         """Make a MIG device, MIG switched on first if need be. Rolled back if its compute instance fails."""
         await self._step("create_mig", "before", pci)
+        await self._left(self._gpu(pci).uuid)
         with self._kept.change() as state:
             gpu, card = self._card(state, pci)
             if not card.mig:
@@ -144,6 +149,9 @@ class SimulatedHardware:
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
         """Destroy a MIG device or what there is of one; MIG off with the last, where it was off in the beginning."""
         await self._step("destroy_mig", "before", pci)
+        _, card = self._card(self._kept.read(), pci)
+        if instance := card.find(profile_id, start):
+            await self._left(instance.uuid)
         with self._kept.change() as state:
             self._destroy(state, pci, profile_id, start)
         await self._step("destroy_mig", "after", pci)
@@ -207,13 +215,14 @@ class SimulatedHardware:
     async def bind_vfio(self, pci: str, bound: bool) -> int:
         """Hand a GPU to vfio-pci, or back; its IOMMU group, which is its own."""
         await self._step("bind_vfio", "before", pci)
+        await self._left(self._gpu(pci).uuid)
         with self._kept.change() as state:
             gpu, card = self._card(state, pci)
             if bound:
                 self._unheld(gpu.uuid, f"{pci}: bind to vfio-pci")
             physics.bind_vfio(state, card, gpu, bound)
         await self._step("bind_vfio", "after", pci)
-        return _FIRST_GROUP + gpu.minor
+        return _FIRST_GROUP + gpu.minor if gpu.iommu_group is None else gpu.iommu_group
 
     # --- containers -------------------------------------------------------------------------------------------------
 
@@ -354,6 +363,13 @@ class SimulatedHardware:
         if state.cards[pci].lost:
             raise GpuLost(f"{pci}: GPU is lost")
         return gpu, state.cards[pci]
+
+    async def _left(self, engine: str) -> None:
+        """Give programs a moment to leave: that they were ended is heard a little later than from a kernel."""
+        turns = 0
+        while self._clients[engine] > 0 and turns < _LEAVING_TURNS:
+            turns += 1
+            await asyncio.sleep(_LEAVING_SECONDS / _LEAVING_TURNS)
 
     def _unheld(self, engine: str, what: str) -> None:
         if self._clients[engine] > 0:
