@@ -6,7 +6,7 @@ restart and a reboot. Facts about a GPU are :class:`allotment.fleet.nvidia.Gpu`,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.cdi.spec import ContainerEdits
@@ -112,8 +112,11 @@ class Hardware(Protocol):
         """Keys of the daemons that run."""
         ...
 
-    async def bind_vfio(self, pci: str, bound: bool) -> int:
-        """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group."""
+    async def bind_vfio(self, pci: str, bound: bool, *, beside: Collection[str] = ()) -> int:
+        """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group.
+
+        ``beside``: others that go the same way, and so are no obstacle where they are of the same group.
+        """
         ...
 
     def common_edits(self) -> ContainerEdits:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from allotment.drivers.driver import Granted, Refused
 from allotment.drivers.nvidia.hardware import MigDevice
 from allotment.drivers.nvidia.plan import Held, Kind
@@ -80,7 +82,8 @@ class Inventory(NamedTuple):
         index = _digits(_VFIO, granted.device)[0]
         if index >= len(self.gpus):
             raise _missing(granted, f"the node has {len(self.gpus)} GPUs")
-        return _held("vfio", granted, sorted(self.gpus, key=lambda gpu: gpu.pci)[index])
+        gpu = sorted(self.gpus, key=lambda gpu: gpu.pci)[index]
+        return replace(_held("vfio", granted, gpu), group=-1 if gpu.iommu_group is None else gpu.iommu_group)
 
     def _by_minor(self, granted: Granted, minor: int) -> Gpu:
         for gpu in self.gpus:

@@ -25,6 +25,7 @@ class Held(_Part, frozen=True):
 
     ``made``: a MIG device that exists only for this claim. ``admin``: merely looked at, nothing is done to it. ``api``:
     the monitor of a virtual machine also gets the API device; ``iommu_fd``: through the newer interface, if it can.
+    ``group``: the IOMMU group of a GPU that is handed over, -1 if unknown.
     """
 
     kind: Kind
@@ -39,6 +40,7 @@ class Held(_Part, frozen=True):
     admin: bool = False
     api: bool = False
     iommu_fd: bool = False
+    group: int = -1
 
     @property
     def identity(self) -> str:

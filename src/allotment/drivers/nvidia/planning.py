@@ -20,6 +20,7 @@ from allotment.drivers.nvidia.config import (
 from allotment.drivers.nvidia.inventory import Inventory
 from allotment.drivers.nvidia.plan import Daemon, Held, Plan, TimeSlice, daemon_key
 from allotment.drivers.nvidia.shared import limited, share_config
+from allotment.drivers.nvidia.vfio import several
 
 #: Clients of several users need per-client address spaces, which Volta brought.
 _MULTI_USER_SINCE = (7, 0)
@@ -28,6 +29,9 @@ _MULTI_USER_SINCE = (7, 0)
 def planned(claim: Claim, inventory: Inventory, *, enforced: bool) -> Plan:
     """What preparing a claim will do. ``enforced``: GPUs are shared by memory, and held to it. Raises Refused."""
     held = tuple(_with_config(inventory.held(granted), granted) for granted in claim.granted)
+    groups = {each.device: each.group for each in held if each.group >= 0}
+    if len(set(groups.values())) > 1:
+        raise several(groups)
     time_slices: list[TimeSlice] = []
     daemons: list[Daemon] = []
     for members in _by_config(claim.granted):
@@ -126,6 +130,12 @@ def refuse_overlap(plan: Plan, others: Iterable[Plan]) -> None:
                 continue
             for held in mine.get(theirs.pci, ()):
                 _refuse_overlap(plan, held, other, theirs)
+            for held in plan.held if theirs.group >= 0 else ():
+                if held.group == theirs.group:
+                    raise Refused(
+                        f"device {held.device} is in IOMMU group {held.group} with {theirs.device}, which is still "
+                        f"prepared for claim {other.claim}; one virtual machine at a time can have the group"
+                    )
 
 
 def _by_gpu(plan: Plan) -> dict[str, list[Held]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -212,7 +212,7 @@ class SimulatedHardware:
         self._kept.remove_mps_folder(key)
         await self._step("stop_mps", "after", key)
 
-    async def bind_vfio(self, pci: str, bound: bool) -> int:
+    async def bind_vfio(self, pci: str, bound: bool, *, beside: Collection[str] = ()) -> int:
         """Hand a GPU to vfio-pci, or back; its IOMMU group, which is its own."""
         await self._step("bind_vfio", "before", pci)
         await self._left(self._gpu(pci).uuid)

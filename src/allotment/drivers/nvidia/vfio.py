@@ -11,18 +11,25 @@ from allotment.drivers.nvidia.plan import Plan
 
 async def hand_over(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
     """Bind the GPUs of a claim to ``vfio-pci``; their IOMMU groups by position. Raises Refused, HardwareError."""
+    beside = frozenset(held.pci for held in plan.held if held.kind == "vfio")
     groups = {
-        position: await hardware.bind_vfio(held.pci, True)
+        position: await hardware.bind_vfio(held.pci, True, beside=beside)
         for position, held in enumerate(plan.held)
         if held.kind == "vfio"
     }
     if len(set(groups.values())) > 1:
-        devices = ", ".join(f"{plan.held[position].device} in {group}" for position, group in groups.items())
-        raise Refused(
-            f"a claim can have GPUs of one IOMMU group only, and this one has {devices}; give each GPU its own claim",
-            permanent=True,
-        )
+        # Where it was not known before.
+        raise several({plan.held[position].device: group for position, group in groups.items()})
     return groups
+
+
+def several(groups: Mapping[str, int]) -> Refused:
+    """Of a claim whose devices are in several IOMMU groups."""
+    devices = ", ".join(f"{device} in {group}" for device, group in groups.items())
+    return Refused(
+        f"a claim can have GPUs of one IOMMU group only, and this one has {devices}; give each GPU its own claim",
+        permanent=True,
+    )
 
 
 def to_give_back(plan: Plan, others: Iterable[Plan]) -> list[str]:

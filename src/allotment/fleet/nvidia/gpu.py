@@ -31,9 +31,10 @@ class Gpu(NamedTuple):
     ``mig``: what it could be cut into, None where it has no MIG; ``mig_enabled``: whether its MIG mode is on.
     ``memory_bytes``: None where the driver cannot tell (memory coherent with the CPU's). ``numa``, ``pcie_root``: None
     where the machine does not say. ``bar_bytes``: size of the aperture through which a virtual machine sees its memory.
-    ``iommu_fd``: whether the host has ``/dev/iommu``. ``vfio_bound``: it is handed to ``vfio-pci``, so that NVML cannot
-    see it; most facts are empty then, unless it was seen before. ``compute_capability`` and the versions are in the
-    driver's own words (``8.0``, ``580.105.08``).
+    ``iommu_fd``: whether the host has ``/dev/iommu``; ``iommu_group``: of devices that only one virtual machine can
+    have at a time, None where the machine does not say. ``vfio_bound``: it is handed to ``vfio-pci``, so that NVML
+    cannot see it; most facts are empty then, unless it was seen before. ``compute_capability`` and the versions are in
+    the driver's own words (``8.0``, ``580.105.08``).
     """
 
     pci: str
@@ -56,6 +57,7 @@ class Gpu(NamedTuple):
     addressing_mode: str | None = None
     bar_bytes: int | None = None
     iommu_fd: bool = False
+    iommu_group: int | None = None
     vfio_bound: bool = False
 
 

@@ -8,7 +8,10 @@ from allotment.drivers.driver import Refused
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import HardwareError
 from allotment.drivers.nvidia.simulated import SimulatedHardware
-from allotment.fleet.modes import Full
+from allotment.drivers.nvidia.simulated_faults import Faults
+from allotment.fleet.hardware import hardware
+from allotment.fleet.modes import Full, Vfio
+from allotment.fleet.nvidia import gpus_of
 from tests.unit.drivers.nvidia.nodes import Simulated, config, env, gpu, mps, node, only, paths, slicing
 
 Story = Callable[[Simulated], Awaitable[None]]
@@ -389,6 +392,27 @@ def test_a_claim_has_gpus_of_one_iommu_group_only() -> None:
         await n.driver.unprepare(n.plan("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1")))
 
     on(story, mode="vfio")
+
+
+def test_gpus_of_one_iommu_group_go_to_one_claim_at_a_time() -> None:
+    async def told() -> None:
+        by_address = sorted(gpus_of(hardware("dgx-a100-40gb", 4), "n1"))
+        gpus = [each._replace(iommu_group=1 + number // 2) for number, each in enumerate(by_address)]
+        there = SimulatedHardware(gpus)
+        n = Simulated(NvidiaDriver(there, Vfio()), there, Faults(), tuple(each.pci for each in gpus))
+        await n.driver.discover()
+        plan, prepared = await n.prepare("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1"))
+        assert [paths(ready) for ready in prepared.devices.values()] == [["/dev/vfio/1"]] * 2
+        await n.driver.unprepare(plan)
+        plan, _ = await n.prepare("c1", gpu("gpu-vfio-0"))
+        with pytest.raises(Refused, match=r"IOMMU group 1 with gpu-vfio-0, which is still prepared for") as caught:
+            n.plan("c2", gpu("gpu-vfio-1"), others=(plan,))
+        assert not caught.value.permanent
+        n.plan("c2", gpu("gpu-vfio-2"), others=(plan,))
+        with pytest.raises(Refused, match="one IOMMU group only"):
+            n.plan("c2", gpu("gpu-vfio-1"), gpu("gpu-vfio-2"))
+
+    asyncio.run(told())
 
 
 def test_nobody_looks_at_a_gpu_by_taking_it_away() -> None:

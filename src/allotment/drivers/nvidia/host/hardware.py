@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -93,7 +93,10 @@ class HostHardware:
         if gpu is None:
             return None
         place = sysfs.place_of(self._roots, gpu.pci)
-        return gpu._replace(numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes or gpu.bar_bytes)
+        return gpu._replace(
+            numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes or gpu.bar_bytes,
+            iommu_group=sysfs.iommu_group(self._roots, gpu.pci),
+        )  # fmt: skip
 
     def _passed_through(self, pci: str) -> Gpu:
         place = sysfs.place_of(self._roots, pci)
@@ -103,8 +106,9 @@ class HostHardware:
             product = next((a.product for a in known), "")
             seen = Gpu(pci, "", -1, product, "", "", "", "", "", None, device_id=place.device_id)
         return seen._replace(
-            numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes, vfio_bound=True, mig_enabled=False
-        )
+            numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes, vfio_bound=True, mig_enabled=False,
+            iommu_group=sysfs.iommu_group(self._roots, pci),
+        )  # fmt: skip
 
     def _known(self, pci: str) -> Gpu:
         """The facts of a GPU, looked up if it was not seen before."""
@@ -188,7 +192,7 @@ class HostHardware:
         """Keys of the daemons that run."""
         return await self._daemons.running()
 
-    async def bind_vfio(self, pci: str, bound: bool) -> int:
+    async def bind_vfio(self, pci: str, bound: bool, *, beside: Collection[str] = ()) -> int:
         """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group."""
 
         def bind() -> int:
@@ -196,7 +200,7 @@ class HostHardware:
                 return vfio.take_back(self._roots, pci)
             minor = self._seen[pci].minor if pci in self._seen else -1
             self._library.let_go(pci)
-            return vfio.hand_over(self._roots, pci, minor)
+            return vfio.hand_over(self._roots, pci, minor, beside)
 
         return await self._in_thread(bind)
 

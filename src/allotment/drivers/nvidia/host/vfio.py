@@ -7,7 +7,7 @@ for first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,10 +22,13 @@ LEAVING = 60.0
 BINDING = 10.0
 
 
-def hand_over(roots: Roots, pci: str, minor: int, leaving: float = LEAVING, binding: float = BINDING) -> int:
+def hand_over(
+    roots: Roots, pci: str, minor: int, beside: Collection[str] = (), *,
+    leaving: float = LEAVING, binding: float = BINDING,
+) -> int:  # fmt: skip
     """Bind a GPU to vfio-pci, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError.
 
-    Nobody may have the GPU open, this process included.
+    Nobody may have the GPU open, this process included, or use others of its group, but for those that go ``beside``.
     """
     what = f"GPU {pci}: handing it to {VFIO}"
     group = _group(roots, pci, what)
@@ -33,7 +36,8 @@ def hand_over(roots: Roots, pci: str, minor: int, leaving: float = LEAVING, bind
         return group
     if read(device_folder(roots, pci) / "sriov_numvfs") not in ("", "0"):
         raise HardwareError(f"{what}: it has virtual functions; remove them first")
-    others = [mate for mate in group_mates(roots, pci) if driver_of(roots, mate) not in ("", VFIO)]
+    mates = set(group_mates(roots, pci)).difference(beside)
+    others = [mate for mate in sorted(mates) if driver_of(roots, mate) not in ("", VFIO)]
     if others:
         raise HardwareError(f"{what}: IOMMU group {group} has other devices in use: {', '.join(others)}")
     users: list[str] = []

@@ -96,3 +96,19 @@ def test_a_kernel_without_the_module_gives_it_back(host: Machine) -> None:
     with kernel(host, modules=("nvidia",)), pytest.raises(HardwareError, match="is the module vfio-pci loaded"):
         vfio.hand_over(host.roots, PCI, 0, leaving=0.02, binding=0.2)
     assert driver_of(host.roots, PCI) == "nvidia"
+
+
+def test_gpus_of_a_group_that_go_together_are_not_in_each_others_way(host: Machine) -> None:
+    one, other = host.gpu(A100, 7, "GPU-a", group=12), host.gpu(A100, 8, "GPU-b", group=12)
+
+    async def go(hardware: Hardware) -> None:
+        assert [gpu.iommu_group for gpu in await hardware.gpus()] == [12, 12]
+        for pci in (one, other):
+            assert await hardware.bind_vfio(pci, True, beside=(one, other)) == 12
+        assert [driver_of(host.roots, pci) for pci in (one, other)] == ["vfio-pci"] * 2
+        assert [(gpu.vfio_bound, gpu.iommu_group) for gpu in await hardware.gpus()] == [(True, 12)] * 2
+        for pci in (one, other):
+            await hardware.bind_vfio(pci, False)
+
+    with kernel(host):
+        on(host, go)
