@@ -335,8 +335,8 @@ class NodeDriver:
         while True:
             try:
                 publisher.want(self.name, self.host.node, await self.offers())
+                self._board.watched(True)
                 async for news in self.driver.watch():
-                    self._board.watched(True)
                     waits.reset()
                     if not isinstance(news, Condition):
                         before = self._offers
@@ -349,6 +349,7 @@ class NodeDriver:
                 log.debug("%s: does not watch its devices", self.name)
                 return
             except Exception:
+                self._board.watched(False)
                 log.warning("%s: looking for devices failed; it is tried again", self.name, exc_info=True)
             await self._clock.sleep(waits.next())
 

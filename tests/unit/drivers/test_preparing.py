@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from allotment.cdi.store import Memory
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import Condition, Rediscover
+from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.drivers.host import MemoryStorage
 from allotment.model.resource import DeviceTaint
 from allotment.plugin.messages import ClaimRef, PreparedDevice
@@ -483,3 +484,38 @@ def test_a_driver_s_own_mistake_with_one_claim_is_that_claim_s_error(caplog: pyt
 
     asyncio.run(main())
     assert "Traceback" in caplog.text
+
+
+def test_while_nobody_can_watch_the_devices_nobody_says_that_they_are_well() -> None:
+    class Blind(FakeDriver):
+        blind = True
+
+        async def watch(self) -> AsyncIterator[News]:
+            if self.blind:
+                raise OSError("the library does not answer")
+            async for news in super().watch():
+                yield news
+
+    class Published:
+        def want(self, driver: str, node: str, offers: object) -> None:
+            """Whatever it is."""
+
+    async def main() -> None:
+        driver = Blind()
+        plugin = node_driver(driver, memory_host(), MemoryClient())
+        plugin._clock.speed = 100.0
+        running = asyncio.create_task(plugin.run(Published()))
+        told = aiter(plugin.health())
+
+        async def until(health: str) -> None:
+            async with asyncio.timeout(5):
+                while {device.health for device in await anext(told)} != {health}:
+                    pass
+
+        await until("Unknown")
+        driver.blind = False
+        await until("Healthy")
+        running.cancel()
+        await asyncio.wait((running,))
+
+    asyncio.run(main())
