@@ -208,9 +208,12 @@ class HostHardware:
 
     def common_edits(self) -> ContainerEdits:
         """What every container with a GPU needs. The driver's files are looked for every few minutes."""
+        return self._files(FRESH)
+
+    def _files(self, fresh: float) -> ContainerEdits:
         version = next((gpu.driver_version for gpu in self._seen.values() if gpu.driver_version), "")
         now = monotonic()
-        if self._common is None or self._common[1] != version or now - self._common[0] > FRESH:
+        if self._common is None or self._common[1] != version or now - self._common[0] > fresh:
             self._common = (now, version, edits.common(self._roots, version))
         return self._common[2]
 
@@ -252,6 +255,8 @@ class HostHardware:
                     watch = None
                     yield Changed(fresh=tuple(sorted(now - there)))
                     there = now
+                # Not only when a claim waits for it: a cold disk takes its time, and that would be everybody's.
+                await self._in_thread(self._files, FRESH / 2)
                 await asyncio.sleep(self._interval)
         finally:
             if watch is not None:
