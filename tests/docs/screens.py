@@ -1,4 +1,4 @@
-"""Keeps the screens that the documentation shows true: ``python -m tests.docs.screens`` writes them anew.
+"""Keeps the screens that the documentation shows true: ``python -m tests.docs.screens [PAGE]`` writes them anew.
 
 In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml`` or ``python`` block
 whose first line is ``# name.yaml`` (or ``.py``) is a file of that name for the commands after it. A line ``…`` stands
@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from allotment.cli.main import main
@@ -28,7 +28,7 @@ from allotment.engine import refusal
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "cookbook.md", ROOT / "docs" / "lab.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("cookbook", "drivers", "lab")))
 REASONS = ROOT / "docs" / "reasons.md"
 
 _BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,6 +50,7 @@ _CHANCE = re.compile(
     | [A-Z][a-z]{2},?\ +([A-Z][a-z]{2}\ +)?\d+\ ([A-Z][a-z]{2}\ \d{4}\ )?\d\d:\d\d:\d\d(\ \d{4}|\ \+0000)
     | 127\.0\.0\.1:\d+
     | \b\d+(\.\d+)?\ ?s\b | \b(\d+[dhm])+(\d+s)?\b   # durations and ages
+    | \ \(x\d+\ over\ [^)]*\)                        # how often an event came
     | \b[0-9a-f]{64}\b
     | (?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b       # the end of a generated name
     """,
@@ -158,13 +159,15 @@ def links(text: str) -> list[str]:
     return [target for target in targets if "://" not in target]
 
 
-def write() -> None:
-    """Bring every page up to date."""
+def write(names: Sequence[str] = ()) -> None:
+    """Bring pages up to date: those of these names (``lab.md``), or all."""
     os.environ["COLUMNS"] = "80"
     for page in PAGES:
+        if names and page.name not in names:
+            continue
         page.write_text(page_anew(page.read_text(encoding="utf-8")), encoding="utf-8")
     REASONS.write_text(refusal.page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write()
+    write(sys.argv[1:])
