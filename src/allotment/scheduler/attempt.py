@@ -20,6 +20,7 @@ from allotment.scheduler.filters.neighbours import Namespaces, neighbour_scores,
 from allotment.scheduler.filters.refusal import Refusal
 from allotment.scheduler.filters.resources import room
 from allotment.scheduler.filters.spread import spread, spread_scores
+from allotment.scheduler.grouping import Grouping, absent
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.machines import Machine, Machines
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
@@ -94,13 +95,15 @@ class Attempts:
     """What attempts need, kept from one to the next."""
 
     def __init__(
-        self, machines: Machines, ledger: Ledger, allocator: Allocator, features: Features, namespaces: Namespaces
-    ) -> None:
+        self, machines: Machines, ledger: Ledger, allocator: Allocator, features: Features, namespaces: Namespaces,
+        groups: Grouping,
+    ) -> None:  # fmt: skip
         self.machines = machines
         self.ledger = ledger
         self.allocator = allocator
         self.features = features
         self.namespaces = namespaces
+        self.groups = groups
         self.tables = Tables(machines)
         self.devices = DeviceTables(allocator)
         self.nominations: dict[str, tuple[WaitingPod, str]] = {}
@@ -116,6 +119,8 @@ class Attempts:
         machines, demand = self.machines, pod.demand
         if not len(machines):
             return NoNode(0)
+        if missing := self.groups.missing(pod.tree):
+            return NoNode(len(machines), before=absent(missing), cause="group")
         pending: list[KnownClaim] = []
         allocated: list[KnownClaim] = []
         for claim in claims:
@@ -167,8 +172,9 @@ class Attempts:
 
     def _obstacle(self, pod: WaitingPod, pending: list[KnownClaim], allocated: list[KnownClaim]) -> NoNode | None:
         nodes = len(self.machines)
+        group = self.groups.of(pod.tree)
         for claim in allocated:
-            if len(claim.users) >= MOST_USERS and not claim.is_reserved_for(pod.uid):
+            if len(claim.users) >= MOST_USERS and not claim.is_reserved_for(pod.uid, group):
                 return NoNode(nodes, before="resourceclaim in use", cause="claim", full=claim)
         classes = self.allocator.inventory.classes
         for claim in pending:

@@ -24,9 +24,11 @@ from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
+from allotment.model.pod_groups import is_among, is_group
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.scheduler import extended, readiness
 from allotment.scheduler.attempt import Chosen
+from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
@@ -46,11 +48,12 @@ class Binder:
     """Writes decisions."""
 
     def __init__(
-        self, client: Client, ledger: Ledger, features: Features, clock: Clock, recorder: Recorder,
+        self, client: Client, ledger: Ledger, groups: Grouping, features: Features, clock: Clock, recorder: Recorder,
         claims: Cache[Any], timeout: float = 600.0,
     ) -> None:  # fmt: skip
         self._client = client
         self._ledger = ledger
+        self._groups = groups
         self._clock = clock
         self._recorder = recorder
         self._claims = claims
@@ -115,7 +118,7 @@ class Binder:
         if written:
             await self._check_alone(written, revision)
         for claim in chosen.allocated:
-            if not claim.is_reserved_for(pod.uid):
+            if not claim.is_reserved_for(pod.uid, self._groups.of(pod.tree)):
                 await self._write(claim, pod, None)
                 written.append((claim.key, False))
         await self._wait_until_ready(pod, chosen)
@@ -131,10 +134,17 @@ class Binder:
             contested = self._ledger.contested(key)
             if contested is not None:
                 device, holder = contested
+                known = self._ledger.known.get(key)
+                if known is not None and any(map(is_group, known.users)):
+                    self.unusable.add(known.uid)  # others of the group must not come to it before it is freed
                 raise NotBound(f"{_PRE_BIND}device {device} of claim {key} was given to claim {holder} meanwhile")
 
     async def _write(self, claim: KnownClaim, pod: WaitingPod, allocation: Tree | None) -> str:
         """Finalizer, allocation and reservation of one claim; returns the revision that it has then."""
+        try:
+            user = self._groups.user(pod, claim.key)
+        except LookupError as error:
+            raise NotBound(f"{_PRE_BIND}{error}") from error
         known = self._ledger.known.get(claim.key)
         tree = (known or claim).tree
         doing = "add reservation to claim"
@@ -154,7 +164,7 @@ class Binder:
                         CLAIMS, {**tree, "metadata": {**metadata, "finalizers": finalizers}}
                     )
                 doing = "add allocation and reservation to claim" if allocation else "add reservation to claim"
-                tree = await self._client.update(CLAIMS, self._reserved(tree, pod, allocation), subresource="status")
+                tree = await self._client.update(CLAIMS, self._reserved(tree, user, allocation), subresource="status")
                 break
             except StatusError as error:
                 if error.code == 404:
@@ -177,7 +187,7 @@ class Binder:
             raise NotBound(f"{_PRE_BIND}claim {claim.key} got deleted in the meantime")
         if there and decided and _devices(there) != _devices(decided):
             raise NotBound(f"{_PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
-        if there and any(user.get("uid") == pod.uid for user in status.get("reservedFor") or ()):
+        if there and is_among(status.get("reservedFor") or (), pod.uid, self._groups.of(pod.tree)):
             return True
         if allocation is not None and there:
             raise NotBound(f"{_PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
@@ -185,7 +195,7 @@ class Binder:
             raise NotBound(f"{_PRE_BIND}claim {claim.key} got deallocated elsewhere in the meantime")
         return False
 
-    def _reserved(self, tree: Tree, pod: WaitingPod, allocation: Tree | None) -> Tree:
+    def _reserved(self, tree: Tree, user: Tree, allocation: Tree | None) -> Tree:
         status = tree.get("status") or {}
         there = allocation if allocation is not None else status["allocation"]
         # Kubernetes stamps every allocation that it reserves, also one made by hand without (which the API server
@@ -195,8 +205,8 @@ class Binder:
         if allocation is not None:
             self._ledger.stamp(ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]), there)
         users = status.get("reservedFor") or []
-        if not any(user.get("uid") == pod.uid for user in users):
-            users = [*users, {"resource": "pods", "name": pod.key.name, "uid": pod.uid}]
+        if all(other.get("uid") != user["uid"] for other in users):
+            users = [*users, user]
         return {**tree, "status": {**status, "allocation": there, "reservedFor": users}}
 
     async def _make_extended(
@@ -311,7 +321,10 @@ class Binder:
     # --- taking back -------------------------------------------------------------------------------------------------
 
     async def _take_back(self, key: ObjectKey, pod: WaitingPod, ours: bool) -> None:
-        """Undo a reservation, and an allocation that was made for this pod and that nobody else uses."""
+        """Undo a reservation, and an allocation that was made for this pod and that nobody else uses.
+
+        What a group has stays: others of it may be on their way.
+        """
 
         def undone(status: Tree) -> Tree | None:
             users = status.get("reservedFor") or []
@@ -345,6 +358,20 @@ class Binder:
         done = await self.change_status(claim.key, freed)
         self.unusable.discard(claim.uid)
         return done
+
+    async def unreserve(self, claim: KnownClaim, group: str) -> None:
+        """Take a claim from a group, so that it can be freed; meanwhile nobody comes to it."""
+
+        def left(status: Tree) -> Tree | None:
+            users = status.get("reservedFor") or []
+            others = [user for user in users if not (is_group(user) and user["name"] == group)]
+            return {**status, "reservedFor": others} if len(others) < len(users) else None
+
+        broken = claim.uid in self.unusable
+        self.unusable.add(claim.uid)
+        await self.change_status(claim.key, left)
+        if not broken:
+            self.unusable.discard(claim.uid)
 
     async def change_status(self, key: ObjectKey, change: Callable[[Tree], Tree | None]) -> bool:
         """Write a claim's status anew unless ``change`` gives None; whether it was written."""

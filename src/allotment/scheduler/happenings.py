@@ -26,6 +26,8 @@ class Happening(Enum):
     SLICE = auto()
     CLASS = auto()
     RULE = auto()
+    GROUP = auto()
+    """A PodGroup came, or went."""
 
 
 _H = Happening
@@ -48,6 +50,7 @@ HELPED_BY: Final[Mapping[str, frozenset[Happening]]] = {
     "class": frozenset({_H.CLASS, _H.CLAIM_CHANGED}),
     "devices": frozenset({_H.NODE, _H.CLAIM_FREED, _H.SLICE, _H.CLASS, _H.RULE}),
     "nodes": frozenset({_H.NODE}),
+    "group": frozenset({_H.GROUP}),
 }
 
 

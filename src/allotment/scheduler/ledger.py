@@ -15,6 +15,7 @@ import msgspec
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.reach import NodeFacts
+from allotment.model import pod_groups
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
@@ -64,9 +65,9 @@ class KnownClaim:
         """Whether somebody asked for its deletion."""
         return "deletionTimestamp" in self.tree["metadata"]
 
-    def is_reserved_for(self, uid: str) -> bool:
-        """Whether a pod is among its users."""
-        return any(user.get("uid") == uid for user in self.users)
+    def is_reserved_for(self, uid: str, group: str = "") -> bool:
+        """Whether a pod, or a group of this name, is among its users."""
+        return pod_groups.is_among(self.users, uid, group)
 
     def reaches(self, node: NodeFacts) -> bool:
         """Whether the devices that it has can be used on a node."""
@@ -97,8 +98,10 @@ class KnownClaim:
             self._holding = (allocation, read_value(tree, ResourceClaim))
         return self._holding[1]
 
-    def is_made_for(self, uid: str) -> bool:
-        """Whether a pod is its controlling owner."""
+    def is_made_for(self, uid: str, group: str = "") -> bool:
+        """Whether a pod, or a group of this name, is its controlling owner."""
+        if group and pod_groups.owner_of(self.tree) == group:
+            return True
         return any(
             owner.get("controller") and owner.get("kind") == "Pod" and owner.get("uid") == uid
             for owner in self.tree["metadata"].get("ownerReferences") or ()

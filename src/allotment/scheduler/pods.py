@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from allotment.model.meta import ObjectKey
+from allotment.model.pod_groups import not_owners_text
 from allotment.scheduler.demand import Demand
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.resident import Resident
@@ -85,8 +86,8 @@ def resident_of(tree: Tree, demand: Demand) -> Resident:
     )
 
 
-def claims_of(tree: Tree, ledger: Ledger) -> list[KnownClaim] | Hold:
-    """The claims that a pod names, or has been given; or why they are not all there."""
+def claims_of(tree: Tree, ledger: Ledger, group: str = "") -> list[KnownClaim] | Hold:
+    """The claims that a pod names, or has been given; or why they are not all there. ``group``: the pod's."""
     entries = tree["spec"].get("resourceClaims")
     if not entries:
         return []
@@ -110,13 +111,17 @@ def claims_of(tree: Tree, ledger: Ledger) -> list[KnownClaim] | Hold:
             return Hold(code, f'could not find ResourceClaim "{namespace}/{name}"', number)
         if claim.deleting:
             return Hold("claim-deleting", f'resourceclaim "{name}" is being deleted', number)
-        if generated and not claim.is_made_for(uid):
-            text = (
-                f"ResourceClaim {claim.key} was not created for Pod {namespace}/{metadata['name']} (Pod is not owner)"
-            )
+        if generated and not claim.is_made_for(uid, group):
+            text = not_owners_text(str(claim.key), f"{namespace}/{metadata['name']}", group)
             return Hold("claim-not-owned", text, number)
         found.append(claim)
     return found
+
+
+def claim_name(tree: Tree, entry: Tree) -> str:
+    """The claim behind an entry of a pod's claims; empty if it has none."""
+    status = _status_of(tree, entry["name"]) or {}
+    return entry.get("resourceClaimName") or status.get("resourceClaimName") or ""
 
 
 def _status_of(tree: Tree, entry: str) -> Tree | None:

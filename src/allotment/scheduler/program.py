@@ -22,10 +22,12 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
+from allotment.model.pod_groups import is_group
 from allotment.scheduler import preemption, sentence
 from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
 from allotment.scheduler.binding import Binder, NotBound
 from allotment.scheduler.demand import Demands
+from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.happenings import OF_SURROUNDINGS, Happening, helped_by
 from allotment.scheduler.holding import Held
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
@@ -93,11 +95,14 @@ class Scheduler:
         self.ledger = Ledger(self.inventory)
         allocator = Allocator(self.inventory, share_id=lambda: str(uuid.uuid4()))
         self._surroundings = Surroundings(caches, self.inventory, self.machines, self._happens)
-        self.attempts = Attempts(self.machines, self.ledger, allocator, options.features, self._surroundings.namespaces)
+        self.groups = Grouping(caches, options.features, self._happens)
+        self.attempts = Attempts(
+            self.machines, self.ledger, allocator, options.features, self._surroundings.namespaces, self.groups
+        )
         self.queue = Queue()
         self._demands = Demands()
         self._binder = Binder(
-            self._client, self.ledger, options.features, self._clock, self._recorder, self._claims,
+            self._client, self.ledger, self.groups, options.features, self._clock, self._recorder, self._claims,
             options.binding_seconds,
         )  # fmt: skip
         self._teller = Teller(
@@ -121,6 +126,7 @@ class Scheduler:
         """Schedule for ever."""
         watched: list[Cache[Any]] = [
             *self._surroundings.caches(),
+            *self.groups.caches(),
             self._claims,
             self._templates,
             self._budgets,
@@ -134,6 +140,7 @@ class Scheduler:
                 tasks.create_task(self._teller.run(), name="telling")
                 # In this order, so that pods find nodes, devices and claims known.
                 ends += self._surroundings.follow()
+                ends += self.groups.follow()
                 ends += [self._claims.on_change(self._claim_changed), self._pods.on_change(self._pod_changed)]
                 await self._schedule()
         finally:
@@ -174,7 +181,7 @@ class Scheduler:
                 await asyncio.sleep(0)
 
     def _decide(self, pod: WaitingPod) -> None:
-        claims = claims_of(pod.tree, self.ledger)
+        claims = self._claims_of(pod)
         if isinstance(claims, Hold):
             self._hold(pod, claims)
             return
@@ -286,6 +293,13 @@ class Scheduler:
             if all(user.get("uid") == pod.uid for user in claim.users):
                 self._start(self._deallocate(claim, pod), f"deallocate {claim.key}")
                 return sentence.DEALLOCATED
+        # Perhaps other devices would do for the group; while none of its pods has a node, nobody uses these.
+        group = self.groups.of(pod.tree)
+        if group and not self.groups.is_placed(pod, self._assumed.values()):
+            for claim in claims:
+                if any(is_group(user) and user.get("name") == group for user in claim.users):
+                    self._start(self._binder.unreserve(claim, group), f"unreserve {claim.key}")
+                    return sentence.UNRESERVED
         return sentence.STILL_NOT if claims else sentence.NO_CLAIMS
 
     async def _deallocate(self, claim: KnownClaim, pod: WaitingPod) -> None:
@@ -411,7 +425,7 @@ class Scheduler:
             return
         if pod.nominated and pod.nominated in self.machines.by_name:
             self.attempts.nominations[pod.uid] = (pod, pod.nominated)  # by this scheduler, or one before it
-        claims = claims_of(pod.tree, self.ledger)
+        claims = self._claims_of(pod)
         if isinstance(claims, Hold):
             self._hold(pod, claims)
             return
@@ -431,7 +445,7 @@ class Scheduler:
 
     def _group_of(self, pod: WaitingPod) -> Hashable:
         """Pods with equal keys would get equal answers from any node."""
-        claims = claims_of(pod.tree, self.ledger)
+        claims = self._claims_of(pod)
         if isinstance(claims, Hold) or pod.nominated or pod.uid in self.attempts.nominations:
             return ("alone", pod.uid)
         if any(claim.allocation is not None or not claim.is_made_for(pod.uid) for claim in claims):
@@ -441,6 +455,9 @@ class Scheduler:
             labels = (pod.resident.namespace, tuple(sorted(pod.resident.labels.items())))
         policy = pod.tree["spec"].get("preemptionPolicy")
         return (id(pod.demand), pod.priority, policy, labels, *(id(claim.value.spec) for claim in claims))
+
+    def _claims_of(self, pod: WaitingPod) -> list[KnownClaim] | Hold:
+        return claims_of(pod.tree, self.ledger, self.groups.of(pod.tree))
 
     def _note_users(self, pod: WaitingPod) -> None:
         for key in _claim_keys(pod.tree):

@@ -16,6 +16,7 @@ STILL_NOT = "still not schedulable"
 LEFT_BEHIND = "cannot schedule extended resource claim"
 DISCARDED = "deletion of ResourceClaim completed"
 DEALLOCATED = "deallocation of ResourceClaim completed"
+UNRESERVED = "ResourceClaim unreserved for PodGroup"
 NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
 VICTIM_LEAVING = "not eligible due to a terminating pod on the nominated node."
 

@@ -1,0 +1,189 @@
+"""Claims that pods of a group share: allocated once, for the group, and freed when nobody of it could use them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from allotment.cluster.client import Resource, Tree
+from allotment.cluster.resources import CLAIMS, POD_GROUPS
+from allotment.model.features import Features
+from allotment.model.pod_groups import GATE
+from tests.unit.cluster.memory import refusal
+from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
+
+ON = Features("1.36", {GATE: True})
+ENTRY: Tree = {"name": "gpu", "resourceClaimTemplateName": "t"}
+
+
+def group(name: str = "g", *entries: Tree) -> tuple[Resource, Tree]:
+    spec = {"resourceClaims": list(entries or (ENTRY,))}
+    return POD_GROUPS, {"metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}, "spec": spec}
+
+
+def made(name: str = "shared", of: str = "g", **more: Any) -> tuple[Resource, Tree]:
+    """A group's claim as the claim controller makes it."""
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": of, "uid": f"uid-{of}"}
+    return claim(name, ownerReferences=[{**owner, "controller": True}], **more)
+
+
+def member(name: str, *entries: Tree, of: str = "g", claims: str = "shared", **more: Any) -> tuple[Resource, Tree]:
+    status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": claims}]}
+    return pod(
+        name, schedulingGroup={"podGroupName": of}, resourceClaims=list(entries or (ENTRY,)), status=status, **more
+    )
+
+
+def user(of: str = "g") -> Tree:
+    return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": of, "uid": f"uid-{of}"}
+
+
+def held(on: str, *users: Tree, device: str = "gpu-0") -> Tree:
+    """The status of a claim with a device of a node."""
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": on, "device": device}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}]
+    return {
+        "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}},
+        "reservedFor": list(users),
+    }
+
+
+def reserved(here: World, name: str = "shared") -> list[Tree]:
+    users: list[Tree] = here.claim(name)["status"].get("reservedFor", [])
+    return users
+
+
+CLUSTER = (device_class(), node("n1"), gpus("n1", 1), node("n2"), gpus("n2", 1))
+
+
+def test_pods_of_a_group_share_its_claim_and_it_is_reserved_for_the_group() -> None:
+    async def story() -> None:
+        async with world(*CLUSTER, group(), made(), features=ON) as here:
+            for name in ("a", "b", "c"):
+                here.put(*member(name))
+            await here.bound("a", "b", "c")
+            assert reserved(here) == [user()]
+            assert len({here.node_of(name) for name in ("a", "b", "c")}) == 1
+            assert len(here.devices("shared")) == 1
+            assert here.claim("shared")["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+
+    asyncio.run(story())
+
+
+def test_groups_have_devices_of_their_own() -> None:
+    async def story() -> None:
+        two = (group("g"), group("h"), made("of-g", "g"), made("of-h", "h"))
+        async with world(*CLUSTER, *two, features=ON) as here:
+            for number, of in enumerate("ghgh"):
+                here.put(*member(f"{of}{number}", of=of, claims=f"of-{of}"))
+            await here.bound("g0", "h1", "g2", "h3")
+            assert here.node_of("g0") == here.node_of("g2") != here.node_of("h1") == here.node_of("h3")
+            assert (reserved(here, "of-g"), reserved(here, "of-h")) == ([user("g")], [user("h")])
+
+    asyncio.run(story())
+
+
+def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themselves() -> None:
+    async def story() -> None:
+        entry = {"name": "gpu", "resourceClaimName": "users"}
+        async with world(*CLUSTER, group("g", entry), claim("users"), features=ON) as here:
+            here.put(*member("other-name", {**entry, "name": "mine"}))
+            here.put(*pod("alone", "users"))
+            await here.bound("other-name", "alone")
+            here.put(*member("a", entry))
+            await here.bound("a")
+            here.put(*member("late", {**entry, "name": "mine"}))
+            await here.bound("late")
+            users = [each["name"] for each in reserved(here, "users")]
+            # Whoever is in the group may use what the group has, by whatever name.
+            assert (set(users[:2]), users[2:]) == ({"other-name", "alone"}, ["g"])
+
+    asyncio.run(story())
+
+
+def test_a_pod_whose_group_is_not_there_waits_for_it() -> None:
+    async def story() -> None:
+        async with world(*CLUSTER, made(), member("a"), features=ON) as here:
+            told = await here.told("a")
+            assert '0/2 nodes are available: podgroup.scheduling.k8s.io "g" not found.' in told
+            here.put(*group())
+            await here.bound("a")
+
+    asyncio.run(story())
+
+
+def test_without_the_gate_a_group_s_claim_is_nobody_s() -> None:
+    async def story() -> None:
+        async with world(*CLUSTER, group(), made(), member("a")) as here:
+            await here.until(lambda: here.events("FailedScheduling"), 8)
+            assert "(Pod is not owner)" in here.events("FailedScheduling")[-1]
+            here.put(*pod("b", schedulingGroup={"podGroupName": "absent"}))
+            await here.bound("b")
+
+    asyncio.run(story())
+
+
+def test_a_claim_of_another_group_is_not_for_its_pods() -> None:
+    async def story() -> None:
+        async with world(*CLUSTER, group(), group("h"), made(of="h"), member("a"), features=ON) as here:
+            await here.until(lambda: here.events("FailedScheduling"), 8)
+            assert "(neither Pod nor PodGroup g is the owner)" in here.events("FailedScheduling")[-1]
+
+    asyncio.run(story())
+
+
+def test_what_a_group_has_stays_when_one_of_its_pods_cannot_be_bound() -> None:
+    async def story() -> None:
+        async with world(*CLUSTER, group(), made(), features=ON, speed=20) as here:
+            here.client.refuse_binding.append(refusal(500, "InternalError", "no"))
+            here.put(*member("a"))
+            await here.until(lambda: reserved(here) == [user()])
+            first = here.devices("shared")
+            await here.bound("a")
+            assert (here.devices("shared"), reserved(here)) == (first, [user()])
+
+    asyncio.run(story())
+
+
+def test_devices_that_no_pod_of_the_group_can_come_to_are_given_back_in_two_steps() -> None:
+    async def story() -> None:
+        taken = made(status=held("n1", user()))
+        async with world(*CLUSTER, group(), taken, features=ON) as here:
+            here.put(*member("a", nodeSelector={"kubernetes.io/hostname": "n2"}))
+            await here.bound("a")
+            assert here.node_of("a") == "n2"
+            assert reserved(here) == [user()]
+            steps = [
+                ("allocation" in event.object["status"], len(event.object["status"].get("reservedFor", ())))
+                for _, resource, event in here.client.history
+                if resource == CLAIMS
+            ]
+            assert list(dict.fromkeys(steps)) == [(True, 1), (True, 0), (False, 0)]
+
+    asyncio.run(story())
+
+
+def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
+    async def story() -> None:
+        async with world(*CLUSTER, group(), made(), member("a"), features=ON) as here:
+            await here.bound("a")
+            where = here.node_of("a")
+            other = "n2" if where == "n1" else "n1"
+            here.put(*member("b", nodeSelector={"kubernetes.io/hostname": other}))
+            told = await here.told("b")
+            assert "still not schedulable" in told
+            assert f"is allocated on {where}" in told
+            assert reserved(here) == [user()]
+
+    asyncio.run(story())
+
+
+def test_no_more_than_a_claim_s_users_are_counted_and_a_group_is_one() -> None:
+    async def story() -> None:
+        full = [{"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(255)]
+        async with world(*CLUSTER, group(), made(status=held("n1", *full, user())), features=ON) as here:
+            here.put(*member("a"))
+            await here.bound("a")
+            assert len(reserved(here)) == 256
+
+    asyncio.run(story())
