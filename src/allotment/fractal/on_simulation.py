@@ -16,6 +16,8 @@ from allotment.fractal.drawing import Backend, Size, Tones, Unavailable
 from allotment.fractal.places import View
 
 _DIAL_SECONDS: Final = 10.0
+#: So long a GPU may take to notice that a program has left.
+_LEAVE_SECONDS: Final = 5.0
 
 
 class Refused(Exception):
@@ -64,6 +66,15 @@ class SimulatedGpu:
         if "error" in answer:
             raise Refused(f"{answer['error']}: {answer['message']}")
         return answer
+
+    def leave(self) -> None:
+        """Leave the GPU and wait until it has noticed: from then on the device may be taken away. From any thread."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.settimeout(_LEAVE_SECONDS)
+            while self._socket.recv(1 << 16):  # answers that nobody wants any more
+                pass
+        self.close()
 
     def close(self) -> None:
         """Leave the GPU; from any thread. Whoever waits for an answer gets none."""

@@ -58,6 +58,7 @@ class Site:
         self._about = about
         self._on_demand = on_demand
         self._lock = threading.Lock()
+        self._door = threading.Lock()  # held while the device is taken
         self._settings = Settings()
         self._studio: Studio | None = None
         self._gpu: SimulatedGpu | None = None
@@ -83,6 +84,13 @@ class Site:
         self._closed = True
         if self._gpu is not None:
             self._gpu.close()
+
+    def leave(self) -> None:
+        """As :meth:`close`, but returns when the device is free: a simulated one takes a moment to notice."""
+        self._closed = True
+        with self._door:  # who is about to take it is waited for, too
+            if self._gpu is not None:
+                self._gpu.leave()
 
     def respond(self, path: str) -> Response:
         """The answer to a GET."""
@@ -139,7 +147,9 @@ class Site:
     def _open(self) -> Studio:
         if self._studio is None:
             self._settings = settings_of(self._environment)
-            backend, about, self._gpu = choose(self._settings)
+            with self._door:
+                self._refuse_if_closed()
+                backend, about, self._gpu = choose(self._settings)
             if self._closed:
                 self.close()
             self._about = self._about or about
@@ -148,8 +158,11 @@ class Site:
         return self._studio
 
     def _drawn(self) -> Picture:
-        if self._closed:
-            raise Refused("the application has ended")
+        self._refuse_if_closed()
         self._picture = self._open().draw()
         self._recent.append(self._picture.drawn)
         return self._picture
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Refused("the application has ended")

@@ -1,8 +1,19 @@
+"""The articles' application in a simulated container, from its first picture to the moment it let go of its GPU."""
+
 import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from allotment.cluster.clock import Clock
 from allotment.node.runtimes.demo import Demo
+from allotment.node.runtimes.simulated import Simulated
+from tests.unit.node.sandboxes import sandbox
 
 
 def test_the_demo_answers_like_the_application_until_its_container_ends() -> None:
@@ -18,3 +29,60 @@ def test_the_demo_answers_like_the_application_until_its_container_ends() -> Non
             await demo("/image.png")
 
     asyncio.run(story())
+
+
+@asynccontextmanager
+async def gpu(*, seconds_to_open: float = 0.0, seconds_to_notice: float = 0.0) -> AsyncIterator[tuple[str, list[str]]]:
+    """A simulated GPU that takes its time; its address, and what has happened on it."""
+    happened: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            (verb,) = json.loads(line).keys() & {"open", "allocate", "run"}
+            happened.append(verb)
+            if verb == "open":
+                await asyncio.sleep(seconds_to_open)
+            if verb != "run":  # pictures are never done
+                answer = {"product": "A100", "strategy": "exclusive", "multiprocessors": 108, "memory": 1 << 30}
+                writer.write(json.dumps(answer).encode() + b"\n")
+        await asyncio.sleep(seconds_to_notice)
+        happened.append("free")
+        writer.close()
+
+    folder = Path(tempfile.mkdtemp(prefix="al-"))
+    try:
+        async with await asyncio.start_unix_server(serve, folder / "s"):
+            yield f"{folder / 's'}#token", happened
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("since", "seconds_to_open", "seconds_to_notice"),
+    [("run", 0.0, 0.2), ("open", 0.2, 0.0)],
+    ids=["drawing", "opening"],
+)
+def test_a_container_has_ended_when_it_let_go_of_its_gpu(
+    since: str, seconds_to_open: float, seconds_to_notice: float
+) -> None:
+    """Else its driver could not take the device back: in use by another client."""
+
+    async def story() -> None:
+        async with gpu(seconds_to_open=seconds_to_open, seconds_to_notice=seconds_to_notice) as (address, happened):
+            variables = {"ALLOTMENT_GPU": address, "WIDTH": "40", "HEIGHT": "32"}
+
+            async def write(data: bytes) -> None: ...
+
+            box = sandbox(image="gpu-demo-app", env=variables, ports=(5000,))
+            container = await Simulated(Clock()).start(box, write)
+            page = await container.connect(5000)
+            asking = asyncio.create_task(page.write(b"GET /image.png HTTP/1.1\r\n\r\n"))
+            while since not in happened:
+                await asyncio.sleep(0.001)
+            waiting = asyncio.create_task(container.wait())
+            await container.stop(1.0)
+            assert happened[-1] == "free"
+            await waiting
+            await asking
+
+    asyncio.run(asyncio.wait_for(story(), 20))

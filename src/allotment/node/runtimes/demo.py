@@ -33,6 +33,8 @@ class Demo:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._site = Site(environment)
         self._ended = False
+        self._left: asyncio.Future[None] | None = None
+        self._asked = False
         self._thread = ThreadPoolExecutor(1, "gpu-demo-app")
 
     async def __call__(self, path: str) -> Answer:
@@ -40,10 +42,17 @@ class Demo:
         loop = asyncio.get_running_loop()
         if self._ended:
             raise ConnectionResetError("the application has ended")
+        self._asked = True
         return Answer(*await loop.run_in_executor(self._thread, self._site.respond, path))
 
     def end(self, _: asyncio.Task[Any]) -> None:
-        """The container has ended."""
+        """The container has ended: begin to leave its GPU."""
         self._ended = True
-        self._site.close()
+        if self._asked:  # else there is nothing to leave
+            self._left = asyncio.get_running_loop().run_in_executor(None, self._site.leave)
         self._thread.shutdown(wait=False)
+
+    async def gone(self) -> None:
+        """Wait until nothing of it uses a GPU. As on a real one: what holds a device has ended when it let go of it."""
+        if self._left is not None:
+            await asyncio.shield(self._left)

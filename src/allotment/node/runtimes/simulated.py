@@ -66,7 +66,7 @@ class SimulatedContainer:
 
     async def wait(self) -> int:
         """Its exit code, once it ended."""
-        await asyncio.wait([self._task])
+        await self._gone()
         return self._ended_by if self._task.cancelled() else self._task.result()
 
     async def stop(self, grace_seconds: float) -> None:
@@ -74,7 +74,12 @@ class SimulatedContainer:
         if not self._task.done():
             self._ended_by = _TERMINATED if grace_seconds > 0 else _KILLED
             self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._gone()
+
+    async def _gone(self) -> None:
+        await asyncio.wait([self._task])
+        if self._demo is not None:
+            await self._demo.gone()
 
     async def exec(
         self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
