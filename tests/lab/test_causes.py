@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from allotment.cluster.errors import StatusError
-from allotment.cluster.resources import CLAIMS, PODS
+from allotment.cluster.resources import CLAIMS, NODES, PODS
 from allotment.engine.refusal import CODES, Change
 from allotment.lab.programs import programs
 from allotment.model.features import Features
@@ -306,13 +306,14 @@ def test_a_claim_with_all_the_users_that_it_may_have() -> None:
             await on.until(lambda pod: pod["spec"].get("nodeName"), POD, NAMESPACE)
             made = await on.client.get(CLAIMS, "gpu", NAMESPACE)
             node = (await on.pod(POD, NAMESPACE))["spec"]["nodeName"]
+            # Room for all of them, or the node's number of pods would be a cause, too.
+            await on.client.patch(NODES, node, {"status": {"allocatable": {"pods": "500"}}}, subresource="status")
             users = list(made["status"]["reservedFor"])
             for number in range(256 - len(users)):
                 user = await on.user(f"user-{number}", NAMESPACE, "gpu", node)
                 users.append({"resource": "pods", "name": f"user-{number}", "uid": user["metadata"]["uid"]})
-            made = await on.client.get(CLAIMS, "gpu", NAMESPACE)
-            status = {**made["status"], "reservedFor": users}
-            await on.client.update(CLAIMS, {**made, "status": status}, subresource="status")
+            # A patch, for the controller that reserves claims for bound pods may write between reading and writing.
+            await on.client.patch(CLAIMS, "gpu", {"status": {"reservedFor": users}}, NAMESPACE, subresource="status")
             await on.create({**pod, "metadata": {"name": "one-more", "namespace": NAMESPACE}})
             return await on.told("one-more", NAMESPACE)
 
