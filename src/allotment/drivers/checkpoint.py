@@ -27,7 +27,10 @@ Tree = dict[str, Any]
 
 
 class Part(Value, frozen=True):
-    """One device of an entry, and how it is used: alone, shared with other claims, or looked at by an administrator."""
+    """One device of an entry, and how it is used: alone, shared with other claims, or looked at by an administrator.
+
+    ``data``: what the claim's status says of it.
+    """
 
     requests: tuple[str, ...] = ()
     pool: str = ""
@@ -35,6 +38,7 @@ class Part(Value, frozen=True):
     share_id: str = msgspec.field(default="", name="shareID")
     cdi_ids: tuple[str, ...] = msgspec.field(default=(), name="cdiIDs")
     use: Literal["alone", "shared", "admin"] = "alone"
+    data: Tree | None = None
 
     def excludes(self, other: Part) -> bool:
         """Whether a device cannot be this for one claim and that for another."""

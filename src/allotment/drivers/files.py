@@ -55,9 +55,7 @@ class ClaimFiles:
             own = ready.edits or prepared.edits
             if own:
                 edits[part.cdi_ids[0].partition("=")[2]] = own
-                told.append(part)
-            else:
-                told.append(msgspec.structs.replace(part, cdi_ids=()))
+            told.append(msgspec.structs.replace(part, cdi_ids=part.cdi_ids if own else (), data=ready.data))
         if not edits:
             return tuple(told), None
         devices = tuple(Device(name, own) for name, own in edits.items())

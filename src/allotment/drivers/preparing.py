@@ -35,7 +35,7 @@ from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
 from allotment.drivers.recovering import recovered, refusal, revived, saved
-from allotment.drivers.status import Statuses, device_status
+from allotment.drivers.status import Statuses
 from allotment.drivers.turns import Turns
 from allotment.plugin import messages
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
@@ -192,9 +192,8 @@ class NodeDriver:
             await self._roll_back(uid, error)
             raise refusal(error) from error
         self._unprepared.pop(uid, None)
-        # A driver that has nothing to say of its devices costs the API nothing.
-        if self._statuses is not None and any(ready.data is not None for ready in prepared.devices.values()):
-            self._statuses.tell(ref, [self._status(part, prepared, entry.since) for part in entry.parts])
+        if self._statuses is not None:
+            self._statuses.tell(uid, entry)
         return _answer(entry)
 
     async def _known(self) -> None:
@@ -273,11 +272,6 @@ class NodeDriver:
             self._checkpoint.put(uid, entry)
             raise
 
-    def _status(self, part: Part, prepared: Prepared, since: str) -> Tree:
-        ready = prepared.devices.get((part.pool, part.device, part.share_id))
-        data = ready.data if ready is not None else None
-        return device_status(self.name, part.pool, part.device, part.share_id, data, since)
-
     # --- starting and keeping house -------------------------------------------------------------------------------
 
     async def recover(self) -> None:
@@ -287,6 +281,9 @@ class NodeDriver:
         """
         async with self._turns.alone():
             await recovered(self.driver, self.host.boot_id, self._checkpoint, self._files, self._undo)
+            for uid, entry in self._checkpoint:
+                if self._statuses is not None and entry.state == "completed":
+                    self._statuses.tell(uid, entry)  # the last process may have had no time to
 
     async def clean(self) -> None:
         """Undo what was begun for claims that are gone: no kubelet will ask for it."""

@@ -19,6 +19,7 @@ from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
+from allotment.drivers.checkpoint import Entry, Part
 from allotment.plugin.messages import ClaimRef
 
 log = logging.getLogger(__name__)
@@ -28,22 +29,19 @@ _ATTEMPTS = 6
 LONGEST_DATA = 10 * 1024
 
 
-def device_status(driver: str, pool: str, device: str, share_id: str, data: Tree | None, since: str) -> Tree:
-    """The status of a device that can be used. ``data``: what the driver has to say of it, in its own format.
-
-    Left out where it is more than the server takes.
-    """
-    tree: Tree = {"driver": driver, "pool": pool, "device": device}
-    if share_id:
-        tree["shareID"] = share_id
+def device_status(driver: str, part: Part, since: str) -> Tree:
+    """The status of a device that can be used. What the driver says of it is left out where it is too much."""
+    tree: Tree = {"driver": driver, "pool": part.pool, "device": part.device}
+    if part.share_id:
+        tree["shareID"] = part.share_id
     tree["conditions"] = [
         {
             "type": "Ready", "status": "True", "reason": "Prepared", "message": "prepared for containers",
             "lastTransitionTime": since,
         }
     ]  # fmt: skip
-    if data is not None and len(msgspec.json.encode(data)) <= LONGEST_DATA:
-        tree["data"] = data
+    if part.data is not None and len(msgspec.json.encode(part.data)) <= LONGEST_DATA:
+        tree["data"] = part.data
     return tree
 
 
@@ -57,13 +55,17 @@ class Statuses:
         self._random = random
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def tell(self, ref: ClaimRef, devices: Sequence[Tree]) -> None:
+    def tell(self, uid: str, entry: Entry) -> None:
         """Write a claim's devices, soon. Returns at once."""
-        self.forget(ref.uid)
-        task = self._tasks[ref.uid] = asyncio.create_task(self._write(ref, devices), name=f"status {ref.name}")
-        task.add_done_callback(
-            lambda done: self._tasks.pop(ref.uid, None) if self._tasks.get(ref.uid) is done else None
-        )
+        if all(part.data is None for part in entry.parts):
+            return  # a driver that has nothing to say of its devices costs the API nothing
+        # A device that several requests have is told once.
+        parts = {(part.pool, part.device, part.share_id): part for part in entry.parts}.values()
+        devices = [device_status(self._driver, part, entry.since) for part in parts]
+        self.forget(uid)
+        ref = ClaimRef(entry.namespace, uid, entry.name)
+        task = self._tasks[uid] = asyncio.create_task(self._write(ref, devices), name=f"status {ref.name}")
+        task.add_done_callback(lambda done: self._tasks.pop(uid, None) if self._tasks.get(uid) is done else None)
 
     def forget(self, uid: str) -> None:
         """Write nothing more for a claim."""

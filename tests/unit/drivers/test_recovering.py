@@ -273,3 +273,34 @@ def test_a_save_that_fails_leaves_no_file_open(tmp_path: Path, monkeypatch: Any)
         assert storage.load() == b"third"
 
     asyncio.run(main())
+
+
+def test_claims_that_were_not_told_of_their_devices_are_told_by_the_next_process(tmp_path: Path) -> None:
+    class Recording(MemoryClient):
+        def __init__(self) -> None:
+            super().__init__()
+            self.away = True
+            self.told: list[Any] = []
+
+        async def patch(self, resource: Any, name: str, patch: Any, namespace: str = "", **more: Any) -> Any:
+            if self.away:
+                await asyncio.Event().wait()
+            self.told.append(patch)
+            return patch
+
+    async def main() -> None:
+        client = Recording()
+        ref = put_claim(client, "c", "gpu-0", "monitor=gpu-0")
+        await node_driver(FakeDriver(), disk_host(tmp_path), client).prepare([ref])
+        client.away = False
+        plugin = node_driver(FakeDriver(), disk_host(tmp_path), client)
+        await plugin.recover()
+        await plugin.settled()
+        (tree,) = client.told
+        assert tree["metadata"] == {"name": "c", "namespace": "shop", "uid": ref.uid}
+        # A device that two requests have is in the list once: the server takes it no other way.
+        assert [(each["device"], each["data"]) for each in tree["status"]["devices"]] == [
+            ("gpu-0", {"uuid": "GPU-gpu-0"})
+        ]
+
+    asyncio.run(main())
