@@ -443,14 +443,20 @@ def test_who_tolerates_a_taint_for_a_time_goes_when_it_is_over(manifests: Manife
     story(tell)
 
 
-def test_pods_of_a_group_are_looked_at_alone(manifests: Manifests) -> None:
-    """What is not modelled: a claim of the whole group. Its pods have one each."""
-
+def test_the_pods_of_a_group_share_the_claim_of_their_group(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(ALL_GATES, fleet=("n=4xexample",)) as on:
+            namespace = "podgroup-resourceclaimtemplate"
             await accepted(on, manifests("example/podgroup-resourceclaimtemplate"))
-            pods = await on.running("podgroup-resourceclaimtemplate", 4)
-            assert len({name for pod in pods for name in await on.devices(pod)}) == 4
+            given: dict[str, set[str]] = {}
+            for pod in await on.running(namespace, 4):
+                group = pod["spec"]["schedulingGroup"]["podGroupName"]
+                (device,) = await on.devices(pod)
+                given.setdefault(group, set()).add(device)
+                assert f'="{device}"' in await logs(on, pod, "ctr0")
+            first, second = given["group-1"], given["group-2"]
+            assert (len(first), len(second), len(first | second)) == (1, 1, 2)
+            assert len(claim_files(on, "n")) == 2
 
     story(tell)
 
