@@ -26,7 +26,7 @@ from allotment.drivers.nvidia.simulated_compute import Compute
 from allotment.drivers.preparing import NodeDriver
 from allotment.drivers.publishing import Note, Publisher
 from allotment.drivers.vendors import Fitted, simulated
-from allotment.fleet import FleetError, parse_fleet
+from allotment.fleet import FleetError, Machine, parse_fleet
 from allotment.lab.fleet import HARDWARE, is_simulated
 from allotment.lab.ground import Ground
 from allotment.model.core import Node
@@ -46,6 +46,11 @@ class _Kept(NamedTuple):
     drivers: tuple[NodeDriver, ...]
     there: asyncio.Event
     task: asyncio.Task[None]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the drivers."""
+        return frozenset(driver.name for driver in self.drivers)
 
 
 class Drivers:
@@ -115,11 +120,16 @@ class _Work(NamedTuple):
         said = (new.metadata.get("annotations") or {}) if new is not None and is_simulated(new.tree) else {}
         form = said.get(HARDWARE, "")
         kept = self.kept.get(name)
+        gone: frozenset[str] = frozenset()
         if kept is not None and kept.form != form:
+            gone = kept.names
             self.end(name)
             kept = None
         if new is not None and form and kept is None:
             kept = self.begin(new, form)
+        if new is not None:
+            for driver in gone - (kept.names if kept is not None else frozenset()):
+                self.group.create_task(self._withdraw(driver, name), name=f"withdrawing {driver} on {name}")
         if kept is not None and new is not None:
             for annotation, act, reason in (
                 (FAULTS, kept.fitted.break_down, "UnknownFault"),
@@ -133,10 +143,9 @@ class _Work(NamedTuple):
     def begin(self, node: Item[Node], form: str) -> _Kept | None:
         """Start the drivers of a node's hardware; tell about hardware that nobody knows."""
         try:
-            (machine,) = parse_fleet([f"{node.name}={form}"])
-        except (FleetError, ValueError) as error:
-            hint = getattr(error, "hint", "")
-            told = "; ".join(filter(None, (f"annotation {HARDWARE}: {error}", hint)))
+            machine = _machine(node.name, form)
+        except FleetError as error:
+            told = "; ".join(filter(None, (f"annotation {HARDWARE}: {error}", error.hint)))
             self.warn(node, "UnknownHardware", told)
             self.drivers._published[node.name].set()
             return None
@@ -170,6 +179,14 @@ class _Work(NamedTuple):
                 await self.publisher.published(driver.name, node)
             self.drivers._published[node].set()
 
+    async def _withdraw(self, driver: str, node: str) -> None:
+        """Hardware that is no longer there must not be given to anybody."""
+        self.publisher.want(driver, node, ())
+        await self.publisher.published(driver, node)
+        kept = self.kept.get(node)
+        if kept is None or driver not in kept.names:
+            self.publisher.forget(driver, node)
+
     def warn(self, node: Item[Node], reason: str, message: str) -> None:
         """Tell whoever describes the node."""
         self.recorder.event(node.tree, "Warning", reason, message, "Driving")
@@ -189,6 +206,14 @@ class _Work(NamedTuple):
         """Stop them all."""
         for name in tuple(self.kept):
             self.end(name)
+
+
+def _machine(node: str, form: str) -> Machine:
+    """What a node says that it has. Raises FleetError."""
+    found = parse_fleet([f"{node}={form}"])
+    if len(found) != 1:
+        raise FleetError(f"wanted the hardware of one node, found {form!r}", "[GPUSx]HARDWARE[/MODE]")
+    return found[0]
 
 
 async def _run(program: Program, context: Context) -> None:

@@ -119,6 +119,30 @@ def test_hardware_that_nobody_knows_is_told_on_its_node() -> None:
     in_lab(test)
 
 
+def test_other_hardware_takes_the_devices_of_the_former_away() -> None:
+    async def test(plane: Plane) -> None:
+        async def said(form: str, *drivers: str) -> None:
+            await plane.client().patch(NODES, "a", {"metadata": {"annotations": {HARDWARE: form}}})
+
+            async def published() -> bool:
+                return {one["spec"]["driver"] for one in await slices(plane, "a")} == set(drivers)
+
+            await until(published)
+
+        await said("mi300x", "gpu.amd.com")
+        await said("t5-4x-pcie")  # a mistake
+        await said("l4", "gpu.nvidia.com")
+        await said("l4:2")
+
+        async def told() -> bool:
+            events = (await plane.client().list(EVENTS, fields="reason=UnknownHardware")).items
+            return any("wanted the hardware of one node, found 'l4:2'" in one["message"] for one in events)
+
+        await until(told)
+
+    in_lab(test, "a=t4")
+
+
 def test_a_gpu_that_is_pulled_out_is_published_no_more_and_comes_back_when_it_is_put_in() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
