@@ -47,6 +47,7 @@ from allotment.lab.serving import Server, server_context
 from allotment.lab.settings import Settings
 from allotment.lab.state import replace_file
 from allotment.lab.trusting import Trusting
+from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
 from allotment.node.machine import Machine
 
@@ -128,7 +129,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     companions = partial(namespace_objects, ca_certificate=access.authority.decode())
     kinds = built_in_kinds(settings.features)
     by_node: dict[str, Machine] = {}
-    kubelets = Kubelets(machines=by_node)
+    kubelets = Kubelets(machines=by_node, groups=settings.features.enabled(GATE))
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images))
     states = _folder(stack, "allotment-nodes-") if containers is not None else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from allotment.cluster.cache import Cache, Item
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
+from allotment.model import pod_groups
 from allotment.model.core import Node, Pod
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.node import checkpoint
@@ -37,6 +38,8 @@ Tree = dict[str, Any]
 #: How often claims of pods that vanished are looked for.
 _RECONCILE_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 1.0
+#: Of the lab's clock: until a pod is run again whose run broke down.
+_ANEW_SECONDS: Final = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +50,21 @@ class _Kept(NamedTuple):
 
 
 class Agent:
-    """See the module. ``serves``: whether a node is one of its own."""
+    """See the module. ``serves``: whether a node is one of its own. ``groups``: whether PodGroups have claims."""
 
     def __init__(
-        self, context: Context, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool]
-    ) -> None:
+        self, context: Context, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool],
+        groups: bool,
+    ) -> None:  # fmt: skip
         self._context = context
         self._plugins = plugins
         self._machines = machines
         self._serves = serves
+        self._groups = groups
         self._client = context.client_for("kubelet")
         self._recorder = context.recorder("kubelet")
         self._pods: Cache[Pod] = context.caches.of(PODS, Pod)
+        self._members = self._pods.index("group", _group_key)
         self._nodes: Cache[Node] = context.caches.of(NODES, Node)
         self._claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
         self._slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
@@ -160,6 +166,10 @@ class Agent:
             kept = self._kept.get(user.get("uid", ""))
             if kept is not None:
                 kept.run.look()
+            elif new is not None and self._groups and pod_groups.is_group(user):
+                for item in self._members[new.namespace, user["name"]]:
+                    if item.uid in self._kept:
+                        self._kept[item.uid].run.look()
 
     def _driver_changed(self, node: str, driver: str) -> None:
         """A driver that comes is what pods may wait for."""
@@ -188,17 +198,24 @@ class Agent:
             return
         pod_ip = item.status.get("podIP") or self._next_address(node)
         run = PodRun(item.tree, place, pod_ip)
-        task = asyncio.create_task(self._guarded(run), name=f"pod {item.namespace}/{item.name}")
+        task = asyncio.create_task(self._guarded(item.uid, run), name=f"pod {item.namespace}/{item.name}")
         kept = self._kept[item.uid] = _Kept(run, task)
         self._on_node.setdefault(node.name, set()).add(item.uid)
         if item.deleting:
             self._end(item, kept)
 
-    async def _guarded(self, run: PodRun) -> None:
-        try:
-            await run.run()
-        except Exception:
-            log.exception("pod %s", run.tree["metadata"]["name"])
+    async def _guarded(self, uid: str, run: PodRun) -> None:
+        """Run a pod to its end. One whose run breaks down is run anew: what it has must be given back some day."""
+        while True:
+            try:
+                await run.run()
+                return
+            except Exception:
+                log.exception("pod %s: its run broke down, and begins anew", run.tree["metadata"]["name"])
+            await self._context.clock.sleep(_ANEW_SECONDS)
+            run = run.anew()
+            if (kept := self._kept.get(uid)) is not None:
+                self._kept[uid] = kept._replace(run=run)
 
     def _end(self, item: Item[Pod], kept: _Kept) -> None:
         """End a pod, then take it out of the API."""
@@ -251,7 +268,7 @@ class Agent:
             return known[1]
         context = self._context
         try:
-            claims = known[1].claims if known else NodeClaims(node.name, self._plugins, self._client, machine.state)
+            claims = known[1].claims if known else self._claims_on(node.name, machine)
         except (CorruptCheckpoint, OSError) as error:
             # As a kubelet, which does not start: what was prepared is not known, and must not be given twice.
             log.error("node %s runs no pods: %s: %s", node.name, machine.state, error)
@@ -263,6 +280,9 @@ class Agent:
         )  # fmt: skip
         self._places[node.name] = machine, place
         return place
+
+    def _claims_on(self, node: str, machine: Machine) -> NodeClaims:
+        return NodeClaims(node, self._plugins, self._client, machine.state, groups=self._groups)
 
     def _tree(self, node: Item[Node]) -> Tree:
         return self._nodes.tree("", node.name) or node.tree
@@ -281,6 +301,12 @@ _USUAL: Final = Machine()
 def _grace(item: Item[Pod]) -> float:
     """Seconds that a pod which is being deleted has."""
     return float(item.metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def _group_key(item: Item[Pod]) -> Iterator[tuple[str, str]]:
+    """Where a pod with claims is found when something is reserved for its group."""
+    if item.spec.get("resourceClaims") and (name := pod_groups.group_of(item.spec)):
+        yield item.namespace, name
 
 
 def _claims_in(item: Item[Pod]) -> tuple[Any, Any]:

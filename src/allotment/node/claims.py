@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
+from allotment.model import pod_groups
 from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
 from allotment.node.plugins import Plugins
@@ -67,13 +68,19 @@ class _Known:
 
 
 class NodeClaims:
-    """The claims of one node; with a ``state`` folder they are recorded there. Raises CorruptCheckpoint, OSError."""
+    """The claims of one node; with a ``state`` folder they are recorded there. Raises CorruptCheckpoint, OSError.
 
-    def __init__(self, node: str, plugins: Plugins, client: Client, state: Path | None = None) -> None:
+    ``groups``: whether a pod may use what was made and reserved for its PodGroup (KEP-5729).
+    """
+
+    def __init__(
+        self, node: str, plugins: Plugins, client: Client, state: Path | None = None, *, groups: bool = False
+    ) -> None:
         self._node = node
         self._plugins = plugins
         self._client = client
         self._state = state
+        self._groups = groups
         records = checkpoint.load(state) if state is not None else ()
         self._known = {(record.namespace, record.name): _Known(record) for record in records}
         # Nobody prepares what another one is about to undo.
@@ -97,6 +104,7 @@ class NodeClaims:
     async def _judged(self, pod: Tree) -> AsyncIterator[_Wanted]:
         """The pod's claims, after everything that may be wrong with them was looked at."""
         metadata = pod["metadata"]
+        group = pod_groups.group_of(pod["spec"]) if self._groups else ""
         for entry, name, generated in claim_names(pod):
             if not name:
                 continue  # none was needed
@@ -104,12 +112,12 @@ class NodeClaims:
                 claim = await self._client.get(CLAIMS, name, metadata["namespace"])
             except (StatusError, Unreachable) as error:
                 raise ClaimsError(f"fetch ResourceClaim {name}: {error}") from error
-            if generated and not is_made_for(metadata["uid"], claim):
+            if generated and not is_made_for(metadata["uid"], claim, group):
                 told = f"{claim['metadata']['namespace']}/{name}"
                 where = f"{metadata['namespace']}/{metadata['name']}"
-                raise ClaimsError(f"ResourceClaim {told} was not created for Pod {where} (Pod is not owner)")
+                raise ClaimsError(pod_groups.not_owners_text(told, where, group))
             status = claim.get("status") or {}
-            if all(user.get("uid") != metadata["uid"] for user in status.get("reservedFor") or ()):
+            if not pod_groups.is_among(status.get("reservedFor") or (), metadata["uid"], group):
                 who = f"pod {metadata['name']} ({metadata['uid']})"
                 raise ClaimsError(f"{who} is not allowed to use ResourceClaim {name} ({claim['metadata']['uid']})")
             if not status.get("allocation"):

@@ -27,15 +27,17 @@ class Kubelets:
 
     ``plugins``: the drivers of the nodes. ``machines``: how nodes run pods, by name; nodes that are not in it are
     simulated. Both may be added to at any time. ``simulated``: whether all simulated nodes are served, or only those
-    that ``machines`` has.
+    that ``machines`` has. ``groups``: whether pods may use what is reserved for their PodGroups, which a gate decides.
     """
 
     def __init__(
-        self, plugins: Plugins | None = None, machines: Mapping[str, Machine] | None = None, *, simulated: bool = True
-    ) -> None:
+        self, plugins: Plugins | None = None, machines: Mapping[str, Machine] | None = None, *,
+        simulated: bool = True, groups: bool = False,
+    ) -> None:  # fmt: skip
         self.plugins = Plugins() if plugins is None else plugins
         self.machines: Mapping[str, Machine] = {} if machines is None else machines
         self._simulated = simulated
+        self._groups = groups
         self._agent: Agent | None = None
 
     def find(self, uid: str) -> PodRun | None:
@@ -44,7 +46,7 @@ class Kubelets:
 
     async def run(self, context: Context) -> None:
         """Run the pods of all nodes that are served, for ever."""
-        self._agent = Agent(context, self.plugins, self.machines, self._serves)
+        self._agent = Agent(context, self.plugins, self.machines, self._serves, self._groups)
         try:
             await self._agent.run()
         finally:

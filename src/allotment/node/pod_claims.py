@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.cluster.client import Tree
+from allotment.model.pod_groups import owner_of
 
 
 class ClaimsError(Exception):
@@ -60,7 +61,9 @@ def requests_of(pod: Tree, container: Tree) -> Iterator[tuple[str, str]]:
                 yield extended["resourceClaimName"], mapping["requestName"]
 
 
-def is_made_for(pod_uid: str, claim: Tree) -> bool:
-    """Whether a claim was generated for a pod."""
+def is_made_for(pod_uid: str, claim: Tree, group: str = "") -> bool:
+    """Whether a claim was generated for a pod, or for its group, where claims of groups count."""
+    if group and owner_of(claim) == group:
+        return True
     owners = claim["metadata"].get("ownerReferences") or ()
     return any(owner.get("controller") and owner.get("uid") == pod_uid for owner in owners)

@@ -321,3 +321,56 @@ def test_a_broken_record_is_not_worked_with(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'{"Data":"{}","Checksum":1}')
     with pytest.raises(CorruptCheckpoint):
         Node(state=tmp_path)
+
+
+# --- claims of groups -----------------------------------------------------------------------------------------------
+
+
+def of_group(name: str = "g", **more: Any) -> Tree:
+    """A claim that was made and is reserved for a PodGroup."""
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "controller": True, "kind": "PodGroup", "name": name}
+    reserved = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": f"uid-{name}"}
+    metadata = {"ownerReferences": [{**owner, "uid": f"uid-{name}"}]}
+    return claim("gpu", metadata=metadata, status={"reservedFor": [reserved], **more})
+
+
+def member(name: str = "p", group: str = "g") -> Tree:
+    tree = generated("gpu")
+    metadata = {**tree["metadata"], "name": name, "uid": f"uid-{name}"}
+    return {**tree, "metadata": metadata, "spec": {**tree["spec"], "schedulingGroup": {"podGroupName": group}}}
+
+
+def with_groups(*trees: Tree) -> Node:
+    node = Node(*trees)
+    node.claims = NodeClaims(NODE, node.plugins, node.client, groups=True)
+    return node
+
+
+def test_pods_of_a_group_have_its_claim_prepared_once() -> None:
+    node = with_groups(of_group())
+
+    async def lives() -> None:
+        for name in ("p", "q"):
+            await node.claims.prepare(member(name))
+        for name in ("p", "q"):
+            await node.claims.unprepare(f"uid-{name}")
+
+    done(lives())
+    assert node.driver.calls == [("prepare", ["gpu"]), ("unprepare", ["gpu"])]
+
+
+def test_a_claim_of_a_group_is_not_for_others() -> None:
+    assert refused(with_groups(of_group()), member(group="h")) == (
+        "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p"
+        " (neither Pod nor PodGroup h is the owner)"
+    )
+    assert refused(with_groups(of_group()), generated("gpu")).endswith("for Pod ns/p (Pod is not owner)")
+    assert refused(with_groups(of_group(reservedFor=[])), member()) == (
+        "prepare dynamic resources: pod p (uid-p) is not allowed to use ResourceClaim gpu (uid-of-gpu)"
+    )
+
+
+def test_where_groups_have_no_claims_a_pod_uses_its_own_only() -> None:
+    assert refused(Node(of_group()), member()) == (
+        "prepare dynamic resources: ResourceClaim ns/gpu was not created for Pod ns/p (Pod is not owner)"
+    )
