@@ -22,6 +22,7 @@ from allotment.apiserver.kinds import (
     ingresses,
     jobs,
     network_policies,
+    pod_groups,
     pods,
     services,
     storage,
@@ -248,6 +249,7 @@ def _gang_scheduling() -> tuple[Kind, ...]:
 _RULES: Final[Mapping[str, Rules]] = {
     "pods": pods.RULES, **autoscalers.RULES, **bounds.RULES, **cluster.RULES, **config.RULES,
     **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
+    **pod_groups.RULES,
     **granting.RULES, **signing.RULES, **services.RULES, **storage.RULES, **volume_claims.RULES, **workloads.RULES,
 }  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.

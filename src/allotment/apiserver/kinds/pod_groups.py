@@ -1,0 +1,168 @@
+"""PodGroups: how their pods are to be scheduled, and the claims that these share (KEP-4671, KEP-5729; alpha).
+
+Kubernetes generates these rules from its types, so the values shown in messages have the names of the wire. What other
+alpha gates bring (topology, disruption, priority of a group) is dropped, as where those gates are off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.refusals import forbidden
+from allotment.model.pod_groups import FINALIZER
+from allotment.model.quoting import quote
+from allotment.model.validation import names
+from allotment.model.validation.errors import duplicate, immutable, invalid, required, too_many
+
+Tree = dict[str, Any]
+
+_BUCKET: Final = "podgroups.scheduling.k8s.io"
+_WORKLOADS: Final = "workloads.scheduling.k8s.io"
+_MOST_CLAIMS: Final = 4
+_OF_OTHER_GATES: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
+_FIXED: Final = ("podGroupTemplateRef", "schedulingPolicy", "resourceClaims")
+_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
+
+
+def _without_others(tree: Tree) -> Tree:
+    spec = tree.get("spec") or {}
+    if not _OF_OTHER_GATES & spec.keys():
+        return tree
+    return {**tree, "spec": {field: value for field, value in spec.items() if field not in _OF_OTHER_GATES}}
+
+
+def _admitted(tree: Tree, write: Write) -> Tree:
+    """Its template must be there; and it stays for as long as pods of it may run."""
+    _look_for_template(tree, write)
+    metadata = tree["metadata"]
+    finalizers: Sequence[str] = metadata.get("finalizers") or ()
+    if FINALIZER in finalizers:
+        return tree
+    return {**tree, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
+
+
+def _look_for_template(tree: Tree, write: Write) -> None:
+    reference = ((tree.get("spec") or {}).get("podGroupTemplateRef") or {}).get("workload")
+    if not reference:
+        return
+    name, template = reference.get("workloadName") or "", reference.get("podGroupTemplateName") or ""
+    found = write.reader.get(_WORKLOADS, write.namespace, name)
+    workload: Tree = found.tree if found is not None else {}
+    templates = (workload.get("spec") or {}).get("podGroupTemplates") or ()
+    if not workload:
+        why = f"Workload {quote(name)} not found"
+    elif workload["metadata"].get("deletionTimestamp"):
+        why = f"Workload {quote(name)} is being deleted"
+    elif all(each.get("name") != template for each in templates):
+        why = f"PodGroupTemplate {quote(template)} not found in Workload {quote(name)}"
+    else:
+        return
+    raise forbidden(_BUCKET, tree["metadata"].get("name") or "", f"PodGroup rejected: {why}")
+
+
+def _group(tree: Tree, write: Write) -> Errors:
+    spec = tree.get("spec") or {}
+    if (reference := spec.get("podGroupTemplateRef")) is not None:
+        yield from _reference(reference, "spec.podGroupTemplateRef")
+    yield from _policy(spec.get("schedulingPolicy") or {}, "spec.schedulingPolicy")
+    yield from _claims(spec.get("resourceClaims") or (), "spec.resourceClaims")
+
+
+def _one_of(tree: Tree, choices: Sequence[str], path: str) -> Errors:
+    given = [name for name in choices if tree.get(name) is not None]
+    listed = ", ".join(f"`{name}`" for name in choices)
+    if not given:
+        yield invalid(path, "", f"must specify one of: {listed}")
+    elif len(given) > 1:
+        yield invalid(path, "{" + ", ".join(given) + "}", f"must specify exactly one of: {listed}")
+
+
+def _reference(reference: Tree, path: str) -> Errors:
+    yield from _one_of(reference, ("workload",), path)
+    workload = reference.get("workload")
+    if workload is None:
+        return
+    for field, check in (("workloadName", names.subdomain), ("podGroupTemplateName", names.label)):
+        value = workload.get(field)
+        if value:
+            yield from check(value, f"{path}.workload.{field}")
+        else:
+            yield required(f"{path}.workload.{field}")
+
+
+def _policy(policy: Tree, path: str) -> Errors:
+    yield from _one_of(policy, ("basic", "gang"), path)
+    if (gang := policy.get("gang")) is not None:
+        count = gang.get("minCount") or 0
+        if not count:
+            yield required(f"{path}.gang.minCount")
+        elif count < 1:
+            yield invalid(f"{path}.gang.minCount", count, "must be greater than or equal to 1")
+
+
+def _claims(claims: Sequence[Tree], path: str) -> Errors:
+    if len(claims) > _MOST_CLAIMS:
+        yield too_many(path, len(claims), _MOST_CLAIMS)
+        return
+    yield from _unique(claims, path)
+    for index, claim in enumerate(claims):
+        at = f"{path}[{index}]"
+        yield from _one_of(claim, _SOURCES, at)
+        if claim.get("name"):
+            yield from names.label(claim["name"], f"{at}.name")
+        else:
+            yield required(f"{at}.name")
+        for field in _SOURCES:
+            if claim.get(field) is not None:
+                yield from names.subdomain(claim[field], f"{at}.{field}")
+
+
+def _unique(entries: Sequence[Tree], path: str) -> Errors:
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        name = entry.get("name") or ""
+        if name in seen:
+            yield duplicate(f"{path}[{index}]", entry)
+        seen.add(name)
+
+
+def _group_update(new: Tree, old: Tree, write: Write) -> Errors:
+    if write.subresource == "status":
+        yield from _status(new, old)
+        return
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    for field in _FIXED:
+        if (before.get(field) or None) != (after.get(field) or None):
+            yield immutable(f"spec.{field}", None)
+
+
+def _status(new: Tree, old: Tree) -> Errors:
+    path = "status.resourceClaimStatuses"
+    statuses: Sequence[Tree] = (new.get("status") or {}).get("resourceClaimStatuses") or ()
+    known = {claim.get("name") for claim in (new.get("spec") or {}).get("resourceClaims") or ()}
+    for index, status in enumerate(statuses):
+        if status.get("name") not in known:
+            name = status.get("name") or ""
+            yield invalid(f"{path}[{index}].name", name, "must match the name of an entry in `spec.resourceClaims`")
+    if statuses == ((old.get("status") or {}).get("resourceClaimStatuses") or ()):
+        return
+    if len(statuses) > _MOST_CLAIMS:
+        yield too_many(path, len(statuses), _MOST_CLAIMS)
+        return
+    yield from _unique(statuses, path)
+    for index, status in enumerate(statuses):
+        if status.get("resourceClaimName") is not None:
+            yield from names.subdomain(status["resourceClaimName"], f"{path}[{index}].resourceClaimName")
+
+
+RULES: Final[Mapping[str, Rules]] = {
+    _BUCKET: Rules(
+        prepare_create=lambda tree, write: _without_others(tree),
+        admit=_admitted,
+        validate_create=_group,
+        prepare_update=lambda new, old, write: new if write.subresource else _without_others(new),
+        validate_update=_group_update,
+    )
+}

@@ -1,0 +1,135 @@
+"""What the API server makes of PodGroups, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.registry import built_in_kinds
+from allotment.cluster.errors import StatusError
+from allotment.model.features import Features
+from allotment.model.pod_groups import FINALIZER, GATE
+from tests.unit.apiserver.shelf import Shelf, shown, write
+
+Tree = dict[str, Any]
+
+FEATURES = Features("1.36", {GATE: True})
+[RULES] = [kind.rules for kind in built_in_kinds(FEATURES) if kind.kind == "PodGroup"]
+
+
+def group(**spec: Any) -> Tree:
+    full = {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec}
+    return {"metadata": {"name": "g", "namespace": "ns", "uid": "u"}, "spec": full}
+
+
+def entry(name: str = "gpu", **more: Any) -> Tree:
+    return {"name": name, **(more or {"resourceClaimTemplateName": "t"})}
+
+
+def created(tree: Tree, shelf: Shelf | None = None) -> tuple[Tree, list[str]]:
+    about = write(shelf)
+    made = RULES.admit(RULES.prepare_create(tree, about), about)
+    return made, shown(RULES.validate_create(made, about))
+
+
+def changed(new: Tree, old: Tree, subresource: str = "") -> list[str]:
+    about = write(subresource=subresource)
+    return shown(RULES.validate_update(RULES.prepare_update(new, old, about), old, about))
+
+
+def test_a_group_is_kept_from_going_before_its_pods() -> None:
+    made, errors = created(group(resourceClaims=[entry()]))
+    assert errors == []
+    assert made["metadata"]["finalizers"] == [FINALIZER]
+    assert created(made)[0]["metadata"]["finalizers"] == [FINALIZER]
+
+
+def test_what_other_gates_bring_is_dropped() -> None:
+    made, errors = created(group(priority=3, disruptionMode="Pod", schedulingConstraints={"topology": []}))
+    assert (errors, set(made["spec"])) == ([], {"schedulingPolicy"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"schedulingPolicy": {}}, 'spec.schedulingPolicy: Invalid value: "": must specify one of: `basic`, `gang`'),
+        (
+            {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 1}}},
+            'spec.schedulingPolicy: Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`',
+        ),
+        ({"schedulingPolicy": {"gang": {}}}, "spec.schedulingPolicy.gang.minCount: Required value"),
+        (
+            {"schedulingPolicy": {"gang": {"minCount": -1}}},
+            "spec.schedulingPolicy.gang.minCount: Invalid value: -1: must be greater than or equal to 1",
+        ),
+        (
+            {"resourceClaims": [entry(str(number)) for number in range(5)]},
+            "spec.resourceClaims: Too many: 5: must have at most 4 items",
+        ),
+        (
+            {"resourceClaims": [entry(), entry()]},
+            'spec.resourceClaims[1]: Duplicate value: {"name":"gpu","resourceClaimTemplateName":"t"}',
+        ),
+        ({"resourceClaims": [entry("")]}, "spec.resourceClaims[0].name: Required value"),
+        (
+            {"resourceClaims": [{"name": "gpu"}]},
+            (
+                'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`, '
+                "`resourceClaimTemplateName`"
+            ),
+        ),
+        (
+            {"resourceClaims": [entry(resourceClaimName="a", resourceClaimTemplateName="b")]},
+            (
+                'spec.resourceClaims[0]: Invalid value: "{resourceClaimName, resourceClaimTemplateName}": must specify '
+                "exactly one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            ),
+        ),
+        ({"podGroupTemplateRef": {}}, 'spec.podGroupTemplateRef: Invalid value: "": must specify one of: `workload`'),
+    ],
+)
+def test_what_is_wrong_with_a_group(spec: Tree, error: str) -> None:
+    assert created(group(**spec))[1] == [error]
+
+
+def test_names_of_claims_are_labels_and_of_objects_subdomains() -> None:
+    errors = created(group(resourceClaims=[entry("A", resourceClaimName="B")]))[1]
+    assert [error.partition(":")[0] for error in errors] == [
+        "spec.resourceClaims[0].name", "spec.resourceClaims[0].resourceClaimName"
+    ]  # fmt: skip
+
+
+def test_the_template_that_a_group_comes_from_must_be_there() -> None:
+    tree = group(podGroupTemplateRef={"workload": {"workloadName": "w", "podGroupTemplateName": "t"}})
+    with pytest.raises(StatusError, match='"g" is forbidden: PodGroup rejected: Workload "w" not found'):
+        created(tree)
+    workload = {"metadata": {"name": "w", "namespace": "ns"}, "spec": {"podGroupTemplates": [{"name": "s"}]}}
+    with pytest.raises(StatusError, match='PodGroupTemplate "t" not found in Workload "w"'):
+        created(tree, Shelf([("workloads.scheduling.k8s.io", workload)]))
+    workload["spec"] = {"podGroupTemplates": [{"name": "t"}]}
+    assert created(tree, Shelf([("workloads.scheduling.k8s.io", workload)]))[1] == []
+
+
+def test_policy_and_claims_stay_as_they_are() -> None:
+    old = group(resourceClaims=[entry()])
+    assert changed(group(resourceClaims=[entry()]), old) == []
+    assert changed(group(resourceClaims=[entry("other")]), old) == [
+        "spec.resourceClaims: Invalid value: null: field is immutable"
+    ]
+    assert changed(group(schedulingPolicy={"basic": {}}, resourceClaims=[entry()]), old) == [
+        "spec.schedulingPolicy: Invalid value: null: field is immutable"
+    ]
+
+
+def test_a_status_names_claims_of_entries_that_there_are() -> None:
+    old = group(resourceClaims=[entry()])
+    told = {"name": "gpu", "resourceClaimName": "g-gpu-x"}
+    assert changed({**old, "status": {"resourceClaimStatuses": [told]}}, old, "status") == []
+    wrong = {**old, "status": {"resourceClaimStatuses": [{**told, "name": "nic"}]}}
+    assert changed(wrong, old, "status") == [
+        (
+            'status.resourceClaimStatuses[0].name: Invalid value: "nic": must match the name of an entry in '
+            "`spec.resourceClaims`"
+        )
+    ]
