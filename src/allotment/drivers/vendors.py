@@ -26,7 +26,15 @@ from allotment.drivers.nvidia.simulated_compute import Compute
 from allotment.fleet import FleetError, Machine
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.example import CPU_DRIVER, GPU_DRIVER, NET_DRIVER
-from allotment.fleet.modes import AutoPartition, Example, Partitioned, nvidia_mode
+from allotment.fleet.modes import (
+    AutoPartition,
+    Example,
+    NvidiaMode,
+    Partitioned,
+    VirtualMachines,
+    Vocabulary,
+    nvidia_mode,
+)
 from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, gpus_of, made_of
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 
@@ -67,7 +75,7 @@ def simulated(machine: Machine, compute: Compute) -> Fitted:
 
 
 def _simulated_nvidia(machine: Machine, compute: Compute) -> Fitted:
-    assert not isinstance(machine.mode, Partitioned | AutoPartition | Example), "modes are checked against the hardware"
+    assert isinstance(machine.mode, NvidiaMode), "modes are checked against the hardware"
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
     made = made_of(gpus, machine.node, machine.mode)
     hardware = SimulatedHardware(gpus, made=made, name=machine.node, address=compute.address)
@@ -84,7 +92,8 @@ def _simulated_amd(machine: Machine, compute: Compute) -> Fitted:
     mode = machine.mode
     vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
     hardware = SimulatedAmd(machine)
-    driver = AmdDriver(hardware, machine.node, auto=isinstance(mode, AutoPartition), vocabulary=vocabulary)
+    auto, guests = isinstance(mode, AutoPartition), isinstance(mode, VirtualMachines)
+    driver = AmdDriver(hardware, machine.node, auto=auto, guests=guests, vocabulary=vocabulary)
     return Fitted((driver,), hardware.break_down, lambda: None)
 
 
@@ -133,14 +142,15 @@ def _host_nvidia(node: str, text: str, root: Path, on_host: Path | None) -> Driv
 
 def _host_amd(node: str, text: str, root: Path, on_host: Path | None) -> Driver:
     name, _, version = text.partition("@")
-    if name not in ("", "auto") or version not in ("", "v0", "v1"):
+    if name not in ("", "auto", "vfio") or version not in ("", "v0", "v1"):
         raise FleetError(f"mode {text!r}: wanted one of {', '.join(ON_HOST['amd'].modes)}")
     hardware = Kernel(Folder(root), Clock())
-    return AmdDriver(hardware, node, auto=name == "auto", vocabulary="v0" if version == "v0" else "v1")
+    vocabulary: Vocabulary = "v0" if version == "v0" else "v1"
+    return AmdDriver(hardware, node, auto=name == "auto", guests=name == "vfio", vocabulary=vocabulary)
 
 
 #: By vendor.
 ON_HOST: Final[Mapping[str, OnHost]] = {
-    "amd": OnHost(("@v1", "@v0", "auto"), _host_amd),
+    "amd": OnHost(("@v1", "@v0", "auto", "vfio"), _host_amd),
     "nvidia": OnHost(("full", "dynamic-mig", "shared", "consumable-shares=N", "vfio"), _host_nvidia),
 }

@@ -72,6 +72,13 @@ class AutoPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualMachines:
+    """AMD: GPUs for virtual machines; with ``functions`` each GPU's so many virtual functions instead of it."""
+
+    functions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
     """Kubernetes' example driver: GPUs cut into ``partitions`` each (0: whole), ``shared`` by several claims.
 
@@ -88,11 +95,17 @@ class Example:
 
 
 NvidiaMode: TypeAlias = Full | StaticMig | DynamicMig | Vfio | ConsumableShares | Shared
-AmdMode: TypeAlias = Partitioned | AutoPartition
+AmdMode: TypeAlias = Partitioned | AutoPartition | VirtualMachines
 Mode: TypeAlias = NvidiaMode | AmdMode | Example
 
 #: More shares than this are a typing error.
 MOST_SHARES = 10_000
+#: AMD's models that have virtual functions: the PCI device id of a GPU, and that of its virtual functions.
+AMD_VIRTUAL: Final[Mapping[str, str]] = {
+    "0x74a1": "0x74b5", "0x74a5": "0x74b9", "0x75a0": "0x75b0", "0x75a3": "0x75b3"
+}  # fmt: skip
+#: How many such a GPU can have: one for each of its dies.
+MOST_VIRTUAL: Final = 8
 
 
 def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
@@ -108,8 +121,8 @@ def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
     if accelerator.vendor == "example":
         return (*_EXAMPLE_FLAGS, *(f"{name}=N" for name in _EXAMPLE_NUMBERS))
     if not accelerator.partitions:
-        return ("spx",)
-    return (*dict.fromkeys(p.compute for p in accelerator.partitions), "auto")
+        return ("spx", "vfio")
+    return (*dict.fromkeys(p.compute for p in accelerator.partitions), "auto", "vfio")
 
 
 def parse_mode(text: str, machine: Hardware) -> Mode:
@@ -185,6 +198,10 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
             "v0 is the AMD driver of 2025, v1 that of 2026",
         )
     vocabulary: Vocabulary = "v0" if version == "v0" else "v1"
+    if name.partition("=")[0] == "vfio":
+        if vocabulary == "v0":
+            raise FleetError(f"mode {text!r}: the AMD driver of 2025 gave no GPUs to virtual machines", "use vfio@v1")
+        return _virtual_machines(name, accelerator)
     compute, _, memory = (name or "spx").replace("_", "-").partition("-")
     compute = "spx" if compute == "full" else compute
     if not accelerator.partitions:
@@ -207,6 +224,21 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
         f"mode {text!r}: {accelerator.product} in {compute.upper()} has no memory mode {memory!r}",
         f"it has {', '.join(f'{p.compute}-{p.memory}' for p in same)}",
     )
+
+
+def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
+    """``vfio``, or ``vfio=8`` where every GPU has so many virtual functions."""
+    _, equals, argument = text.partition("=")
+    if not equals:
+        return VirtualMachines()
+    if accelerator.pci_device not in AMD_VIRTUAL:
+        raise FleetError(f"mode {text!r}: {accelerator.product} has no virtual functions", "use vfio")
+    if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MOST_VIRTUAL):
+        raise FleetError(
+            f"mode vfio: wanted a number of virtual functions from 1 to {MOST_VIRTUAL}, found {argument!r}",
+            f"for example vfio={MOST_VIRTUAL}",
+        )
+    return VirtualMachines(int(argument))
 
 
 _EXAMPLE_FLAGS: Final = ("shared", "binding", "status")
@@ -257,5 +289,7 @@ def label(mode: Mode) -> str:
             return partition.compute if partition and partition.per_gpu > 1 else ""
         case AutoPartition():
             return "auto"
+        case VirtualMachines():
+            return "vfio"
         case Example():
             return "-".join(name for name in (*_EXAMPLE_FLAGS, *_EXAMPLE_NUMBERS) if getattr(mode, name))

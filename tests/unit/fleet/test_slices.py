@@ -56,7 +56,7 @@ def every_mode(name: str) -> list[str]:
     machine = hardware(name)
     if machine.accelerator.vendor == "amd":
         modes = [f"{p.compute}-{p.memory}" for p in machine.accelerator.partitions]
-        return [*(f"{mode}@{version}" for mode in modes for version in ("v0", "v1")), "auto"]
+        return [*(f"{mode}@{version}" for mode in modes for version in ("v0", "v1")), "auto", "vfio", "vfio=8"]
     mig = machine.accelerator.mig
     return ["full", *(["dynamic-mig", f"static-mig={mig.profiles[0].name}/full"] if mig else [])]
 

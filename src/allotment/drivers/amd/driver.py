@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
-from allotment.drivers.amd import partitioning
+from allotment.drivers.amd import partitioning, vfio
+from allotment.drivers.amd.binding import VFIO
 from allotment.drivers.amd.config import CONFIGS, GpuConfig, VfioDeviceConfig
-from allotment.drivers.amd.hardware import Character, Hardware, HardwareError
-from allotment.drivers.amd.plan import Held, Plan, Tree, partitioned, read
-from allotment.drivers.driver import Claim, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
-from allotment.fleet.amd import DRIVER, Gpu, Part, Setting, devices_of_gpus, name_of, offering
+from allotment.drivers.amd.hardware import Ailment, Character, Hardware, HardwareError
+from allotment.drivers.amd.health import condition
+from allotment.drivers.amd.plan import Held, Plan, Tree, partitioned, read, readable
+from allotment.drivers.driver import Claim, Condition, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
+from allotment.fleet.amd import DRIVER, Function, Gpu, Part, Setting, devices_of_gpus, name_of, offering, passed_through
 from allotment.fleet.amd import auto as names
+from allotment.fleet.amd.vfio import name_of as name_of_function
 from allotment.fleet.modes import Vocabulary
+from allotment.model.resource import Device
 
 _VFIO: Final = "gpu-vfio-"
 
@@ -22,16 +26,24 @@ _VFIO: Final = "gpu-vfio-"
 class AmdDriver:
     """The driver of one node.
 
-    ``auto``: every partition mode is on offer, and a GPU is put into the one that a claim gets; else GPUs are published
-    in the modes that they are in, in the words of ``vocabulary``.
+    ``auto``: every partition mode is on offer, and a GPU is put into the one that a claim gets. ``guests``: GPUs, or
+    their virtual functions, are for virtual machines. Else GPUs are published in the modes that they are in, in the
+    words of ``vocabulary``.
     """
 
-    def __init__(self, hardware: Hardware, node: str, *, auto: bool = False, vocabulary: Vocabulary = "v1") -> None:
+    def __init__(
+        self, hardware: Hardware, node: str, *, auto: bool = False, guests: bool = False, vocabulary: Vocabulary = "v1"
+    ) -> None:
         self.hardware = hardware
         self.node = node
         self.auto = auto
+        self.guests = guests
         self.vocabulary = vocabulary
         self._gpus: dict[str, Gpu] = {}
+        self._functions: dict[str, Function] = {}  # by the names of their devices
+        self._before: dict[str, str] = {}  # the kernel drivers of functions that no claim has
+        self._of: dict[str, str] = {}  # the GPUs of devices
+        self._ill: Mapping[str, Ailment] = {}
         self._numbers: dict[str, int] = {}  # of GPUs in names of devices, which they keep
         self._plans: tuple[Plan, ...] = ()  # of claims that hold parts
         self._memory = ""
@@ -59,16 +71,37 @@ class AmdDriver:
 
     async def discover(self) -> Sequence[Offer]:
         """One pool: the node's GPUs."""
-        self._found(await self.hardware.gpus())
+        if self.guests:
+            offer = self._for_guests(await self.hardware.functions())
+        else:
+            offer = self._as_they_are(await self.hardware.gpus())
+        self._of = {d.name: _address(d) for group in offer.groups for d in group}
+        return (offer,)
+
+    def _as_they_are(self, gpus: Iterable[Gpu]) -> Offer:
+        self._gpus = {gpu.pci: gpu for gpu in gpus}
         if not self.auto:
-            return (Offer((devices_of_gpus(self._gpus.values(), self.vocabulary),)),)
+            return Offer((devices_of_gpus(self._gpus.values(), self.vocabulary),))
+        self._number(self._gpus)
         self._memory = partitioning.memory_of(self._plans)
         found = offering({self._numbers[pci]: gpu for pci, gpu in self._gpus.items()}, self._memory)
-        return (Offer(found.groups, found.counters),)
+        return Offer(found.groups, found.counters)
 
-    def _found(self, gpus: Iterable[Gpu]) -> None:
-        self._gpus = {gpu.pci: gpu for gpu in gpus}
-        for pci in self._gpus:
+    def _for_guests(self, functions: Iterable[Function]) -> Offer:
+        by_address = {one.pci: one for one in functions}
+        self._number(by_address)
+        numbered = {self._numbers[pci]: one for pci, one in by_address.items()}
+        self._functions = {name_of_function(number): one for number, one in numbered.items()}
+        for pci, one in by_address.items():
+            # What vfio-pci has while nobody here ever saw it otherwise was handed to it by somebody else, and stays.
+            if one.driver != VFIO:
+                self._before[pci] = one.driver
+            else:
+                self._before.setdefault(pci, VFIO)
+        return Offer(*passed_through(numbered))
+
+    def _number(self, addresses: Iterable[str]) -> None:
+        for pci in addresses:
             if pci not in self._numbers:
                 used = set(self._numbers.values())
                 self._numbers[pci] = next(n for n in range(len(used) + 1) if n not in used)
@@ -76,10 +109,12 @@ class AmdDriver:
     def recovered(self, plans: Sequence[Tree]) -> None:
         """What was prepared by an earlier process: GPUs keep their numbers, and a memory mode stays in use."""
         self._plans = partitioned(plans)
-        self._numbers |= {held.pci: held.number for plan in self._plans for held in plan.slots}
+        known = readable(plans)
+        self._numbers |= {held.pci: held.number for plan in known for held in plan.held if held.number >= 0}
+        self._before |= {pci: driver for plan in known for pci, driver in plan.bound.items()}
 
     async def watch(self) -> AsyncIterator[News]:
-        """GPUs and partitions that come and go, and memory modes that come into use and out of it."""
+        """GPUs and partitions that come and go, memory modes that come into use and out of it, GPUs ill and well."""
         changes = asyncio.create_task(self._follow())
         try:
             while True:
@@ -91,19 +126,37 @@ class AmdDriver:
                     return
                 self._moved.clear()
                 yield Rediscover()
+                for news in await self._conditions():
+                    yield news
         finally:
             changes.cancel()
 
     async def _follow(self) -> None:
-        if tuple(self._gpus.values()) != await self.hardware.gpus():  # changed before anybody watched
+        if await self.hardware.ailments() or await self._changed():  # before anybody watched
             self._moved.set()
         async for _ in self.hardware.changes():
             self._moved.set()
+
+    async def _changed(self) -> bool:
+        if self.guests:
+            return {one.pci for one in self._functions.values()} != {f.pci for f in await self.hardware.functions()}
+        return tuple(self._gpus.values()) != await self.hardware.gpus()
+
+    async def _conditions(self) -> list[Condition]:
+        """Of the devices whose GPU is ill, or was when it was last looked at."""
+        before, self._ill = self._ill, await self.hardware.ailments()
+        return [
+            condition(device, self._ill.get(pci, Ailment()))
+            for device, pci in self._of.items()
+            if pci in before or pci in self._ill
+        ]
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
     def plan(self, claim: Claim) -> Tree:
         """What preparing will do. Raises Refused."""
+        if self.guests:
+            return vfio.planned(claim.granted, self._functions, self._before, readable(claim.others)).tree()
         others = partitioned(claim.others)
         held: list[Held] = []
         for granted in claim.granted:
@@ -142,6 +195,9 @@ class AmdDriver:
             raise Refused(f"preparing {devices}: {error}") from error
 
     async def _prepare(self, plan: Plan, others: Sequence[Tree]) -> Prepared:
+        if plan.bound:
+            await vfio.hand_over(self.hardware, plan)
+            return Prepared({(held.pool, held.device, held.share_id): await self._guest(held) for held in plan.held})
         parts: dict[Held, tuple[Part, ...]] = {}
         if plan.slots:
             async with self._dividing:
@@ -160,6 +216,13 @@ class AmdDriver:
         env = (f"KUBERNETES_NODE_NAME={self.node}", f"DRA_RESOURCE_DRIVER_NAME={DRIVER}")
         return Prepared(devices, ContainerEdits(env=env))
 
+    async def _guest(self, held: Held) -> Ready:
+        characters = await self.hardware.handed_over(held.pci, iommu_fd=held.iommu_fd)
+        if not characters:
+            raise Refused(f"device {held.pool}/{held.device}: the files of {held.pci} in /dev/vfio are not there")
+        edits = ContainerEdits(device_nodes=_nodes(characters), additional_gids=_groups(characters))
+        return Ready(edits, vfio.data(held, self._functions))
+
     async def _characters(self, held: Held, part: Part) -> tuple[Character, ...]:
         characters = await self.hardware.characters(part)
         if not characters:
@@ -169,8 +232,12 @@ class AmdDriver:
         return characters
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
-        """GPUs that nobody holds any more go back to their modes. Raises Refused: a process may still use them."""
+        """GPUs that nobody holds any more go back to their drivers and modes. Raises Refused: they may be in use."""
         what, left = read(plan), partitioned(others)
+        if what.bound:
+            failed = await vfio.give_back(self.hardware, what, readable(others))
+            if failed:
+                raise Refused("; ".join(failed))
         if not what.slots:
             return
         async with self._dividing:
@@ -185,6 +252,12 @@ class AmdDriver:
         self._plans = tuple(plans)
         if partitioning.memory_of(self._plans) != self._memory:
             self._moved.set()
+
+
+def _address(device: Device) -> str:
+    """The GPU of a device, in either vocabulary."""
+    found = (device.attributes.get(name) for name in ("resource.kubernetes.io/pciBusID", "pciAddr", "parentPciAddr"))
+    return next((one.string for one in found if one is not None and one.string), "")
 
 
 def _existing(held: Held, gpu: Gpu | None) -> tuple[Part, ...]:

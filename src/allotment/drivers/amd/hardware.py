@@ -5,10 +5,10 @@ GPUs are named by their PCI address. Facts about one are :class:`allotment.fleet
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple, Protocol
 
-from allotment.fleet.amd import Gpu, Part
+from allotment.fleet.amd import Function, Gpu, Part
 
 
 class HardwareError(Exception):
@@ -22,6 +22,16 @@ class Character(NamedTuple):
     major: int
     minor: int
     group: int | None = None
+
+
+class Ailment(NamedTuple):
+    """What is wrong with a GPU. ``errors``: of each block that had any, how many could not be corrected.
+
+    ``lost``: it no longer answers.
+    """
+
+    lost: bool = False
+    errors: tuple[tuple[str, int], ...] = ()
 
 
 class Hardware(Protocol):
@@ -43,6 +53,29 @@ class Hardware(Protocol):
         """Change the memory mode of all GPUs (``nps4``): nobody can use any GPU meanwhile. Raises HardwareError."""
         ...
 
+    async def functions(self) -> tuple[Function, ...]:
+        """What virtual machines can have, by PCI address: GPUs or their virtual functions, whatever driver has them."""
+        ...
+
+    async def bind(self, pci: str, driver: str) -> None:
+        """Have a kernel driver drive a function (``vfio-pci``; empty: none). Raises HardwareError: it may be in use."""
+        ...
+
+    async def handed_over(self, pci: str, *, iommu_fd: bool) -> tuple[Character, ...]:
+        """The device files of a function that ``vfio-pci`` has; none as long as they are not all there.
+
+        ``iommu_fd``: through the newer interface where the machine has it.
+        """
+        ...
+
+    async def mates(self, pci: str) -> tuple[str, ...]:
+        """Other devices of a function's IOMMU group that some kernel driver has; bridges do not count."""
+        ...
+
+    async def ailments(self) -> Mapping[str, Ailment]:
+        """What is wrong with GPUs, by PCI address; nothing of those that are well."""
+        ...
+
     def changes(self) -> AsyncIterator[None]:
-        """GPUs or partitions came or went."""
+        """GPUs, partitions or functions came or went, got ill or well."""
         ...

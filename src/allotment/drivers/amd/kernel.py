@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
-from allotment.drivers.amd import sysfs
+from allotment.drivers.amd import binding, functions, sysfs
 from allotment.drivers.amd.files import Files
-from allotment.drivers.amd.hardware import Character, HardwareError
-from allotment.fleet.amd import Gpu, Part
+from allotment.drivers.amd.hardware import Ailment, Character, HardwareError
+from allotment.drivers.amd.reliability import ailments
+from allotment.fleet.amd import Function, Gpu, Part
 
 T = TypeVar("T")
 
@@ -78,6 +79,28 @@ class Kernel:
                 await self._write(gpu.pci, "memory", mode)
         await self._reload()
 
+    async def functions(self) -> tuple[Function, ...]:
+        """What virtual machines can have."""
+        return await self.ask(lambda: functions.functions(self.files))
+
+    async def ailments(self) -> Mapping[str, Ailment]:
+        """What is wrong with GPUs, by PCI address."""
+        return await self.ask(lambda: ailments(self.files))
+
+    async def mates(self, pci: str) -> tuple[str, ...]:
+        """Other devices of a function's IOMMU group that some kernel driver has."""
+        return await self.ask(
+            lambda: tuple(one for one in functions.mates(self.files, pci) if functions.driver_of(self.files, one))
+        )
+
+    async def bind(self, pci: str, driver: str) -> None:
+        """Have a kernel driver drive a function. Raises HardwareError."""
+        await binding.bind(self.files, pci, driver, self.ask)
+
+    async def handed_over(self, pci: str, *, iommu_fd: bool) -> tuple[Character, ...]:
+        """The device files of a function that ``vfio-pci`` has."""
+        return await self.ask(lambda: binding.characters(self.files, pci, iommu_fd=iommu_fd))
+
     async def _write(self, pci: str, kind: str, mode: str) -> None:
         try:
             await self.ask(lambda: self.files.write(f"{sysfs.GPUS}/{pci}/current_{kind}_partition", mode.upper()))
@@ -85,11 +108,14 @@ class Kernel:
             raise HardwareError(f"GPU {pci}: {kind} partition mode {mode.upper()}: {error.strerror}") from error
 
     async def changes(self) -> AsyncIterator[None]:
-        """GPUs or partitions came or went."""
-        known = await self.ask(lambda: sysfs.signature(self.files))
+        """GPUs, partitions or functions came or went, got ill or well."""
+        known = await self.ask(self._signature)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            seen = await self.ask(lambda: sysfs.signature(self.files))
+            seen = await self.ask(self._signature)
             if seen != known:
                 known = seen
                 yield
+
+    def _signature(self) -> object:
+        return sysfs.signature(self.files), ailments(self.files)

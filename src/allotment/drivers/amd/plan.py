@@ -16,6 +16,7 @@ class Held(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     Where the driver partitions by itself: the modes that it needs, and which of the GPU's parts are the claim's,
     counted from the GPU's own. ``number``: of the GPU in names of devices. An administrator's holds no parts.
+    ``iommu_fd``: a virtual machine gets it by the newer interface where there is one.
     """
 
     pool: str
@@ -26,13 +27,18 @@ class Held(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     memory: str = ""
     number: int = -1
     slots: tuple[int, ...] = ()
+    iommu_fd: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """``before``: compute and memory mode of every GPU when nobody held one; what they go back to."""
+    """``before``: compute and memory mode of every GPU when nobody held one; what they go back to.
+
+    ``bound``: PCI functions that go to a virtual machine, and the kernel drivers that have them otherwise.
+    """
 
     held: tuple[Held, ...]
     before: dict[str, tuple[str, str]] = {}
+    bound: dict[str, str] = {}
 
     def tree(self) -> Tree:
         """As JSON has it."""
@@ -50,10 +56,15 @@ def read(tree: Tree) -> Plan:
     return msgspec.convert(tree, Plan)
 
 
-def partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
-    """The plans among these that hold parts of GPUs; without those that no version that we know has written."""
+def readable(trees: Iterable[Tree]) -> tuple[Plan, ...]:
+    """These plans, without those that no version that we know has written."""
     found = []
     for tree in trees:
         with suppress(msgspec.ValidationError):
             found.append(read(tree))
-    return tuple(plan for plan in found if plan.slots)
+    return tuple(found)
+
+
+def partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
+    """The plans among these that hold parts of GPUs."""
+    return tuple(plan for plan in readable(trees) if plan.slots)

@@ -10,18 +10,20 @@ import asyncio
 import errno
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated_tree import Link, Node, Tree, tree
-from allotment.fleet.amd import Gpu, Part, Setting, gpus_of
+from allotment.drivers.amd.simulated_functions import Functions
+from allotment.drivers.amd.simulated_tree import Link, Node, Tree, signs, tree
+from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
 from allotment.fleet.description import Machine
+from allotment.fleet.modes import VirtualMachines
 
 T = TypeVar("T")
 
-_FAULT: Final = re.compile(r"gpu-([0-9]{1,3})=gone")
+_FAULT: Final = re.compile(r"gpu-([0-9]{1,3})=(gone|lost|ras)")
 
 
 class Simulated(Kernel):
@@ -30,7 +32,10 @@ class Simulated(Kernel):
     def __init__(self, machine: Machine) -> None:
         model = machine.hardware.accelerator
         dies = max((one.per_gpu for one in model.partitions), default=1)
-        self.machine = SimulatedFiles(gpus_of(machine.hardware, machine.node, machine.mode), model.gfx, dies)
+        gpus = gpus_of(machine.hardware, machine.node, machine.mode)
+        virtual = machine.mode if isinstance(machine.mode, VirtualMachines) else None
+        functions = functions_of(machine.hardware, virtual) if virtual is not None else ()
+        self.machine = SimulatedFiles(gpus, model.gfx, dies, functions)
         super().__init__(self.machine, Clock(), reload=self.machine.reload)
 
     async def ask(self, question: Callable[[], T]) -> T:
@@ -47,27 +52,31 @@ class Simulated(Kernel):
     def break_down(self, text: str) -> None:
         """Break what the text says (``gpu-3=gone``, by number in the order of PCI addresses) and mend the rest.
 
-        Raises ValueError.
+        ``gone``: no longer there; ``lost``: there, and does not answer; ``ras``: memory errors that could not be
+        corrected. Raises ValueError.
         """
-        lost = set()
+        faults: dict[int, str] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             found = _FAULT.fullmatch(part)
             if found is None:
-                raise ValueError(f"faults: wanted gpu-NUMBER=gone, found {part!r}")
+                raise ValueError(f"faults: wanted gpu-NUMBER=gone, =lost or =ras, found {part!r}")
             if int(found[1]) >= self.machine.count:
                 raise ValueError(f"faults: no GPU gpu-{found[1]}; this node has {self.machine.count}")
-            lost.add(int(found[1]))
-        self.machine.lose(frozenset(lost))
+            faults[int(found[1])] = found[2]
+        self.machine.break_down(faults)
 
 
 class SimulatedFiles:
     """Files that follow the state of GPUs."""
 
-    def __init__(self, gpus: tuple[Gpu, ...], gfx: str = "gfx942", dies: int = 1) -> None:
+    def __init__(
+        self, gpus: tuple[Gpu, ...], gfx: str = "gfx942", dies: int = 1, functions: Sequence[Function] = ()
+    ) -> None:
         self._gpus = {gpu.pci: gpu for gpu in sorted(gpus)}
         self._gfx = gfx
         self._dies = dies
-        self._lost: frozenset[int] = frozenset()
+        self._functions = Functions(functions)
+        self._faults: Mapping[int, str] = {}
         self._memory: dict[str, str] = {}  # what is written and waits for the module to be loaded anew
         self.moved = asyncio.Event()
         #: How often the module was loaded anew.
@@ -87,7 +96,8 @@ class SimulatedFiles:
 
     def link(self, path: str) -> str | None:
         """What a symbolic link says."""
-        content = self._tree.get(path)
+        folder, slash, name = path.rpartition("/")
+        content = self._tree.get(f"{self._real(folder)}{slash}{name}")
         return content.target if isinstance(content, Link) else None
 
     def group(self, path: str) -> int | None:
@@ -96,11 +106,17 @@ class SimulatedFiles:
         return content.group if isinstance(content, Node) else None
 
     def write(self, path: str, text: str) -> None:
-        """Set a mode. Raises OSError."""
-        device, _, name = self._real(path).rpartition("/")
+        """Set a mode, or bind a driver. Raises OSError."""
+        real = self._real(path)
+        device, _, name = real.rpartition("/")
         gpu = self._gpus.get(device.rpartition("/")[2])
-        if gpu is None or self._real(path) not in self._tree:
+        if real not in self._tree:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if self._functions.write(real, text):
+            self._build()
+            return
+        if gpu is None:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         mode = text.strip().lower()
         if name == "current_memory_partition" and any(mode == one.memory for one in gpu.settings):
             self._memory[gpu.pci] = mode
@@ -111,12 +127,12 @@ class SimulatedFiles:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
 
     def _real(self, path: str) -> str:
-        """The path without links; there are none behind links here."""
+        """The path without links."""
         parts = path.split("/")
         for end in range(len(parts), 0, -1):
             content = self._tree.get("/".join(parts[:end]))
             if isinstance(content, Link):
-                return os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:])))
+                return self._real(os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:]))))
         return path
 
     @property
@@ -137,10 +153,10 @@ class SimulatedFiles:
         self._memory.clear()
         self._build()
 
-    def lose(self, numbers: frozenset[int]) -> None:
-        """These GPUs are gone, and all others are there."""
-        if numbers != self._lost:
-            self._lost = numbers
+    def break_down(self, faults: Mapping[int, str]) -> None:
+        """These GPUs have these faults, and all others are well."""
+        if faults != self._faults:
+            self._faults = faults
             self._build()
 
     def _divide(self, gpu: Gpu, compute: str, memory: str) -> None:
@@ -150,8 +166,12 @@ class SimulatedFiles:
         self._gpus[gpu.pci] = gpu._replace(compute=compute, memory=memory, parts=_parts(gpu, setting))
 
     def _build(self) -> None:
-        there = [gpu for number, gpu in enumerate(self._gpus.values()) if number not in self._lost]
-        self._tree: Tree = tree(there, self._gfx, self._dies)
+        there = {pci: self._faults.get(number, "") for number, pci in enumerate(self._gpus)}
+        there = {pci: fault for pci, fault in there.items() if fault != "gone"}
+        ours = [self._gpus[pci] for pci in there if not self._functions.keeps(pci)]
+        self._tree: Tree = tree(ours, self._gfx, self._dies) | self._functions.tree(there)
+        for gpu in ours:
+            self._tree |= signs(gpu, there[gpu.pci])
         self._folders: dict[str, set[str]] = {}
         for path in self._tree:
             while path:

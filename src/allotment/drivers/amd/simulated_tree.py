@@ -70,6 +70,17 @@ def write(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int = 1) -
             at.write_text(content if isinstance(content, str) else "")
 
 
+def signs(gpu: Gpu, fault: str = "") -> Tree:
+    """Of how a GPU is: error counters and PCI configuration. ``fault``: ``ras``, ``lost`` or none."""
+    device = f"sys/devices/{gpu.pcie_root or 'virtual'}/{gpu.pci}"
+    return {
+        f"{device}/ras/features": "feature mask: 0x7ffff\n",
+        f"{device}/ras/umc_err_count": f"ue: {int(fault == 'ras')}\nce: 0\n",
+        f"{device}/ras/gfx_err_count": "ue: 0\nce: 0\n",
+        f"{device}/config": "\N{REPLACEMENT CHARACTER}" * 64 if fault == "lost" else "\x02\x10",
+    }
+
+
 def _device(gpu: Gpu, device: str) -> Tree:
     found: Tree = {
         f"{GPUS}/{gpu.pci}": Link(f"../../../../{device.removeprefix('sys/')}"),

@@ -21,7 +21,7 @@ PLATFORM: Final = "sys/devices/platform"
 TOPOLOGY: Final = "sys/class/kfd/kfd/topology/nodes"
 PCI: Final = "sys/bus/pci/devices"
 
-_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 #: Older kernels number them after an underscore, newer ones after a dot.
 _PARTITION: Final = re.compile(r"amdgpu_xcp[._][0-9]+")
 
@@ -51,13 +51,17 @@ def gpus(files: Files) -> tuple[Gpu, ...]:
     return tuple(
         _gpu(files, address, nodes, parts.get(_place(address), ()))
         for address in files.names(GPUS)
-        if _ADDRESS.fullmatch(address) and _numbers(files, f"{GPUS}/{address}") is not None
+        if ADDRESS.fullmatch(address) and _numbers(files, f"{GPUS}/{address}") is not None
     )
 
 
 def signature(files: Files) -> object:
-    """Something cheap that differs when GPUs or partitions came or went."""
-    return files.names(GPUS), tuple(name for name in files.names(PLATFORM) if _PARTITION.fullmatch(name))
+    """Something cheap that differs when GPUs, partitions or other PCI functions came or went."""
+    return (
+        files.names(GPUS),
+        files.names(PCI),
+        tuple(name for name in files.names(PLATFORM) if _PARTITION.fullmatch(name)),
+    )
 
 
 def _gpu(files: Files, address: str, nodes: Mapping[int, _Node], others: tuple[tuple[int, int], ...]) -> Gpu:
@@ -77,7 +81,7 @@ def _gpu(files: Files, address: str, nodes: Mapping[int, _Node], others: tuple[t
     return Gpu(
         pci=address,
         parts=parts,
-        product=_product(files.read(f"{path}/product_name") or "", device_id),
+        product=product_of(files.read(f"{path}/product_name") or "", device_id),
         device_id=device_id,
         unique_id=str(numbers.get("unique_id", 0)),
         driver_version=files.read(f"{MODULE}/version") or "",
@@ -86,8 +90,8 @@ def _gpu(files: Files, address: str, nodes: Mapping[int, _Node], others: tuple[t
         compute=compute,
         memory=memory,
         settings=settings_of(device_id, available, memory, dies or len(parts)) if compute else (),
-        numa=_numa(files.read(f"{path}/numa_node")),
-        pcie_root=_root(files.link(f"{PCI}/{address}"), address),
+        numa=numa_of(files.read(f"{path}/numa_node")),
+        pcie_root=root_of(files.link(f"{PCI}/{address}"), address),
     )
 
 
@@ -104,10 +108,10 @@ def _part(card: int, render: int, node: _Node | None) -> Part:
     return Part(card, render, simds // per_unit if per_unit else 0, simds, node.memory_bytes)
 
 
-def _product(name: str, device_id: str) -> str:
+def product_of(name: str, device_id: str) -> str:
     """The model, as the driver writes it. Cards that do not tell are found by their PCI device id.
 
-    >>> _product("AMD Instinct MI300X (OAM)", ""), _product("", "0x74a1"), _product("", "0x1234")
+    >>> product_of("AMD Instinct MI300X (OAM)", ""), product_of("", "0x74a1"), product_of("", "0x1234")
     ('AMD_Instinct_MI300X_OAM', 'AMD_Instinct_MI300X_OAM', 'AMD_0x1234')
     """
     if name:
@@ -118,15 +122,15 @@ def _product(name: str, device_id: str) -> str:
     return f"AMD_{device_id}"
 
 
-def _numa(text: str | None) -> int | None:
+def numa_of(text: str | None) -> int | None:
     """The node; -1 is the kernel's word for none."""
     return int(text) if text is not None and text.isdigit() else None
 
 
-def _root(link: str | None, address: str) -> str | None:
+def root_of(link: str | None, address: str) -> str | None:
     """The PCIe root of a device, from the link that leads to it.
 
-    >>> _root("../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0", "0000:05:00.0")
+    >>> root_of("../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0", "0000:05:00.0")
     'pci0000:00'
     """
     way = (link or "").rpartition("devices/")[2].split("/")

@@ -3,17 +3,21 @@
 from allotment.fleet.amd.auto import offering, offering_of
 from allotment.fleet.amd.devices import devices_of_gpus, name_of
 from allotment.fleet.amd.gpu import DRIVER, Gpu, Part, Setting, gpus_of, settings_of, unique_id
+from allotment.fleet.amd.vfio import Function, functions_of, passed_through
 
 __all__ = [
     "DRIVER",
+    "Function",
     "Gpu",
     "Part",
     "Setting",
     "devices_of_gpus",
+    "functions_of",
     "gpus_of",
     "name_of",
     "offering",
     "offering_of",
+    "passed_through",
     "settings_of",
     "unique_id",
 ]

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from allotment.fleet.amd.devices import capacities, common, devices_of_gpus
 from allotment.fleet.amd.gpu import Gpu, Setting, gpus_of
+from allotment.fleet.amd.vfio import functions_of, passed_through
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.modes import AmdMode, Partitioned
+from allotment.fleet.modes import AmdMode, Partitioned, VirtualMachines
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     CapacityRequestPolicy,
@@ -56,6 +57,8 @@ def offering(gpus: Mapping[int, Gpu], memory: str = "") -> Offering:
 
 def offering_of(machine: Hardware, node: str, mode: AmdMode) -> Offering:
     """What a machine's mode makes of its GPUs, from its profile."""
+    if isinstance(mode, VirtualMachines):
+        return Offering(*passed_through(dict(enumerate(functions_of(machine, mode)))))
     gpus = gpus_of(machine, node, mode)
     if isinstance(mode, Partitioned):
         return Offering((devices_of_gpus(gpus, mode.vocabulary),), ())

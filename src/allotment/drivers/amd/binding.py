@@ -1,0 +1,102 @@
+"""A PCI function handed from its kernel driver to ``vfio-pci`` for a virtual machine, and given back.
+
+The kernel waits in the middle of taking a device from a driver while somebody has it open, and virtual machines get an
+IOMMU group as a whole or not at all; so both are looked for first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from allotment.drivers.amd.files import Files
+from allotment.drivers.amd.functions import driver_of, group_of, users
+from allotment.drivers.amd.hardware import Character, HardwareError
+from allotment.drivers.amd.sysfs import PCI
+
+T = TypeVar("T")
+
+VFIO: Final = "vfio-pci"
+_DRIVERS: Final = "sys/bus/pci/drivers"
+
+#: Seconds that programs which have a GPU open may take to go, and the kernel to bind a driver.
+LEAVING: Final = 30.0
+BINDING: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
+
+
+class Ask(Protocol):
+    """Does something with the kernel's files that may take a while."""
+
+    async def __call__(self, question: Callable[[], T]) -> T:
+        """Its answer."""
+        ...
+
+
+async def bind(files: Files, pci: str, driver: str, ask: Ask, *, leaving: float = LEAVING) -> None:
+    """Have a kernel driver drive a function, and no other; empty for none. Raises HardwareError."""
+    what = f"GPU {pci}: binding it to {driver or 'no driver'}"
+    if await ask(lambda: group_of(files, pci)) is None:
+        raise HardwareError(f"{what}: it is not there, or in no IOMMU group; is the IOMMU switched on?")
+    if driver == VFIO and await ask(lambda: driver_of(files, pci)) != VFIO:
+        if (await ask(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
+            raise HardwareError(f"{what}: it has virtual functions; remove them first")
+        if not await _until(ask, lambda: not users(files, pci), leaving):
+            raise HardwareError(f"{what}: process {', '.join(await ask(lambda: users(files, pci)))} has it open")
+    try:
+        before = await ask(lambda: _rebind(files, pci, driver))
+    except OSError as error:
+        raise HardwareError(f"{what}: {error.filename or 'the kernel'}: {error.strerror}") from None
+    if not await _until(ask, lambda: driver_of(files, pci) == driver, BINDING):
+        found = await ask(lambda: driver_of(files, pci)) or "no driver"
+        raise HardwareError(f"{what}: the kernel did not, {found} has it; is the module {driver or before} loaded?")
+
+
+def _rebind(files: Files, pci: str, driver: str) -> str:
+    """Returns the driver before. Raises OSError."""
+    before, override = driver_of(files, pci), f"{PCI}/{pci}/driver_override"
+    # The override is for vfio-pci only: what a function is meant for finds it by itself. It stays where a crash left
+    # it, so it is looked at even where the driver is the right one.
+    wanted = VFIO if driver == VFIO else ""
+    if (files.read(override) == VFIO) != bool(wanted):
+        files.write(override, f"{wanted}\n")
+    if before != driver:
+        if before:
+            files.write(f"{_DRIVERS}/{before}/unbind", pci)
+        if driver:
+            files.write("sys/bus/pci/drivers_probe", pci)
+    return before
+
+
+async def _until(ask: Ask, true: Callable[[], bool], seconds: float) -> bool:
+    """Whether it came true in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await ask(true):
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        return False
+    return True
+
+
+def characters(files: Files, pci: str, *, iommu_fd: bool) -> tuple[Character, ...]:
+    """The device files through which a virtual machine's monitor gets a function; none as long as they are not there.
+
+    Those of the group and of VFIO itself, or where ``iommu_fd`` is wanted and there, the function's own and IOMMUFD's.
+    """
+    own = next((name for name in files.names(f"{PCI}/{pci}/vfio-dev") if name.startswith("vfio")), None)
+    api = _character(files, "dev/iommu", "sys/class/misc/iommu/dev")
+    if iommu_fd and own is not None and api is not None:
+        device = _character(files, f"dev/vfio/devices/{own}", f"{PCI}/{pci}/vfio-dev/{own}/dev")
+    else:
+        group = group_of(files, pci)
+        device = _character(files, f"dev/vfio/{group}", f"sys/class/vfio/{group}/dev")
+        api = _character(files, "dev/vfio/vfio", "sys/class/misc/vfio/dev")
+    return (device, api) if device is not None and api is not None else ()
+
+
+def _character(files: Files, path: str, told: str) -> Character | None:
+    major, colon, minor = (files.read(told) or "").partition(":")
+    group = files.group(path)
+    return Character(f"/{path}", int(major), int(minor), group) if colon and group is not None else None

@@ -1,0 +1,104 @@
+"""PCI functions of AMD's GPUs as virtual machines get them: what PCI tells, whichever kernel driver has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from allotment.drivers.amd.files import Files
+from allotment.drivers.amd.sysfs import ADDRESS, PCI, numa_of, product_of, root_of
+from allotment.fleet.amd import Function
+from allotment.fleet.amd.vfio import VENDOR
+from allotment.fleet.modes import AMD_VIRTUAL
+from allotment.fleet.profiles import accelerators
+
+#: Class codes of display controllers and of processing accelerators: everything of AMD's that is a GPU.
+_GPUS: Final = ("0x03", "0x12")
+_BRIDGE: Final = "0x06"
+
+#: Kernel drivers that manage virtual functions of a GPU. They keep the GPU itself.
+_MANAGERS: Final = ("gim",)
+
+
+def functions(files: Files) -> tuple[Function, ...]:
+    """Every function that could be handed over, by PCI address: those without an IOMMU group cannot.
+
+    A GPU that has virtual functions is not among them, for these are in its place.
+    """
+    return tuple(_functions(files))
+
+
+def _functions(files: Files) -> Iterator[Function]:
+    for pci in files.names(PCI):
+        at = f"{PCI}/{pci}"
+        if not ADDRESS.fullmatch(pci) or files.read(f"{at}/vendor") != VENDOR:
+            continue
+        if not (files.read(f"{at}/class") or "").startswith(_GPUS):
+            continue
+        group = group_of(files, pci)
+        parent = (files.link(f"{at}/physfn") or "").rpartition("/")[2]
+        virtual = _number(files, f"{PCI}/{parent or pci}/sriov_numvfs")
+        driver = driver_of(files, pci)
+        if group is None or (not parent and (virtual or driver in _MANAGERS)):
+            continue
+        device_id = files.read(f"{at}/device") or ""
+        model = files.read(f"{PCI}/{parent}/device") or _MODELS.get(device_id, "") if parent else device_id
+        yield Function(
+            pci=pci,
+            device_id=device_id,
+            model=model,
+            product=_product(files, parent or pci, model),
+            group=group,
+            parent=parent,
+            slots=_number(files, f"{PCI}/{parent or pci}/sriov_totalvfs"),
+            share=max(1, virtual) if parent else 1,
+            numa=numa_of(files.read(f"{at}/numa_node")),
+            pcie_root=root_of(files.link(at), pci),
+            driver=driver,
+        )
+
+
+def _product(files: Files, gpu: str, model: str) -> str:
+    """The model's name; what the GPU says itself only where nobody knows it, for it says nothing while handed over."""
+    known = next((one for one in accelerators().values() if one.vendor == "amd" and one.pci_device == model), None)
+    return known.product if known is not None else product_of(files.read(f"{PCI}/{gpu}/product_name") or "", model)
+
+
+_MODELS: Final = {virtual: whole for whole, virtual in AMD_VIRTUAL.items()}
+
+
+def driver_of(files: Files, pci: str) -> str:
+    """The kernel driver that has a device; empty for none."""
+    return (files.link(f"{PCI}/{pci}/driver") or "").rpartition("/")[2]
+
+
+def group_of(files: Files, pci: str) -> int | None:
+    """The number of a device's IOMMU group; None without an IOMMU."""
+    name = (files.link(f"{PCI}/{pci}/iommu_group") or "").rpartition("/")[2]
+    return int(name) if name.isdecimal() else None
+
+
+def mates(files: Files, pci: str) -> tuple[str, ...]:
+    """Other devices of the same IOMMU group, without bridges: virtual machines get all or none."""
+    names = files.names(f"{PCI}/{pci}/iommu_group/devices")
+    return tuple(
+        name for name in names
+        if name != pci and not (files.read(f"{PCI}/{name}/class") or "").startswith(_BRIDGE)
+    )  # fmt: skip
+
+
+def users(files: Files, pci: str) -> tuple[str, ...]:
+    """Processes that have a GPU's DRM devices open."""
+    paths = {f"/dev/dri/{name}" for name in files.names(f"{PCI}/{pci}/drm")}
+    if not paths:
+        return ()
+    return tuple(
+        process for process in files.names("proc")
+        if process.isdecimal()
+        and any(files.link(f"proc/{process}/fd/{number}") in paths for number in files.names(f"proc/{process}/fd"))
+    )  # fmt: skip
+
+
+def _number(files: Files, path: str) -> int:
+    text = files.read(path) or ""
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,38 @@
+"""Whether GPUs are well, by what the kernel tells without further software: error counters, and who answers.
+
+The module counts errors for each block of a GPU (``ras/umc_err_count``: ``ue: 0``, ``ce: 3``). Those that were
+corrected are part of life; one that was not means that something computed wrongly or was ended. The counters begin
+anew when the GPU is reset, which is when it is well again. A GPU that has fallen off the bus is still in its place in
+sysfs, but nobody answers there: its PCI configuration is all ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from allotment.drivers.amd.files import Files
+from allotment.drivers.amd.hardware import Ailment
+from allotment.drivers.amd.sysfs import ADDRESS, GPUS
+
+_COUNTER: Final = re.compile(r"(\w+)_err_count")
+_UNCORRECTED: Final = re.compile(r"^ue: *([0-9]+)", re.MULTILINE)
+#: The vendor of a device that does not answer, as text that is none: two bytes of ones.
+_NOBODY: Final = "\N{REPLACEMENT CHARACTER}" * 2
+
+
+def ailments(files: Files) -> Mapping[str, Ailment]:
+    """What is wrong with the GPUs that the module drives, by PCI address; nothing of those that are well."""
+    found = {pci: _ailment(files, f"{GPUS}/{pci}") for pci in files.names(GPUS) if ADDRESS.fullmatch(pci)}
+    return {pci: one for pci, one in found.items() if one != Ailment()}
+
+
+def _ailment(files: Files, at: str) -> Ailment:
+    errors = []
+    for name in files.names(f"{at}/ras"):
+        counter = _COUNTER.fullmatch(name)
+        count = _UNCORRECTED.search(files.read(f"{at}/ras/{name}") or "") if counter else None
+        if counter and count and int(count[1]):
+            errors.append((counter[1], int(count[1])))
+    return Ailment((files.read(f"{at}/config") or "").startswith(_NOBODY), tuple(errors))

@@ -1,0 +1,370 @@
+"""AMD's GPUs for virtual machines: handed over for a claim, given back after it, on simulated and on kernel's files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cdi.lookup import Devices
+from allotment.cdi.store import Memory
+from allotment.cluster.clock import Clock
+from allotment.drivers.amd import binding
+from allotment.drivers.amd.config import VERSION, Iommu, VfioDeviceConfig
+from allotment.drivers.amd.driver import AmdDriver
+from allotment.drivers.amd.hardware import Hardware, HardwareError
+from allotment.drivers.amd.kernel import Kernel
+from allotment.drivers.amd.simulated import Simulated
+from allotment.drivers.driver import Claim, Granted, Ready, Refused
+from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.splitting import slices
+from allotment.fleet import hardware, parse_fleet, slices_of
+from allotment.fleet.amd import Function, functions_of, gpus_of
+from allotment.fleet.modes import VirtualMachines
+from allotment.model.features import Features
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.amd.nodes import Bindable
+from tests.unit.drivers.world import put_claim
+
+MI300X = hardware("mi300x-8x-oam")
+
+
+class Guests:
+    """A driver of GPUs for virtual machines, and the plans of its claims."""
+
+    def __init__(self, on: Hardware) -> None:
+        self.hardware = on
+        self.plans: dict[str, Any] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        self.driver = AmdDriver(self.hardware, "n1", guests=True)
+        self.driver.recovered(tuple(self.plans.values()))
+
+    async def names(self) -> list[str]:
+        (offer,) = await self.driver.discover()
+        return [device.name for group in offer.groups for device in group]
+
+    async def prepare(self, uid: str, device: str, config: Any = None, *, admin: bool = False) -> Ready:
+        granted = Granted("gpu", "n1", device, config, admin=admin)
+        claim = Claim(uid, "shop", uid, (granted,), tuple(self.plans.values()))
+        plan = self.driver.plan(claim)
+        self.plans[uid] = plan
+        try:
+            return (await self.driver.prepare(claim, plan)).devices["n1", device, ""]
+        except Refused:
+            await self.unprepare(uid)
+            raise
+
+    async def unprepare(self, uid: str) -> None:
+        plan = self.plans.pop(uid)
+        try:
+            await self.driver.unprepare(plan, tuple(self.plans.values()))
+        except Refused:
+            self.plans[uid] = plan
+            raise
+
+    async def drivers(self) -> list[str]:
+        return [one.driver for one in await self.hardware.functions()]
+
+
+async def simulated(fleet: str = "mi300x-8x-oam/vfio") -> Guests:
+    (machine,) = parse_fleet([f"n1={fleet}"])
+    guests = Guests(Simulated(machine))
+    await guests.names()
+    return guests
+
+
+def paths(ready: Ready) -> list[str]:
+    return [node.path for node in ready.edits.device_nodes]
+
+
+@pytest.mark.parametrize("mode", ["vfio", "vfio=1", "vfio=8"])
+def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
+    async def told() -> None:
+        (machine,) = parse_fleet([f"n1=mi300x-8x-oam/{mode}"])
+        (offer,) = await AmdDriver(Simulated(machine), "n1", guests=True).discover()
+        found = slices(offer, "gpu.amd.com", "n1", Features("1.36"))
+        assert found.notes == ()
+        wanted = slices_of(machine.hardware, machine.mode, "n1")
+        assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
+        assert [one.shared_counters for one in found.specs] == [one.spec.shared_counters for one in wanted]
+
+    asyncio.run(told())
+
+
+def test_a_gpu_is_handed_over_for_a_claim_and_given_back_after_it() -> None:
+    async def told() -> None:
+        node = await simulated()
+        before = await node.driver.discover()
+        ready = await node.prepare("c", "gpu-vfio-2")
+        assert paths(ready) == ["/dev/vfio/22", "/dev/vfio/vfio"]
+        assert ready.data == {"type": "vfio", "pciBusID": "0000:46:00.0", "iommuGroup": "22"}
+        assert await node.drivers() == ["amdgpu"] * 2 + ["vfio-pci"] + ["amdgpu"] * 5
+        assert len(await node.hardware.gpus()) == 7
+        # A virtual machine has it; what is published of it is the same.
+        assert await node.driver.discover() == before
+        await node.unprepare("c")
+        assert await node.drivers() == ["amdgpu"] * 8
+        assert len(await node.hardware.gpus()) == 8
+
+    asyncio.run(told())
+
+
+def test_the_newer_interface_is_used_where_a_claim_prefers_it() -> None:
+    async def told() -> None:
+        node = await simulated("mi300x/vfio")
+        ready = await node.prepare("c", "gpu-vfio-0", VfioDeviceConfig(Iommu("PreferIommuFD")))
+        assert paths(ready) == ["/dev/vfio/devices/vfio0", "/dev/iommu"]
+
+    asyncio.run(told())
+
+
+def test_a_virtual_function_has_no_driver_before_and_after() -> None:
+    async def told() -> None:
+        node = await simulated("mi300x/vfio=2")
+        assert await node.names() == ["gpu-vfio-0", "gpu-vfio-1"]
+        assert await node.hardware.gpus() == ()
+        await node.prepare("c", "gpu-vfio-1")
+        assert await node.drivers() == ["", "vfio-pci"]
+        await node.unprepare("c")
+        assert await node.drivers() == ["", ""]
+
+    asyncio.run(told())
+
+
+def test_claims_outlive_the_driver_and_go_back_to_the_driver_from_before() -> None:
+    async def told() -> None:
+        node = await simulated()
+        await node.prepare("c", "gpu-vfio-0")
+        node.restart()
+        assert (await node.names())[0] == "gpu-vfio-0"
+        await node.unprepare("c")
+        assert await node.drivers() == ["amdgpu"] * 8
+        await node.prepare("d", "gpu-vfio-0")
+        await node.unprepare("d")
+        assert await node.drivers() == ["amdgpu"] * 8
+
+    asyncio.run(told())
+
+
+def test_what_others_have_handed_over_stays_handed_over() -> None:
+    async def told() -> None:
+        node = await simulated("2xmi300x/vfio")
+        await node.hardware.bind("0000:00:04.0", "vfio-pci")
+        node.restart()
+        await node.names()
+        await node.prepare("c", "gpu-vfio-0")
+        await node.unprepare("c")
+        assert await node.drivers() == ["vfio-pci", "amdgpu"]
+
+    asyncio.run(told())
+
+
+def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -> None:
+    async def told() -> None:
+        node = await simulated()
+        await node.prepare("c", "gpu-vfio-1")
+        assert isinstance(node.hardware, Simulated)
+        node.hardware.break_down("gpu-0=gone,gpu-1=gone")
+        assert (await node.names())[0] == "gpu-vfio-2"
+        with pytest.raises(Refused, match=r"n1/gpu-vfio-0 is not on this node \(any more\)"):
+            await node.prepare("d", "gpu-vfio-0")
+        await node.unprepare("c")
+        node.hardware.break_down("")
+        assert sorted(await node.names()) == [f"gpu-vfio-{number}" for number in range(8)]
+
+    asyncio.run(told())
+
+
+def test_administrators_get_none() -> None:
+    async def told() -> None:
+        node = await simulated("mi300x/vfio")
+        with pytest.raises(Refused, match="would take it away from others"):
+            await node.prepare("c", "gpu-vfio-0", admin=True)
+
+    asyncio.run(told())
+
+
+# --- the kernel's files of a folder ----------------------------------------------------------------------------------
+
+
+def folder(root: Path, groups: Sequence[int] = (), count: int = 2) -> Bindable:
+    machine = hardware("mi300x-8x-oam", count)
+    mode = VirtualMachines()
+    functions: list[Function] = list(functions_of(machine, mode))
+    for index, group in enumerate(groups):
+        functions[index] = functions[index]._replace(group=group)
+    return Bindable(root, gpus_of(machine, "n", mode), functions)
+
+
+def test_functions_are_read_back_from_files(tmp_path: Path) -> None:
+    async def told() -> None:
+        files = folder(tmp_path)
+        assert await Kernel(files, Clock()).functions() == tuple(files.functions.by_address.values())
+
+    asyncio.run(told())
+
+
+def test_what_the_kernel_is_told(tmp_path: Path) -> None:
+    async def told() -> None:
+        files = folder(tmp_path)
+        node = Guests(Kernel(files, Clock()))
+        assert await node.names() == ["gpu-vfio-0", "gpu-vfio-1"]
+        ready = await node.prepare("c", "gpu-vfio-1")
+        assert files.written == ["driver_override=vfio-pci", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
+        assert [(one.path, one.major, one.minor) for one in ready.edits.device_nodes] == [
+            ("/dev/vfio/21", 242, 21), ("/dev/vfio/vfio", 10, 196),
+        ]  # fmt: skip
+        files.written.clear()
+        await node.unprepare("c")
+        assert files.written == ["driver_override=", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
+        assert await node.drivers() == ["amdgpu", "amdgpu"]
+
+    asyncio.run(told())
+
+
+def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
+    async def told() -> None:
+        node = Guests(Kernel(folder(tmp_path, groups=(7, 7), count=3), Clock()))
+        await node.names()
+        await node.prepare("c", "gpu-vfio-0")
+        assert await node.drivers() == ["vfio-pci", "vfio-pci", "amdgpu"]
+        with pytest.raises(Refused, match="of the same GPU or IOMMU group is still prepared for another claim"):
+            await node.prepare("d", "gpu-vfio-1")
+        await node.unprepare("c")
+        assert await node.drivers() == ["amdgpu"] * 3
+
+    asyncio.run(told())
+
+
+def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) -> None:
+    async def told() -> None:
+        files = folder(tmp_path)
+        node = Guests(Kernel(files, Clock()))
+        await node.names()
+        sound = tmp_path / "sys/devices/pci0000:00/0000:05:00.1"
+        sound.mkdir(parents=True)
+        (sound / "class").write_text("0x040300\n")
+        (sound / "driver").symlink_to("../../../bus/pci/drivers/snd_hda_intel")
+        (tmp_path / "sys/bus/pci/devices/0000:05:00.1").symlink_to("../../../devices/pci0000:00/0000:05:00.1")
+        (tmp_path / "sys/kernel/iommu_groups/20/devices/0000:05:00.1").touch()
+        with pytest.raises(Refused, match=r"its IOMMU group has other devices in use: 0000:05:00\.1"):
+            await node.prepare("c", "gpu-vfio-0")
+        assert await node.drivers() == ["amdgpu", "amdgpu"]
+        assert node.plans == {}
+
+    asyncio.run(told())
+
+
+def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path) -> None:
+    async def told() -> None:
+        files = folder(tmp_path)
+        node = Kernel(files, Clock())
+        opened = tmp_path / "proc/123/fd"
+        opened.mkdir(parents=True)
+        (opened / "4").symlink_to("/dev/dri/renderD128")
+        with pytest.raises(HardwareError, match="process 123 has it open"):
+            await binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=0.01)
+        waiting = asyncio.ensure_future(binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=5))
+        await asyncio.sleep(0.02)
+        (opened / "4").unlink()
+        await waiting
+        assert [one.driver for one in await node.functions()] == ["vfio-pci", "amdgpu"]
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize("step", ["driver_override", "unbind", "drivers_probe"])
+def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -> None:
+    async def told() -> None:
+        files = folder(tmp_path)
+        node = Guests(Kernel(files, Clock()))
+        await node.names()
+        files.refused = step
+        with pytest.raises(Refused, match=f"{step}: Device or resource busy"):
+            await node.prepare("c", "gpu-vfio-0")
+        files.refused = ""
+        if "c" in node.plans:
+            await node.unprepare("c")
+        assert await node.drivers() == ["amdgpu", "amdgpu"]
+        assert files.read("sys/bus/pci/devices/0000:05:00.0/driver_override") == "(null)"
+
+    asyncio.run(told())
+
+
+def test_without_an_iommu_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
+    async def told() -> None:
+        node = Kernel(folder(tmp_path, groups=(-1, -1)), Clock())
+        assert await node.functions() == ()
+        with pytest.raises(HardwareError, match="is the IOMMU switched on"):
+            await node.bind("0000:05:00.0", "vfio-pci")
+
+    asyncio.run(told())
+
+
+# --- within the framework ---------------------------------------------------------------------------------------------
+
+
+def test_claims_through_the_framework() -> None:
+    async def told() -> None:
+        guests = await simulated("2xmi300x/vfio")
+        client, store = MemoryClient(), Memory()
+        driver = NodeDriver(
+            guests.driver, Host("n1", "boot", MemoryStorage(), store), client, Clock(), random=Random(1)
+        )  # fmt: skip
+        await driver.recover()
+        parameters = {"apiVersion": VERSION, "kind": "VfioDeviceConfig", "iommu": {"backendPolicy": "PreferIommuFD"}}
+        config = [
+            {"source": "FromClaim", "requests": [], "opaque": {"driver": "gpu.amd.com", "parameters": parameters}}
+        ]
+        ref = put_claim(client, "guest", "gpu-vfio-1", driver="gpu.amd.com", config=config)
+        answer = (await driver.prepare([ref]))[ref.uid]
+        assert answer.error == ""
+        edits = Devices([store]).edits(answer.devices[0].cdi_ids)
+        assert [node.path for node in edits.device_nodes] == ["/dev/vfio/devices/vfio1", "/dev/iommu"]
+        wrong = {"apiVersion": VERSION, "kind": "VfioDeviceConfig", "iommu": {"backendPolicy": "Newest"}}
+        config = [{"source": "FromClaim", "requests": [], "opaque": {"driver": "gpu.amd.com", "parameters": wrong}}]
+        odd = put_claim(client, "odd", "gpu-vfio-0", driver="gpu.amd.com", config=config)
+        assert "backendPolicy" in (await driver.prepare([odd]))[odd.uid].error
+        await driver.unprepare([ref, odd])
+        assert await guests.drivers() == ["amdgpu", "amdgpu"]
+        assert store.names() == frozenset()
+
+    asyncio.run(told())
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=12))
+def test_every_function_has_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[int, int, bool]]) -> None:
+    """``steps``: a claim that comes (or goes, if it is there), its GPU, and whether the driver starts anew first."""
+
+    async def told() -> None:
+        node = await simulated("4xmi300x/vfio")
+        owners: dict[str, int] = {}
+        for claim, gpu, anew in steps:
+            uid = f"c{claim}"
+            if anew:
+                node.restart()
+                await node.names()
+            if uid in node.plans:
+                await node.unprepare(uid)
+                del owners[uid]
+            elif gpu not in owners.values():
+                await node.prepare(uid, f"gpu-vfio-{gpu}")
+                owners[uid] = gpu
+            else:
+                with pytest.raises(Refused, match="still prepared"):
+                    await node.prepare(uid, f"gpu-vfio-{gpu}")
+            assert {n for n, one in enumerate(await node.drivers()) if one == "vfio-pci"} == set(owners.values())
+        for uid in tuple(node.plans):
+            await node.unprepare(uid)
+        assert await node.drivers() == ["amdgpu"] * 4
+
+    asyncio.run(told())
