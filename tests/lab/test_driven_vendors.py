@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from allotment.cluster.resources import CLAIMS, DEPLOYMENTS, POD_GROUPS, PODS
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.lab.drivers import GATES
 from tests.lab.driven import (
@@ -443,20 +445,61 @@ def test_who_tolerates_a_taint_for_a_time_goes_when_it_is_over(manifests: Manife
     story(tell)
 
 
-def test_the_pods_of_a_group_share_the_claim_of_their_group(manifests: Manifests) -> None:
+def test_the_pods_of_a_group_share_its_claim_until_the_group_is_gone(manifests: Manifests) -> None:
+    namespace = "podgroup-resourceclaimtemplate"
+
     async def tell() -> None:
-        async with stage(ALL_GATES, fleet=("n=4xexample",)) as on:
-            namespace = "podgroup-resourceclaimtemplate"
+        async with stage(ALL_GATES, fleet=("n=2xexample",)) as on:
             await accepted(on, manifests("example/podgroup-resourceclaimtemplate"))
-            given: dict[str, set[str]] = {}
-            for pod in await on.running(namespace, 4):
-                group = pod["spec"]["schedulingGroup"]["podGroupName"]
-                (device,) = await on.devices(pod)
-                given.setdefault(group, set()).add(device)
+            pods = await on.running(namespace, 4)
+            given = [await on.devices(pod) for pod in pods]
+            assert given[0] == given[1] != given[2] == given[3]
+            for pod, (device,) in zip(pods, given, strict=True):
                 assert f'="{device}"' in await logs(on, pod, "ctr0")
-            first, second = given["group-1"], given["group-2"]
-            assert (len(first), len(second), len(first | second)) == (1, 1, 2)
+            for claim, name in zip(await claims(on, namespace), ("group-1", "group-2"), strict=True):
+                (owner,), (user,) = claim["metadata"]["ownerReferences"], claim["status"]["reservedFor"]
+                told = (user["apiGroup"], user["resource"], user["name"], user["uid"])
+                assert told == ("scheduling.k8s.io", "podgroups", name, owner["uid"])
             assert len(claim_files(on, "n")) == 2
+
+            # A group that is to go stays while there are pods of it, and with it what these have.
+            before = {pod["metadata"]["name"] for pod in pods}
+            await on.client.delete(POD_GROUPS, "group-1", namespace)
+            await on.client.delete(PODS, pods[0]["metadata"]["name"], namespace)
+            await on.pods(namespace, lambda pods: len({p["metadata"]["name"] for p in pods} - before) == 1)
+            (new,) = [pod for pod in await on.running(namespace, 4) if pod["metadata"]["name"] not in before]
+            assert await on.devices(new) == given[1]
+
+            await on.client.delete(DEPLOYMENTS, "group-1", namespace)
+            await on.running(namespace, 2)
+            await until(lambda: len(claim_files(on, "n")) == 1)
+            async with asyncio.timeout(10):
+                while len(left := await claims(on, namespace)) > 1:
+                    await asyncio.sleep(0.01)
+            assert left[0]["status"]["reservedFor"][0]["name"] == "group-2"
+            (group,) = (await on.client.list(POD_GROUPS, namespace)).items
+            assert group["metadata"]["name"] == "group-2"
+
+    story(tell)
+
+
+async def claims(on: Stage, namespace: str) -> list[Tree]:
+    """The claims of a namespace, by name."""
+    found = (await on.client.list(CLAIMS, namespace)).items
+    return sorted(found, key=lambda claim: str(claim["metadata"]["name"]))
+
+
+def test_without_the_gate_pods_of_a_group_have_claims_of_their_own(manifests: Manifests) -> None:
+    namespace = "podgroup-resourceclaimtemplate"
+
+    async def tell() -> None:
+        async with stage(fleet=("n=4xexample",)) as on:
+            trees = [tree for tree in manifests("example/podgroup-resourceclaimtemplate") if tree["kind"] != "PodGroup"]
+            await accepted(on, trees)
+            pods = await on.running(namespace, 4)
+            assert len({name for pod in pods for name in await on.devices(pod)}) == 4
+            owners = [claim["metadata"]["ownerReferences"][0]["kind"] for claim in await claims(on, namespace)]
+            assert owners == ["Pod"] * 4
 
     story(tell)
 
