@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import time
 from argparse import Namespace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _PORT = 6443
 #: Where the texts of the announcement begin.
 _INDENT = 11
+#: Leaves room for ``/NODE/plugins_registry/DRIVER-reg.sock``.
+_LONGEST_ROOTS = 50
 
 
 def run(arguments: Namespace) -> int:
@@ -105,8 +108,25 @@ def _settings(arguments: Namespace) -> Settings:
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
         features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.without),
         runtime=arguments.runtime, images=_images(arguments),
-        roots=Path(arguments.kubelet_roots).absolute() if arguments.kubelet_roots else None,
+        roots=_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None,
     )  # fmt: skip
+
+
+def _roots(given: str) -> Path:
+    """The folder of the nodes' kubelets, made."""
+    path = Path(given).absolute()
+    if (length := len(os.fsencode(path))) > _LONGEST_ROOTS:
+        raise Mistake(
+            f"--kubelet-roots: {path} has {length} bytes: sockets lie below it, and the kernel takes 107 for each",
+            f"choose a folder of at most {_LONGEST_ROOTS}",
+        )
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Mistake(f"--kubelet-roots: {error.filename or path}: {(error.strerror or str(error)).lower()}") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise Mistake(f"--kubelet-roots: {path}: permission denied")
+    return path
 
 
 def _images(arguments: Namespace) -> Path | None:

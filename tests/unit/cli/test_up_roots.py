@@ -1,0 +1,30 @@
+"""``allot up --kubelet-roots``: a folder that cannot serve is told before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.main import main
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Path("a").touch()
+    return "a"
+
+
+@pytest.mark.parametrize(
+    ("below", "wanted"), [("", "file exists"), ("/b", "not a directory"), ("/" + 60 * "c", "bytes")]
+)
+def test_a_folder_that_cannot_be_is_one_line(
+    file: str, below: str, wanted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allotment.cli.up._LONGEST_ROOTS", len(str(Path("a").absolute())) + 10)
+    assert main(["up", "--ephemeral", "--fleet", "t4", "--kubelet-roots", file + below]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("allot: error: --kubelet-roots: ")
+    assert wanted in told
