@@ -150,8 +150,8 @@ class Site:
             with self._door:
                 self._refuse_if_closed()
                 backend, about, self._gpu = choose(self._settings)
-            if self._closed:
-                self.close()
+                if self._closed and self._gpu is not None:  # meanwhile
+                    self._gpu.leave()
             self._about = self._about or about
             self._backend = backend.name
             self._studio = Studio(backend, self._about, self._settings.size, self._settings.seed)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import Clock
 from allotment.node.journal import Journal
-from allotment.node.runtimes.runtime import Running, Runtime, Sandbox
+from allotment.node.runtimes.runtime import NotStarted, Running, Runtime, Sandbox
 
 Tree = dict[str, Any]
+#: What a run ended with of which nobody can say how it ended: as if it had been killed (ContainerStatusUnknown).
+_UNKNOWN: Final = 137
+
+log = logging.getLogger(__name__)
 
 
 class Ended(NamedTuple):
@@ -69,7 +74,14 @@ class Container:
         async def write(data: bytes) -> None:
             journal.write(data, self.clock.moment())
 
-        now = await self._runtime.start(await self._sandbox(), write)
+        try:
+            now = await self._runtime.start(await self._sandbox(), write)
+        except NotStarted:
+            raise
+        except Exception as error:
+            # A disk that is full, a file too many: it is this container's trouble, and is tried again.
+            log.warning("container %s did not start", self.name, exc_info=True)
+            raise NotStarted("CreateContainerError", f"{type(error).__name__}: {error}") from error
         if self.started is not None:
             self.journal_before = self.journal
         if self.ended is not None:
@@ -87,12 +99,14 @@ class Container:
         now, started = self.now, self.started
         assert now is not None, "only what was started ends"
         assert started is not None, "only what was started ends"
-        code = 137
+        code = _UNKNOWN
         try:
             code = await now.wait()
         except asyncio.CancelledError:
             await now.stop(0)
             raise
+        except Exception:
+            log.exception("container %s: nobody knows how it ended", self.name)
         finally:
             self.now = None
             self.ready = False

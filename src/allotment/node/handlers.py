@@ -7,6 +7,7 @@ there: a page over HTTPS is judged by whether its port is open, and so is gRPC's
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import Clock
@@ -17,6 +18,8 @@ Tree = dict[str, Any]
 #: A head that is longer than this is no answer to a probe.
 _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_OUTPUT: Final = 10 * 1024
+
+log = logging.getLogger(__name__)
 
 
 class Outcome(NamedTuple):
@@ -41,6 +44,10 @@ async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: 
                 timer.cancel()
     except TimeoutError:
         return Outcome(False, _late(handler, container, pod_ip, seconds))
+    except Exception as error:
+        # What cannot be asked is not well; it is no reason to end the pod's other containers.
+        log.warning("container %s: asking it failed", container.name, exc_info=True)
+        return Outcome(False, f"{type(error).__name__}: {error}")
 
 
 async def _attempt(handler: Tree, container: Container, pod_ip: str) -> Outcome:

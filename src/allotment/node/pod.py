@@ -70,6 +70,14 @@ class PodRun:
         """Something outside changed that the status tells."""
         self._changed.set()
 
+    def anew(self) -> PodRun:
+        """The run after this one, which broke down: from the beginning, or just to the end if that has begun."""
+        run = PodRun(self.tree, self.place, self.pod_ip)
+        run._silent, run._reason = self._silent, self._reason
+        if self._course.ending:
+            run.end(0)
+        return run
+
     def hush(self) -> None:
         """Write nothing any more: the node's program ends, and its pods run on as far as anybody can see."""
         self._silent = True

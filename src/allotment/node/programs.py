@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
 from allotment.node.devices import Seen
-from allotment.node.shell import Shell, Streams
+from allotment.node.shell import Shell, Streams, whole
 
 MEBIBYTE: Final = 2**20
 _FOREVER: Final = 1e9
@@ -69,7 +69,8 @@ async def _shell(arguments: Sequence[str], environment: Mapping[str, str], strea
         for line in lines:
             words = line.decode(errors="replace").strip()
             if words.split(" ")[0] == "exit":
-                return int(words[5:]) if words[5:].isdecimal() else code
+                asked = whole(words[5:])
+                return code if asked is None else asked & 255
             code = await shell.run(words, streams)
     return await shell.run(rest.decode(errors="replace"), streams) if rest.strip() else code
 
@@ -114,8 +115,8 @@ async def _filter(name: str, arguments: list[str], streams: Streams) -> int:
         wanted = bare[0] if bare else ""
         lines = [line for line in lines if wanted in line]
     else:
-        count = next((int(a.lstrip("-n")) for a in arguments if a.lstrip("-n").isdigit()), 10)
-        lines = lines[:count] if name == "head" else lines[-count:]
+        count = next((number for a in arguments if (number := whole(a.lstrip("-n"))) is not None), 10)
+        lines = lines[:count] if name == "head" else lines[max(len(lines) - count, 0) :]
     await streams.out("".join(lines).encode())
     return int(name == "grep" and not lines)
 
@@ -182,7 +183,7 @@ def _pwd(arguments: Sequence[str], environment: Mapping[str, str], inside: Insid
 
 
 def _seq(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
-    numbers = [int(a) for a in arguments if a.lstrip("-").isdigit()]
+    numbers = [number for a in arguments if (number := whole(a)) is not None]
     if not 0 < len(numbers) < 3:
         return "seq: wanted one or two whole numbers\n", 1
     first, last = (1, numbers[0]) if len(numbers) == 1 else numbers

@@ -7,6 +7,7 @@ Nothing leaves the process: every command is one of :mod:`.programs`. Background
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ from allotment.node.script import Chain, Choice, Command, Each, Loop, Node, Pipe
 #: What ``sh`` exits with when it does not know a command, and when it cannot read its text.
 NOT_FOUND: Final = 127
 MISUSED: Final = 2
+_WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -164,7 +166,8 @@ class Shell:
             return 0
         name, arguments = words[0], words[1:]
         if name == "exit":
-            raise Exit(int(arguments[0]) & 255 if arguments and arguments[0].isdigit() else self._last)
+            code = whole(arguments[0]) if arguments else None
+            raise Exit(self._last if code is None else code & 255)
         if name in ("break", "continue"):
             raise Leave(again=name == "continue")
         if name == "wait":
@@ -215,6 +218,15 @@ class Shell:
 _BUILT_IN: Final[Mapping[str, int]] = {
     ":": 0, "true": 0, "false": 1, "trap": 0, "set": 0, "cd": 0, "unset": 0, "ulimit": 0, "umask": 0, "local": 0,
 }  # fmt: skip
+
+
+def whole(text: str) -> int | None:
+    """The whole number that a word is; None if it is none, or none that a program takes.
+
+    >>> whole("-3"), whole("²"), whole("--5"), whole("9" * 5000)
+    (-3, None, None, None)
+    """
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def _is_assignment(word: str) -> bool:

@@ -17,7 +17,7 @@ from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
 from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
-from allotment.node.runtimes.runtime import Connection, NotStarted, Sandbox, Write
+from allotment.node.runtimes.runtime import Connection, Sandbox, Write
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
 from tests.unit.cluster.memory import MemoryClient
 
@@ -125,6 +125,8 @@ class FakeContainer:
         self, words: Sequence[str], *, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write, tty: bool
     ) -> int:
         self.ran.append(list(words))
+        if self._runtime.breaks:
+            raise self._runtime.breaks.pop(0)
         await stdout(self._runtime.printed)
         return self._runtime.exec_code
 
@@ -143,7 +145,8 @@ class FakeRuntime:
         self.containers: dict[str, FakeContainer] = {}
         self.started: list[str] = []
         self.stops: list[tuple[str, float]] = []
-        self.refuses: list[NotStarted] = []
+        self.refuses: list[Exception] = []
+        self.breaks: list[Exception] = []
         self.stubborn = False
         self.exec_code = 0
         self.printed = b""

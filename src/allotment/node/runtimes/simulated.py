@@ -18,7 +18,7 @@ from allotment.node.programs import Inside, execute
 from allotment.node.runtimes.demo import Demo, is_demo
 from allotment.node.runtimes.page import Page, saying
 from allotment.node.runtimes.runtime import Sandbox, Write
-from allotment.node.shell import NOT_FOUND, Streams, nothing
+from allotment.node.shell import MISUSED, NOT_FOUND, Streams, nothing, whole
 
 RUN_SECONDS: Final = "allotment.dev/run-seconds"
 EXIT_CODE: Final = "allotment.dev/exit-code"
@@ -111,7 +111,11 @@ class SimulatedContainer:
         annotations = self._annotations
         words = list(self._sandbox.words)
         if words and RUN_SECONDS not in annotations and EXIT_CODE not in annotations:
-            code = await execute(words, self._environment, streams, self._inside._replace(application=self._work))
+            try:
+                code = await execute(words, self._environment, streams, self._inside._replace(application=self._work))
+            except RecursionError:  # a script that runs itself
+                await streams.err(b"sh: nested too deeply\n")
+                code = MISUSED
             if code is not None:
                 return code
         return await self._work(words, streams)
@@ -121,8 +125,8 @@ class SimulatedContainer:
         given = ", ".join(_titles(self._sandbox)) or "no devices"
         await streams.out(f"simulated: {self._sandbox.spec.get('image', '')} runs {shown} with {given}\n".encode())
         await self._clock.sleep(self._seconds())
-        code_text = self._annotations.get(EXIT_CODE, "0")
-        return int(code_text) & 255 if code_text.isdecimal() else 1
+        code = whole(self._annotations.get(EXIT_CODE, "0"))
+        return 1 if code is None else code & 255
 
     async def _probe(self, words: list[str], stdout: Write) -> int:
         """A probe's or a hook's own command: the files and programs that it asks for are there, and well."""

@@ -1,0 +1,126 @@
+"""Pods with which something goes wrong that nobody thought of: it is theirs alone, told, and tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from allotment.cdi.spec import ContainerEdits, Device, Spec
+from allotment.cdi.store import Memory
+from allotment.cluster.resources import PODS
+from allotment.node.machine import Machine
+from allotment.node.pod import PodRun
+from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world
+
+USES = {"resources": {"claims": [{"name": "c"}]}}
+
+
+def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **more: Any) -> None:
+    async def whole() -> None:
+        async with world(*drivers, **more) as on:
+            await play(on)
+
+    asyncio.run(asyncio.wait_for(whole(), 20))
+
+
+def cdi() -> Machine:
+    """A node whose driver wrote the device of the claim."""
+    store = Memory()
+    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (Device("uid-of-gpu-gpu-0", ContainerEdits(env=("A=1",))),)))
+    return Machine(cdi=(store,))
+
+
+def test_a_runtime_that_breaks_down_is_asked_again() -> None:
+    async def play(on: World) -> None:
+        on.runtime.refuses.append(OSError(28, "No space left on device"))
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        await on.told()
+        assert on.events("Failed") == ["Error: OSError: [Errno 28] No space left on device"]
+
+    played(play)
+
+
+def test_a_container_of_which_nobody_knows_how_it_ended_was_killed_and_runs_again() -> None:
+    async def play(on: World) -> None:
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        on.runtime.containers["main"].code.set_exception(RuntimeError("lost"))
+        await on.until(lambda: on.main().get("restartCount") == 1)
+        assert on.main()["lastState"]["terminated"]["exitCode"] == 137
+
+    played(play)
+
+
+def test_a_probe_that_breaks_down_is_one_that_fails() -> None:
+    async def play(on: World) -> None:
+        on.runtime.breaks.append(OSError(24, "Too many open files"))
+        probe = {"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 3}
+        on.pod(main={"livenessProbe": probe, "readinessProbe": probe})
+        await on.until(lambda: on.ready() == "True")
+        await on.told()
+        (told,) = on.events("Unhealthy")
+        assert told.endswith("probe failed: OSError: [Errno 24] Too many open files")
+        assert on.main()["restartCount"] == 0
+
+    played(play)
+
+
+@pytest.mark.parametrize("fate", ["runs on", "is deleted", "is taken out by force"])
+def test_a_pod_whose_run_breaks_down_is_run_anew_and_gives_its_devices_back(
+    fate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = FakeDriver()
+    broken: list[str] = []
+    live = PodRun._live
+
+    async def breaking(self: PodRun, group: asyncio.TaskGroup) -> Any:
+        if not broken:
+            await self._prepared()
+            broken.append("now")
+            raise RuntimeError("a mistake of ours")
+        return await live(self, group)
+
+    monkeypatch.setattr(PodRun, "_live", breaking)
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: broken)
+        if fate == "is deleted":
+            on.delete()
+            await on.until(lambda: not on.there())
+            assert driver.calls[-1] == ("unprepare", ["gpu"])
+        elif fate == "is taken out by force":
+            on.client.remove(PODS, NAMESPACE, "p")
+            await on.until(lambda: ("unprepare", ["gpu"]) in driver.calls)
+        else:
+            await on.until(lambda: on.phase() == "Running")
+            assert on.kubelets.find("uid-p") is not None
+
+    played(play, driver, machine=cdi())
+
+
+@pytest.mark.parametrize("script", ['sh -c "$X"', 'echo $(sh -c "$X")', f"echo {'$(' * 400}echo{')' * 400}"])
+def test_a_script_that_runs_itself_ends(script: str) -> None:
+    async def play(on: World) -> None:
+        on.pod(main={"command": ["sh", "-c", script], "env": [{"name": "X", "value": script}]}, restartPolicy="Never")
+        await on.until(lambda: on.phase() == "Failed")
+        assert on.main()["state"]["terminated"]["exitCode"] == 2
+
+    played(play, real=True)
+
+
+def test_an_exit_code_that_is_none_is_an_error() -> None:
+    async def play(on: World) -> None:
+        annotations = {"allotment.dev/exit-code": "9" * 5000, "allotment.dev/run-seconds": "0"}
+        metadata = {"name": "p", "namespace": NAMESPACE, "uid": "uid-p", "annotations": annotations}
+        spec = {"nodeName": NODE, "containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}
+        on.client.put(PODS, {"metadata": metadata, "spec": spec})
+        await on.until(lambda: on.phase() == "Failed")
+        assert on.main()["state"]["terminated"]["exitCode"] == 1
+
+    played(play, real=True)
