@@ -69,13 +69,14 @@ async def follow(queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache
 async def run(programs: Mapping[str, Program], context: Context) -> None:
     """Run programs, and the caches and events that they share, for ever."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(_kept("caches", context, lambda _: context.caches.run()), name="caches")
-        group.create_task(_kept("events", context, lambda _: context.events.run()), name="events")
+        group.create_task(kept_alive("caches", context, lambda _: context.caches.run()), name="caches")
+        group.create_task(kept_alive("events", context, lambda _: context.events.run()), name="events")
         for name, program in programs.items():
-            group.create_task(_kept(name, context, program), name=name)
+            group.create_task(kept_alive(name, context, program), name=name)
 
 
-async def _kept(name: str, context: Context, program: Program) -> None:
+async def kept_alive(name: str, context: Context, program: Program) -> None:
+    """Run one program for ever: one that crashes or ends is started again, after a while that grows."""
     backoff = Backoff(context.random, first=0.1, longest=30.0)
     while True:
         began = context.clock.seconds()

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.program import Context
+from allotment.cluster.program import Context, kept_alive
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
 from allotment.drivers.nvidia.compute_domain.domains import CachedDomains, Domains
@@ -84,25 +85,32 @@ class _Work(NamedTuple):
         said = form, item.labels.get(CLIQUE, "")
         kept = self.kept.get(item.name)
         if kept is not None and kept.said != said:
-            self.end(item.name)
+            self.end(item.name, with_node=new is None)
+            if new is not None and not form:
+                self.publisher.want(COMPUTE_DOMAIN_DRIVER, item.name, ())  # nobody could prepare what is published
+        if new is None:
+            self.publisher.forget(COMPUTE_DOMAIN_DRIVER, item.name)
         if form and item.name not in self.kept:
-            task = self.group.create_task(self._serve(item.name, said[1]), name=f"compute domains of {item.name}")
+            name = f"compute domains of {item.name}"
+            serve = partial(self._serve, item.name, said[1])
+            task = self.group.create_task(kept_alive(name, self.context, serve), name=name)
             self.kept[item.name] = _Kept(said, task)
 
-    async def _serve(self, node: str, clique: str) -> None:
-        client = self.context.client_for("compute-domain-driver", "compute-domain-driver")
+    async def _serve(self, node: str, clique: str, context: Context) -> None:
+        client = context.client_for("compute-domain-driver", "compute-domain-driver")
         driver = self.program.ground.node_driver(
-            ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains), node, client, self.context
+            ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains), node, client, context
         )
         await driver.recover()
         self.program.ground.kubelets.plugins.add(node, driver)
         await driver.run(self.publisher)
 
-    def end(self, node: str) -> None:
+    def end(self, node: str, *, with_node: bool = False) -> None:
         """Stop a node's driver."""
+        plugins = self.program.ground.kubelets.plugins
         self.kept.pop(node).task.cancel()
         self.publisher.forget(COMPUTE_DOMAIN_DRIVER, node)
-        self.program.ground.kubelets.plugins.remove(node, COMPUTE_DOMAIN_DRIVER)
+        (plugins.forget if with_node else plugins.remove)(node, COMPUTE_DOMAIN_DRIVER)
 
     def end_all(self) -> None:
         """Stop them all."""

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.nvidia.simulated_compute import Compute
@@ -123,7 +123,7 @@ class _Work(NamedTuple):
         gone: frozenset[str] = frozenset()
         if kept is not None and kept.form != form:
             gone = kept.names
-            self.end(name)
+            self.end(name, with_node=new is None)
             kept = None
         if new is not None and form and kept is None:
             kept = self.begin(new, form)
@@ -158,8 +158,16 @@ class _Work(NamedTuple):
             for driver in fitted.drivers
         )
         there = asyncio.Event()
-        serving = self._serve(node.name, drivers, fitted.beside, there)
-        task = self.group.create_task(serving, name=f"drivers of {node.name}")
+
+        async def serve(context: Context) -> None:
+            try:
+                await self._serve(node.name, drivers, fitted.beside, there)
+            finally:  # nobody is to wait for a node whose drivers break down
+                there.set()
+                self.drivers._published[node.name].set()
+
+        name = f"drivers of {node.name}"
+        task = self.group.create_task(kept_alive(name, self.context, serve), name=name)
         kept = self.kept[node.name] = _Kept(form, fitted, drivers, there, task)
         return kept
 
@@ -191,14 +199,16 @@ class _Work(NamedTuple):
         """Tell whoever describes the node."""
         self.recorder.event(node.tree, "Warning", reason, message, "Driving")
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, *, with_node: bool = False) -> None:
         """Stop a node's drivers; their slices go with the node, or are replaced by those of its new hardware."""
+        plugins = self.drivers.ground.kubelets.plugins
         kept = self.kept.pop(name)
         kept.task.cancel()
         kept.there.set()  # nobody is to wait for it
         for driver in kept.drivers:
             self.publisher.forget(driver.name, name)
-            self.drivers.ground.kubelets.plugins.remove(name, driver.name)
+            # What was prepared goes with a machine: its pods must not wait for a driver to undo it.
+            (plugins.forget if with_node else plugins.remove)(name, driver.name)
         self.drivers.ground.machines.pop(name, None)
         kept.fitted.end()
 

@@ -68,6 +68,11 @@ class Plugins:
         if self._inside.pop((node, driver), None) is not None:
             self.changed(node, driver, self.find(node, driver))
 
+    def forget(self, node: str, driver: str) -> None:
+        """It serves the node no more, and nobody is to wait for it: the node itself has gone."""
+        self.remove(node, driver)
+        self._seen.discard((node, driver))
+
     def expect(self, node: str, driver: str) -> None:
         """A driver will serve the node: until it is there, nobody stands in for it."""
         self._seen.add((node, driver))

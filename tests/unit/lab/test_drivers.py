@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from allotment.cluster.client import Tree
-from allotment.cluster.resources import EVENTS, NODES, SLICES
+from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS, SLICES
+from allotment.drivers.preparing import NodeDriver
 from allotment.fleet import parse_fleet, slices_of
 from allotment.lab.drivers import FAULTS
 from allotment.lab.fleet import HARDWARE
@@ -141,6 +144,62 @@ def test_other_hardware_takes_the_devices_of_the_former_away() -> None:
         await until(told)
 
     in_lab(test, "a=t4")
+
+
+def test_pods_of_a_node_that_goes_wait_for_no_driver() -> None:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    claim = {"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}}
+    main = {"name": "main", "image": "app", "resources": {"claims": [{"name": "c"}]}}
+    spec = {"containers": [main], "resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]}
+
+    async def test(plane: Plane) -> None:
+        client = plane.client()
+        await client.create(CLAIMS, claim, "default")
+        uid = (await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default"))["metadata"]["uid"]
+
+        async def runs() -> bool:
+            pod = await client.get(PODS, "p", "default")
+            return bool((pod.get("status") or {}).get("phase") == "Running")
+
+        await until(runs)
+        run = plane.ground.kubelets.find(uid)
+        assert run is not None
+        claims = run.place.claims
+        assert claims.has(uid)
+        await client.delete(NODES, "a")
+
+        async def given_back() -> bool:
+            return not claims.has(uid)
+
+        await until(given_back)
+
+    in_lab(test, "a=4xt4")
+
+
+def test_a_node_whose_drivers_break_down_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    recover = NodeDriver.recover
+    broken: list[str] = []
+
+    async def breaking(self: NodeDriver) -> None:
+        if self.host.node == "late" and len(broken) < 3:
+            broken.append(self.name)
+            raise RuntimeError("a mistake of ours")
+        await recover(self)
+
+    monkeypatch.setattr(NodeDriver, "recover", breaking)
+
+    async def test(plane: Plane) -> None:
+        (good,) = plane.drivers.of("a")
+        await plane.client().create(NODES, node("late", "4xt4"))
+
+        async def there() -> bool:
+            return len(await slices(plane, "late")) == 1
+
+        await until(there)
+        assert plane.drivers.of("a") == (good,), "it went on all the time"
+        assert broken == ["gpu.nvidia.com"] * 3
+
+    in_lab(test, "a=4xt4")
 
 
 def test_a_gpu_that_is_pulled_out_is_published_no_more_and_comes_back_when_it_is_put_in() -> None:
