@@ -54,7 +54,7 @@ PROMISED = (
 
 #: Where no change of an object that somebody writes could be shown to help.
 SILENT = {
-    "claim-missing", "extended-resource-missing",  # nothing of a like name is there
+    "claim-missing", "extended-resource-missing", "group-missing",  # nothing of a like name is there
     "claim-not-owned",  # the claim is to be deleted, nothing written
     "all-pool-invalid", "claim-on-other-node", "driver-missing", "pool-invalid", "pool-superseded",  # not the
     "node-selector-unusable", "without-slices",  # manifests'

@@ -188,6 +188,11 @@ CODES: Mapping[str, Code] = {
         "Delete the claim if nobody uses it; the claim controller then makes one for this pod.",
         "ResourceClaim ns/name was not created for Pod ns/pod (Pod is not owner)",
     ),
+    "group-missing": Code(
+        "The pod belongs to a PodGroup that its namespace does not have, so nobody knows which claims are the group's.",
+        "Create the PodGroup, or correct schedulingGroup.podGroupName.",
+        '0/N nodes are available: podgroup.scheduling.k8s.io "g" not found.',
+    ),
     "template-missing": Code(
         "The pod names a ResourceClaimTemplate that does not exist in its namespace, so no claim is ever generated.",
         "Create the template, or correct resourceClaimTemplateName.",

@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from allotment.model import pod_groups
 from allotment.model.core import Pod, PodResourceClaim, PodResourceClaimStatus
 from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference
 from allotment.model.quoting import quote
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.model.workloads import PodGroup
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
@@ -55,21 +57,26 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     raise UnresolvedClaim(f"{where}: ResourceClaim not created yet")
 
 
-def is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the pod is the claim's controlling owner."""
+def is_made_for(claim: ResourceClaim, pod: Pod, group: str = "") -> bool:
+    """Whether the pod, or a PodGroup of this name, is the claim's controlling owner."""
     return any(
-        owner.controller and owner.kind == "Pod" and owner.uid == pod.metadata.uid
+        owner.controller
+        and (
+            (owner.kind == "Pod" and owner.uid == pod.metadata.uid)
+            or (group and owner.kind == pod_groups.KIND and owner.name == group and _is_of_groups(owner))
+        )
         for owner in claim.metadata.owner_references
     )
 
 
-def not_owner_text(claim: ResourceClaim, pod: Pod) -> str:
+def _is_of_groups(owner: OwnerReference) -> bool:
+    return owner.api_version.startswith(f"{pod_groups.GROUP}/")
+
+
+def not_owner_text(claim: ResourceClaim, pod: Pod, group: str = "") -> str:
     """What Kubernetes says when a pod's generated claim belongs to somebody else."""
     mine, its = pod.metadata, claim.metadata
-    return (
-        f"ResourceClaim {its.namespace}/{its.name} was not created for Pod {mine.namespace}/{mine.name}"
-        " (Pod is not owner)"
-    )
+    return pod_groups.not_owners_text(f"{its.namespace}/{its.name}", f"{mine.namespace}/{mine.name}", group)
 
 
 def name_prefix(pod_name: str, entry_name: str) -> str:
@@ -90,14 +97,18 @@ def completed_name(prefix: str, suffix: str) -> str:
     return prefix[:_LONGEST_PREFIX] + suffix
 
 
-def generated_claim(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate, suffix: str) -> ResourceClaim:
-    """The claim that a template makes for a pod; ``suffix`` is the random end of its name."""
-    prefix = name_prefix(pod.metadata.name, entry.name)
-    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+def generated_claim(
+    maker: Pod | PodGroup, entry: PodResourceClaim, template: ResourceClaimTemplate, suffix: str
+) -> ResourceClaim:
+    """The claim that a template makes for a pod or a group; ``suffix`` is the random end of its name."""
+    its = maker.metadata
+    prefix = name_prefix(its.name, entry.name)
+    kind, version = (pod_groups.KIND, pod_groups.VERSION) if isinstance(maker, PodGroup) else ("Pod", "v1")
+    owner = OwnerReference(api_version=version, kind=kind, name=its.name, uid=its.uid, controller=True)
     metadata = ObjectMeta(
         name=completed_name(prefix, suffix),
         generate_name=prefix,
-        namespace=pod.metadata.namespace,
+        namespace=its.namespace,
         labels=template.spec.metadata.labels,
         annotations={**template.spec.metadata.annotations, POD_CLAIM_NAME: entry.name},
         owner_references=(owner,),

@@ -14,6 +14,7 @@ from typing import Any, Final
 GROUP: Final = "scheduling.k8s.io"
 RESOURCE: Final = "podgroups"
 KIND: Final = "PodGroup"
+VERSION: Final = f"{GROUP}/v1alpha2"
 #: The gate of it all. It needs GenericWorkload, which is taken to be on with it.
 GATE: Final = "DRAWorkloadResourceClaims"
 #: Keeps a group until the last of its pods is done.
@@ -68,6 +69,15 @@ def owner_of(claim: Tree) -> str:
             mine = owner.get("kind") == KIND and str(owner.get("apiVersion", "")).startswith(f"{GROUP}/")
             return str(owner["name"]) if mine else ""
     return ""
+
+
+def absent(name: str) -> str:
+    """What Kubernetes says of a group that is not there.
+
+    >>> absent("g")
+    'podgroup.scheduling.k8s.io "g" not found'
+    """
+    return f'podgroup.{GROUP} "{name}" not found'
 
 
 def not_owners_text(claim: str, pod: str, group: str = "") -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from allotment.engine.allocator import Allocator
 from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
+from allotment.model.pod_groups import absent
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.scheduler import extended, readiness
 from allotment.scheduler.devices import NO_FIT, DeviceTable, DeviceTables
@@ -20,7 +21,7 @@ from allotment.scheduler.filters.neighbours import Namespaces, neighbour_scores,
 from allotment.scheduler.filters.refusal import Refusal
 from allotment.scheduler.filters.resources import room
 from allotment.scheduler.filters.spread import spread, spread_scores
-from allotment.scheduler.grouping import Grouping, absent
+from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.machines import Machine, Machines
 from allotment.scheduler.pods import MOST_USERS, WaitingPod

@@ -58,7 +58,7 @@ class Grouping:
         if name:
             group = self._group(pod.tree, name)
             if group is None:
-                raise LookupError(absent(name))
+                raise LookupError(pod_groups.absent(name))
             for entry in pod.tree["spec"].get("resourceClaims") or ():
                 if claim_name(pod.tree, entry) == claim.name and pod_groups.has_entry(group, entry):
                     return pod_groups.user_of(group)
@@ -71,14 +71,13 @@ class Grouping:
         members += [other.uid for other in others if (other.key.namespace, self.of(other.tree)) == key]
         return any(uid != pod.uid for uid in members)
 
+    def known(self) -> list[ObjectKey]:
+        """The groups that there are."""
+        return [ObjectKey(item.namespace, item.name) for item in self._groups.items()] if self._groups else []
+
     def _group(self, tree: Tree, name: str) -> Tree | None:
         assert self._groups is not None
         return self._groups.tree(tree["metadata"].get("namespace", ""), name)
-
-
-def absent(name: str) -> str:
-    """What Kubernetes says of a group that is not there."""
-    return f'podgroup.{pod_groups.GROUP} "{name}" not found'
 
 
 def _placed_in(pod: Item[Any]) -> Iterator[tuple[str, str]]:

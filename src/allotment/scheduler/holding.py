@@ -16,8 +16,9 @@ from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import to_value
 from allotment.scheduler import reasons
+from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.pods import Hold, WaitingPod
-from allotment.tools.explain.obstacles import missing, told
+from allotment.tools.explain.obstacles import missing, no_group, told
 
 Tree = dict[str, Any]
 Names = Callable[[], Iterable[ObjectKey]]
@@ -29,11 +30,14 @@ _PATIENCE: Final = 1.0
 class Held:
     """The pods that are held back, and why."""
 
-    def __init__(self, clock: Clock, recorder: Recorder, claims: Names, templates: Names) -> None:
+    def __init__(
+        self, clock: Clock, recorder: Recorder, claims: Names, templates: Names, groups: Grouping
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._recorder = recorder
         self._claims = claims
         self._templates = templates
+        self._groups = groups
         self.pods: dict[str, tuple[WaitingPod, Hold | None]] = {}
         """By uid; without a Hold the pod has gates."""
         self._timers: dict[str, Timer] = {}
@@ -79,7 +83,10 @@ class Held:
         likely: tuple[Change, ...] = ()
         namespace = pod.key.namespace
         template = entry.resource_claim_template_name
-        if hold.code == "claim-missing":
+        group = self._groups.missing(pod.tree)
+        if hold.code == "not-created" and group:
+            found = no_group(ObjectKey(namespace, group), self._groups.known())
+        elif hold.code == "claim-missing":
             key = ObjectKey(namespace, entry.resource_claim_name or "")
             found, likely = missing("ResourceClaim", entry, hold.entry, key, self._claims(), where)
         elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in set(self._templates()):

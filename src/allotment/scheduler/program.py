@@ -112,7 +112,7 @@ class Scheduler:
         self._sender = Sender(self._client, self._teller, self._clock, self._recorder, self._pods, options.name)
         self._held = Held(
             self._clock, self._recorder, lambda: self.ledger.known,
-            lambda: [ObjectKey(item.namespace, item.name) for item in self._templates.items()],
+            lambda: [ObjectKey(item.namespace, item.name) for item in self._templates.items()], self.groups,
         )  # fmt: skip
         self._work = asyncio.Event()
         self._happened: set[Happening] = set()
@@ -265,7 +265,8 @@ class Scheduler:
             after = sentence.afterwards(sentence.NO_CLAIMS, outcome.nodes, {sentence.NOT_HELPFUL: outcome.nodes})
             text = sentence.unavailable(outcome.nodes, {}, outcome.before, after)
             full = (str(outcome.full.key), len(outcome.full.users)) if outcome.full is not None else None
-            verdict = Verdict("Unschedulable", text, outcome.pending, full=full)
+            group_name = self.groups.missing(pod.tree)
+            verdict = Verdict("Unschedulable", text, outcome.pending, group=group_name, full=full)
         else:
             counts = sentence.counted(t for r in outcome.refusals.values() for t in r.texts)
             found = self._preempt(pod, claims, outcome)

@@ -28,7 +28,7 @@ from allotment.scheduler.machines import Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
 from allotment.scheduler.verdict import Verdict
-from allotment.tools.explain.obstacles import taken
+from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of
 from allotment.tools.explain.rewording import by_origin
 
@@ -204,6 +204,9 @@ class Teller:
             self._spent += loop.time() - began
 
     def _explained(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
+        if verdict.group:
+            key = ObjectKey(pod.key.namespace, verdict.group)
+            return reasons.of_diagnosis(str(pod.key), no_group(key, self._attempts.groups.known()))
         if verdict.full is not None:
             return reasons.of_diagnosis(str(pod.key), taken(*verdict.full))
         machines = self._attempts.machines

@@ -17,6 +17,8 @@ class Verdict(NamedTuple):
     """What was to be allocated."""
     refusals: dict[int, Refusal] | None = None
     """By place; None if no node was looked at, or an error ended the attempt."""
+    group: str = ""
+    """The pod's PodGroup, if that is what is missing."""
     full: tuple[str, int] | None = None
     """A claim that takes no more users, and how many it has."""
     elsewhere: tuple[str, ...] = ()

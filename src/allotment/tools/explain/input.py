@@ -15,6 +15,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.validation import FieldError, create
+from allotment.model.workloads import PodGroup
 from allotment.tools.explain.mending import applied
 
 #: Stands for the time at which defaults are set; no reason depends on it.
@@ -33,6 +34,7 @@ class Input:
     rules: list[DeviceTaintRule] = field(default_factory=list)
     claims: dict[ObjectKey, ResourceClaim] = field(default_factory=dict)
     templates: dict[ObjectKey, ResourceClaimTemplate] = field(default_factory=dict)
+    groups: dict[ObjectKey, PodGroup] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
@@ -56,6 +58,8 @@ def sort(values: Iterable[Object], features: Features) -> Input:
         elif isinstance(value, Pod):
             found.pods.append(value)
             found.workloads.append(value)
+        elif isinstance(value, PodGroup):
+            found.groups[key_of(value)] = value
         elif isinstance(value, ResourceSlice | DeviceClass | DeviceTaintRule | ResourceClaim | ResourceClaimTemplate):
             resources.append(value)
         else:

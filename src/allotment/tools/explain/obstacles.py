@@ -12,6 +12,7 @@ from allotment.engine.diagnosis.names import did_you_mean
 from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
+from allotment.model.pod_groups import absent
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
 from allotment.tools.explain import mending
@@ -36,6 +37,13 @@ def told(code: str, summary: str, claim: str = "", kubernetes: str = "", notes: 
 def taken(claim: str, users: int) -> Diagnosis:
     """A claim that has all the users that it may have."""
     return told("claim-in-use", f"claim {claim} is reserved for {users} consumers, the most there can be")
+
+
+def no_group(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
+    """A PodGroup that a pod names and that is not in its namespace."""
+    here = [k.name for k in known if k.namespace == key.namespace]
+    summary = f'PodGroup "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
+    return told("group-missing", summary.rstrip("."), kubernetes=f"{absent(key.name)}")
 
 
 def missing(

@@ -31,10 +31,11 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.tools.explain.extended import extended_claim, plugged
+from allotment.tools.explain.groups import claim_of, group_of, user_of
 from allotment.tools.explain.input import Input, after, key_of, sort
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
-from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, taken, told
+from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, renamed, template_of, with_excluded
 
@@ -73,6 +74,8 @@ class _Ask:
     pending: list[ResourceClaim] = field(default_factory=list)
     before: list[ResourceClaim] = field(default_factory=list)
     templates: dict[ObjectKey, str] = field(default_factory=dict)
+    users: dict[ObjectKey, ResourceClaimConsumerReference] = field(default_factory=dict)
+    """For whom claims are reserved that are not the pod's alone."""
     extended: str = ""
     """The claim that the scheduler would make for extended resources; nobody can write it."""
 
@@ -166,6 +169,10 @@ class _Run:
         """The pod's claims, those of templates generated; or what keeps the pod from being tried."""
         ask = _Ask()
         namespace = pod.metadata.namespace
+        group = group_of(pod, self.given.features)
+        shared = self.given.groups.get(ObjectKey(namespace, group))
+        if group and shared is None:
+            return Obstacle(no_group(ObjectKey(namespace, group), self.given.groups))
         for number, entry in enumerate(pod.spec.resource_claims):
             if entry.resource_claim_template_name:
                 key = ObjectKey(namespace, entry.resource_claim_template_name)
@@ -177,9 +184,11 @@ class _Run:
                     return refused
                 named = next((x for x in pod.status.resource_claim_statuses if x.name == entry.name), None)
                 claim = self.claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
-                if claim is not None and not is_made_for(claim, pod):
-                    text = not_owner_text(claim, pod)
+                if claim is not None and not is_made_for(claim, pod, group):
+                    text = not_owner_text(claim, pod, group)
                     return Obstacle(told("claim-not-owned", text, str(key_of(claim)), kubernetes=text))
+                if claim is None and shared is not None and entry in shared.spec.resource_claims:
+                    claim = claim_of(shared, entry, template, self.claims)
                 claim = claim or generated_claim(pod, entry, template, str(number))
                 own = key_of(claim)
                 ask.templates[own] = key.name
@@ -196,6 +205,8 @@ class _Run:
             if refused is not None:
                 return refused
             (ask.pending if claim.status.allocation is None else ask.before).append(claim)
+            if shared is not None and entry in shared.spec.resource_claims:
+                ask.users[own] = user_of(shared)
         extended = extended_claim(pod, self.given.classes, self.given.features, self.plugins)
         if isinstance(extended, Diagnosis):
             return Obstacle(extended)
@@ -290,7 +301,9 @@ class _Run:
         among = -1 if len(eligible) == len(self.nodes) else self.inventory.places_of(eligible)
         placed = self.allocator.place(pending, among=among)
         if isinstance(placed, Placed):
-            claims = [self._commit(claim, result, pod) for claim, result in zip(pending, placed.results, strict=True)]
+            claims = [
+                self._commit(claim, result, pod, ask) for claim, result in zip(pending, placed.results, strict=True)
+            ]
             given = (*ask.before, *claims)
             return Answer(
                 kind=kind,
@@ -353,13 +366,14 @@ class _Run:
             rows.append(NodeReason(nodes=tuple(nodes), refused=refused))
         return tuple(rows)
 
-    def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None) -> ResourceClaim:
+    def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None, ask: _Ask) -> ResourceClaim:
         """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""
         if pod is None:
             return replace(claim, status=ResourceClaimStatus(allocation=allocation))
-        user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-        booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
         key = key_of(claim)
+        own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        user = ask.users.get(key, own)
+        booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
         self.claims[key] = booked
         self.inventory.allocate(key, allocation)
         self.diagnoser.hold(booked)
