@@ -114,6 +114,13 @@ def test_a_group_that_is_not_there_is_told_and_one_of_a_like_name_shown() -> Non
     assert msgspec.json.encode(answer)
 
 
+def test_who_finds_nothing_left_is_told_of_the_group_that_has_it() -> None:
+    text = lines(
+        told(CLASS, TEMPLATE, slice_("n1", 1), group("g"), group("h"), member("a"), member("b", "h")), width=400
+    )
+    assert any("claim ns/g-gpu-0 (PodGroup g)" in line for line in text), text
+
+
 def test_without_the_gate_every_pod_has_its_own() -> None:
     documents = (CLASS, TEMPLATE, slice_("n1", 2), group("g"), member("a"), member("b"), member("c", "absent"))
     explanation = told(*documents, features=Features("1.36"))

@@ -10,21 +10,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from allotment.engine.cluster.identity import DeviceID
+from allotment.model.pod_groups import GROUP, RESOURCE
 from allotment.model.resource import ResourceClaim
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A claim that holds devices, and the pods it is reserved for."""
+    """A claim that holds devices, and the pods and PodGroups it is reserved for."""
 
     claim: str
     pods: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if not self.pods:
-            return f"claim {self.claim}"
-        named = ", ".join(self.pods[:3]) + (f" and {len(self.pods) - 3} more" if len(self.pods) > 3 else "")
-        return f"claim {self.claim} (pod {named})" if len(self.pods) == 1 else f"claim {self.claim} (pods {named})"
+        users = [_named(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
+        return f"claim {self.claim} ({', '.join(users)})" if users else f"claim {self.claim}"
+
+
+def _named(kind: str, names: tuple[str, ...]) -> str:
+    """The first few of them.
+
+    >>> _named("pod", ("a",)), _named("pod", ("a", "b", "c", "d"))
+    ('pod a', 'pods a, b, c and 1 more')
+    """
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{kind if len(names) == 1 else f'{kind}s'} {', '.join(names[:3])}{more}"
 
 
 @dataclass(slots=True)
@@ -45,10 +55,11 @@ class Holdings:
 
 
 def holder(claim: ResourceClaim) -> Holder:
-    """The claim's name with the pods that reserve it."""
+    """The claim's name with the pods and groups that reserve it."""
     pods = tuple(ref.name for ref in claim.status.reserved_for if ref.resource in ("pods", ""))
+    groups = tuple(ref.name for ref in claim.status.reserved_for if (ref.api_group, ref.resource) == (GROUP, RESOURCE))
     meta = claim.metadata
-    return Holder(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, pods)
+    return Holder(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, pods, groups)
 
 
 def holdings(claims: Iterable[ResourceClaim]) -> Holdings:
