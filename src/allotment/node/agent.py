@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cdi.lookup import Devices
+from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Cache, Item
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context
@@ -50,16 +51,20 @@ class _Kept(NamedTuple):
 
 
 class Agent:
-    """See the module. ``serves``: whether a node is one of its own. ``groups``: whether PodGroups have claims."""
+    """See the module. ``serves``: whether a node is one of its own. ``groups``: whether PodGroups have claims.
+
+    ``claims``: of each node, as the agent before this one left them. What is owed to drivers outlives an agent.
+    """
 
     def __init__(
         self, context: Context, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool],
-        groups: bool,
+        claims: dict[str, NodeClaims], groups: bool,
     ) -> None:  # fmt: skip
         self._context = context
         self._plugins = plugins
         self._machines = machines
         self._serves = serves
+        self._owed = claims
         self._groups = groups
         self._client = context.client_for("kubelet")
         self._recorder = context.recorder("kubelet")
@@ -154,7 +159,7 @@ class Agent:
         """A node that appears may have pods already, or still owe what it did for pods before."""
         if old is None and new is not None and self._serves(new.tree):
             state = self._machines.get(new.name, _USUAL).state
-            if state is not None and (state / checkpoint.FILE).exists():
+            if new.name in self._owed or (state is not None and (state / checkpoint.FILE).exists()):
                 self._place(new)
             for item in tuple(self._pods.items()):
                 if item.spec.get("nodeName") == new.name and item.uid not in self._kept:
@@ -232,6 +237,7 @@ class Agent:
         task.add_done_callback(lambda task: self._ends.pop(task, None))
 
     async def _taken_out(self, item: Item[Pod]) -> None:
+        waits = Backoff(self._context.random, first=_AGAIN_SECONDS)
         while True:
             try:
                 await self._client.delete(PODS, item.name, item.namespace, uid=item.uid, grace_seconds=0)
@@ -239,10 +245,10 @@ class Agent:
             except Unreachable as error:
                 log.info("pod %s/%s: %s", item.namespace, item.name, error)
             except StatusError as error:
-                if error.code not in (404, 409):
-                    log.error("pod %s/%s could not be taken out: %s", item.namespace, item.name, error)
-                return
-            await asyncio.sleep(_AGAIN_SECONDS)
+                if error.code in (404, 409):
+                    return
+                log.error("pod %s/%s could not be taken out: %s", item.namespace, item.name, error)
+            await asyncio.sleep(waits.next())
 
     async def _reconcile(self) -> None:
         """Undo what pods have that nobody knows any more."""
@@ -282,7 +288,10 @@ class Agent:
         return place
 
     def _claims_on(self, node: str, machine: Machine) -> NodeClaims:
-        return NodeClaims(node, self._plugins, self._client, machine.state, groups=self._groups)
+        if node not in self._owed:
+            made = NodeClaims(node, self._plugins, self._client, machine.state, groups=self._groups)
+            self._owed[node] = made
+        return self._owed[node]
 
     def _tree(self, node: Item[Node]) -> Tree:
         return self._nodes.tree("", node.name) or node.tree
@@ -290,7 +299,8 @@ class Agent:
     def _next_address(self, node: Item[Node]) -> str:
         """The next address of a pod on a node: 10.244 is the pods' network, a quarter of a thousand a node."""
         parts = address_of(node.tree).split(".")
-        place = (int(parts[2]) * 256 + int(parts[3])) % 2048 if len(parts) == 4 else 0
+        numbers = [int(part) for part in parts if part.isascii() and part.isdecimal()]  # it may be a name, or IPv6
+        place = (numbers[2] * 256 + numbers[3]) % 2048 if len(numbers) == 4 else 0
         number = self._last_ip[node.name] = self._last_ip.get(node.name, 1) + 1
         return f"10.{244 + place // 256}.{place % 256}.{number % 253 + 2}"
 

@@ -25,6 +25,7 @@ from allotment.plugin.messages import Plugin
 
 #: Seconds that a driver may be gone before its slices are.
 GONE_SECONDS: Final = 30.0
+_AGAIN_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
 _Key = tuple[str, str]
@@ -97,8 +98,16 @@ class Drivers:
             self._group.create_task(self._wipe(key), name=f"slices of {key}")
 
     async def _wipe(self, key: _Key) -> None:
-        for item in tuple(self._by_driver[key]):
-            try:
-                await self._client.delete(SLICES, item.name, uid=item.uid)
-            except (StatusError, Unreachable) as error:
-                log.info("slice %s of driver %s, which is gone: %s", item.name, key[1], error)
+        failed = True
+        while failed and key not in self._listening:  # else it is back, and mends what it has lost
+            failed = False
+            for item in tuple(self._by_driver[key]):
+                try:
+                    await self._client.delete(SLICES, item.name, uid=item.uid)
+                except (StatusError, Unreachable) as error:
+                    if isinstance(error, StatusError) and error.code in (404, 409):
+                        continue
+                    log.info("slice %s of driver %s, which is gone: %s", item.name, key[1], error)
+                    failed = True
+            if failed:
+                await self._clock.sleep(_AGAIN_SECONDS)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from allotment.cluster.program import Context
 from allotment.node import reach
 from allotment.node.agent import Agent
+from allotment.node.claims import NodeClaims
 from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod import PodRun
@@ -38,6 +39,7 @@ class Kubelets:
         self.machines: Mapping[str, Machine] = {} if machines is None else machines
         self._simulated = simulated
         self._groups = groups
+        self._claims: dict[str, NodeClaims] = {}
         self._agent: Agent | None = None
 
     def find(self, uid: str) -> PodRun | None:
@@ -46,7 +48,7 @@ class Kubelets:
 
     async def run(self, context: Context) -> None:
         """Run the pods of all nodes that are served, for ever."""
-        self._agent = Agent(context, self.plugins, self.machines, self._serves, self._groups)
+        self._agent = Agent(context, self.plugins, self.machines, self._serves, self._claims, self._groups)
         try:
             await self._agent.run()
         finally:

@@ -207,6 +207,7 @@ class PodRun:
                 now=self.place.clock.now(), outlook=self._outlook,
                 allocated=lambda spec: self.place.allocated(self.tree, spec),
             )  # fmt: skip
+            patch["metadata"] = {"uid": meta["uid"]}  # of this pod: one of its name may be there already
             try:
                 self.tree = await self.place.client.patch(
                     PODS, meta["name"], patch, meta["namespace"], kind="strategic", subresource="status"

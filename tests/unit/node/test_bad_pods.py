@@ -10,9 +10,12 @@ import pytest
 
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Memory
-from allotment.cluster.resources import PODS
+from allotment.cluster.resources import NODES, PODS
+from allotment.node import agent
+from allotment.node.claims import NodeClaims
 from allotment.node.machine import Machine
 from allotment.node.pod import PodRun
+from tests.unit.cluster.memory import refusal
 from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world
 
 USES = {"resources": {"claims": [{"name": "c"}]}}
@@ -124,3 +127,66 @@ def test_an_exit_code_that_is_none_is_an_error() -> None:
         assert on.main()["state"]["terminated"]["exitCode"] == 1
 
     played(play, real=True)
+
+
+def test_a_pod_that_could_not_be_taken_out_is_taken_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_AGAIN_SECONDS", 0.01)
+
+    async def play(on: World) -> None:
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        on.client.undeletable += [refusal(500, "InternalError", "try again"), refusal(403, "Forbidden", "not yet")]
+        on.delete()
+        await on.until(lambda: not on.there())
+
+    played(play)
+
+
+def test_a_pod_says_nothing_of_another_one_of_its_name() -> None:
+    async def play(on: World) -> None:
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        key = (PODS, NAMESPACE, "p")
+        other = {**on.now(), "metadata": {**on.now()["metadata"], "uid": "uid-other"}, "status": {"phase": "Pending"}}
+        on.client.objects[key] = other  # before anybody was told
+        on.runtime.containers["main"].ends(1)
+        await asyncio.sleep(0.05)
+        assert on.client.objects[key] is other
+
+    played(play)
+
+
+def test_what_is_owed_to_drivers_outlives_an_agent_that_breaks_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = FakeDriver()
+    reconcile = NodeClaims.reconcile
+    breaks: list[Callable[[], object]] = []
+
+    async def breaking(self: NodeClaims, active: Callable[[str], bool]) -> None:
+        while breaks:
+            breaks.pop()()
+            raise RuntimeError("a mistake of ours")
+        await reconcile(self, active)
+
+    monkeypatch.setattr(NodeClaims, "reconcile", breaking)
+
+    async def play(on: World) -> None:
+        on.claim()
+        on.pod(main=USES, **on.with_claim())
+        await on.until(lambda: on.phase() == "Running")
+        breaks.append(lambda: on.client.remove(PODS, NAMESPACE, "p"))
+        await on.until(lambda: ("unprepare", ["gpu"]) in driver.calls)
+
+    played(play, driver, machine=cdi())
+
+
+@pytest.mark.parametrize("address", ["gpu.rack-3.example.com", "fd00::7"])
+def test_a_node_may_have_an_address_of_any_kind(address: str) -> None:
+    async def play(on: World) -> None:
+        status = {"addresses": [{"type": "InternalIP", "address": address}]}
+        on.client.put(NODES, {**on.client.objects[NODES, "", NODE], "status": status})
+        await asyncio.sleep(0.01)
+        on.pod()
+        await on.until(lambda: on.phase() == "Running")
+        assert on.now()["status"]["hostIP"] == address
+
+    played(play)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.clock import Clock
+from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES, SLICES
 from allotment.node import checkpoint, drivers, leases
 from allotment.node.checkpoint import ClaimRecord
@@ -74,6 +75,7 @@ def test_a_fast_clock_and_many_nodes_make_no_more_writes_but_longer_leases(speed
 
 def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drivers, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(drivers, "_AGAIN_SECONDS", 0.1)
 
     async def whole() -> None:
         with tempfile.TemporaryDirectory(prefix="al-") as text:
@@ -94,6 +96,7 @@ def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch)
                     await on.until(lambda: on.phase() == "Running")
                     assert driver.calls == [("prepare", ["gpu"])], "over its socket"
                     assert (SLICES, "", "mine") in on.client.objects
+                    on.client.undeletable.append(Unreachable("nobody answers"))
                 await on.until(lambda: (SLICES, "", "mine") not in on.client.objects)
                 assert (SLICES, "", "other") in on.client.objects
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Client, PatchKind, Resource
+from allotment.cluster.client import Client, PatchKind, Propagation, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
@@ -34,6 +34,18 @@ class Cluster(MemoryClient):
         if resource == PODS and subresource == "status":
             return self.put(resource, {**known, "status": tree["status"]})
         return super()._replace(resource, known, tree, subresource)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undeletable: list[Exception] = []
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
+        grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        if self.undeletable:
+            raise self.undeletable.pop(0)
+        return await super().delete(resource, name, namespace, uid=uid)
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
