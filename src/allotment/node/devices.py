@@ -16,7 +16,11 @@ from allotment.node.pod_claims import requests_of
 
 
 class Seen(NamedTuple):
-    """A device inside a container. ``memory`` in bytes, 0 when nothing is published; ``parent`` of a partition."""
+    """A device inside a container. ``memory`` in bytes, 0 when nothing is published; ``parent`` of a partition.
+
+    ``kind``: what the driver calls such devices (``gpu``, ``mig``, ``vfio``). ``share``: bytes of it that are the
+    claim's, of a device that several claims share; 0 where nothing is told.
+    """
 
     driver: str
     pool: str
@@ -26,6 +30,8 @@ class Seen(NamedTuple):
     memory: int
     profile: str
     parent: str
+    kind: str = ""
+    share: int = 0
 
 
 #: Published devices by driver, pool and name.
@@ -36,7 +42,7 @@ def devices_of(
     pod: Tree, container: Tree, claims: Mapping[str, ResourceClaim], published: Published
 ) -> tuple[Seen, ...]:  # fmt: skip
     """What a container sees. ``claims``: the pod's, by object name."""
-    found: dict[tuple[str, str, str], Seen] = {}
+    found: dict[tuple[str, ...], Seen] = {}
     for name, request in requests_of(pod, container):
         claim = claims.get(name)
         allocation = claim.status.allocation if claim else None
@@ -44,7 +50,8 @@ def devices_of(
             # A result of a firstAvailable request is named request/subrequest.
             if request in ("", result.request, result.request.partition("/")[0]):
                 key = (result.driver, result.pool, result.device)
-                found[key] = _seen(key, published.get(key))
+                consumed = {name: amount.value() for name, amount in result.consumed_capacity.items()}
+                found[*key, result.share_id or ""] = _seen(key, published.get(key), consumed)
     return tuple(found.values())
 
 
@@ -54,7 +61,7 @@ def identified(devices: Iterable[Seen], variables: Iterable[str]) -> tuple[Seen,
     return tuple(each._replace(uuid=each.uuid or told.get(uuid_variable(each.name), "")) for each in devices)
 
 
-def _seen(key: tuple[str, str, str], device: Device | None) -> Seen:
+def _seen(key: tuple[str, str, str], device: Device | None, consumed: Mapping[str, int]) -> Seen:
     texts = dict(_texts(device)) if device else {}
     memory = next((c.value.value() for n, c in device.capacity.items() if n.endswith("memory")), 0) if device else 0
     return Seen(
@@ -64,6 +71,8 @@ def _seen(key: tuple[str, str, str], device: Device | None) -> Seen:
         memory=memory,
         profile=texts.get("profile", ""),
         parent=texts.get("parentUUID", ""),
+        kind=texts.get("type", ""),
+        share=next((amount for name, amount in consumed.items() if name.endswith("memory")), 0),
     )
 
 

@@ -196,7 +196,8 @@ def _uname(arguments: Sequence[str], environment: Mapping[str, str], inside: Ins
 
 def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
     """``-L`` lists; ``--query-gpu=… --format=csv`` and the bare form show the same devices."""
-    devices = [device for device in inside.devices if "nvidia" in device.driver]
+    # A GPU that is handed to a virtual machine is not the vendor's driver's any more.
+    devices = [device for device in inside.devices if "nvidia" in device.driver and device.kind != "vfio"]
     if not devices:
         return "No devices were found\n", 6
     whole = [device for device in devices if not device.profile]
@@ -214,10 +215,10 @@ def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside
 
 
 def _rocm_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
-    devices = [device for device in inside.devices if "amd" in device.driver]
+    devices = [device for device in inside.devices if "amd" in device.driver and device.kind != "vfio"]
     if not devices:
         return "No AMD GPUs specified or found\n", 1
-    lines = [f"GPU[{i}]\t\t: {d.product}\t{d.memory // MEBIBYTE} MiB" for i, d in enumerate(devices)]
+    lines = [f"GPU[{i}]\t\t: {d.product}\t{(d.share or d.memory) // MEBIBYTE} MiB" for i, d in enumerate(devices)]
     return "".join(f"{line}\n" for line in lines), 0
 
 

@@ -59,9 +59,9 @@ class Simulated(Kernel):
         for part in filter(None, (part.strip() for part in text.split(","))):
             found = _FAULT.fullmatch(part)
             if found is None:
-                raise ValueError(f"faults: wanted gpu-NUMBER=gone, =lost or =ras, found {part!r}")
+                raise ValueError(f"wanted gpu-NUMBER=gone, =lost or =ras, found {part!r}")
             if int(found[1]) >= self.machine.count:
-                raise ValueError(f"faults: no GPU gpu-{found[1]}; this node has {self.machine.count}")
+                raise ValueError(f"no GPU gpu-{found[1]}; this node has {self.machine.count}")
             faults[int(found[1])] = found[2]
         self.machine.break_down(faults)
 

@@ -131,13 +131,13 @@ CONFIGS: Final[Mapping[tuple[str, str], type]] = {
 
 
 def validate(config: Config, gates: Gates) -> None:
-    """Check parameters by themselves. Raises Refused, for good."""
+    """Check parameters by themselves. Raises Refused: for good, unless it is the node that lets them down."""
     if isinstance(config, VfioDeviceConfig) or config.sharing is None:
         return
     sharing = config.sharing
     if not gates.allows(sharing.strategy):
         gate = _GATES[sharing.strategy]
-        raise _wrong(
+        raise Refused(  # not for good: whoever runs the driver can switch it on
             f"sharing.strategy: {sharing.strategy} is switched off on this node: the driver's feature gate {gate} is "
             f"off, as it is in the vendor's driver by default; switch it on (featureGates.{gate}=true), or leave "
             "sharing out and let the claim's pods share the GPU without settings"

@@ -23,7 +23,7 @@ class Breaking:
         gpus = {f"gpu-{gpu.minor}": gpu for gpu in self._hardware.known()}
         for name in wanted:
             if name not in gpus:
-                raise ValueError(f"faults: no GPU {name}; this node has {', '.join(gpus)}")
+                raise ValueError(f"no GPU {name}; this node has {', '.join(gpus)}")
         before, self._broken = self._broken, wanted
         for name, fault in before.items():
             if wanted.get(name) == fault:
@@ -48,6 +48,6 @@ def _read(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, fault = part.partition("=")
         if fault not in ("gone", "lost") and not _XID.fullmatch(fault):
-            raise ValueError(f"faults: wanted NAME=gone, NAME=lost or NAME=xid-NUMBER, found {part!r}")
+            raise ValueError(f"wanted NAME=gone, NAME=lost or NAME=xid-NUMBER, found {part!r}")
         wanted[name] = fault
     return wanted
