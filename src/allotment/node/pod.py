@@ -113,7 +113,8 @@ class PodRun:
                 await writer
         finally:
             self._course.group = None
-        volumes.remove(self.place.state, self.tree["metadata"]["uid"])
+        if self.place.state is not None:  # a pod may have written as much as it liked
+            await asyncio.to_thread(volumes.remove, self.place.state, self.tree["metadata"]["uid"])
 
     async def _live(self, group: asyncio.TaskGroup) -> list[tuple[Container, asyncio.Task[None]]]:
         """Until the main containers are done, or never will be; the sidecars that run on."""

@@ -230,6 +230,20 @@ def test_what_does_not_listen_is_killed_and_so_is_what_it_left_behind(tmp_path: 
     _run(tmp_path, story)
 
 
+def test_a_crowd_ends_as_fast_as_one(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        script = "for i in $(seq 600); do sleep 100 & done; echo up; wait"
+        running = await runtime.start(sandbox("sh", "-c", script), log)
+        await log.until("up")
+        began = time.monotonic()
+        running.kill()
+        assert await running.wait() == 128 + signal.SIGKILL
+        assert time.monotonic() - began < 4
+
+    _run(tmp_path, story)
+
+
 def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         log = Log()
@@ -387,6 +401,16 @@ def test_a_script_without_an_interpreter_says_so_in_the_log(tmp_path: Path) -> N
         log = Log()
         assert await (await runtime.start(sandbox(str(script)), log)).wait() == 127
         assert "No such file or directory" in log.text
+
+    _run(tmp_path, story)
+
+
+def test_what_no_system_call_takes_is_told_in_the_log(tmp_path: Path) -> None:
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        running = await runtime.start(sandbox("echo", "never", env={"A": "a\0b"}), log)
+        assert await running.wait() == 126
+        assert log.text == 'exec: "echo": embedded null byte\n'
 
     _run(tmp_path, story)
 

@@ -70,6 +70,9 @@ def _become(order: dict[str, Any], parent: int) -> NoReturn:
     except OSError as error:
         os.write(2, f'exec: "{order["words"][0]}": {error.strerror}\n'.encode())
         os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)
+    except ValueError as error:  # a NUL, or half of a character, in a word or a variable
+        os.write(2, f'exec: "{ascii(order["words"][0])[1:-1]}": {error}\n'.encode())
+        os._exit(_NOT_EXECUTABLE)
 
 
 def _watch(command: int, lifeline: int, asleep: int) -> int | None:
@@ -119,10 +122,12 @@ def _end_all(command: int) -> int:
                 os.kill(child, signal.SIGKILL)
         try:
             ended, status = os.waitpid(-1, 0)
+            while ended:  # all who are dead by now: looking for those who are not takes longer
+                if ended == command:
+                    code = _code(status)
+                ended, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return code
-        if ended == command:
-            code = _code(status)
 
 
 def _children() -> Iterator[int]:
