@@ -69,7 +69,8 @@ def test_a_model_without_virtual_functions_has_no_counters() -> None:
 
 def test_functions_of_one_iommu_group_exclude_each_other() -> None:
     machine = hardware("mi250x", 4)
-    found = [one._replace(group=group) for one, group in zip(functions_of(machine, VirtualMachines()), (3, 3, 4, 5), strict=True)]
+    functions = functions_of(machine, VirtualMachines())
+    found = [one._replace(group=group) for one, group in zip(functions, (3, 3, 4, 5), strict=True)]
     groups, counters = passed_through(dict(enumerate(found)))
     assert [one.name for one in counters] == ["iommu-group-3-counter-set"]
     assert [consumed(device) for group in groups for device in group] == [

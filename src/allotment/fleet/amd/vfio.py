@@ -63,7 +63,7 @@ def passed_through(functions: Mapping[int, Function]) -> tuple[tuple[tuple[Devic
 
 
 def _packed(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
-    """As few groups as possible, each within a slice's limits with its counters: Kubernetes 1.34 wants them together."""
+    """As few groups as possible, each within a slice's limits with its counters (Kubernetes 1.34 has them together)."""
     clusters: list[tuple[list[Device], set[str]]] = []
     for device in devices:
         one, sets = [device], {consumed.counter_set for consumed in device.consumes_counters}

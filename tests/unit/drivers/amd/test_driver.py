@@ -169,7 +169,7 @@ async def test_a_gpu_that_is_gone_cannot_be_prepared_and_can_be_given_back(node:
 def test_faults_are_read_strictly() -> None:
     node = Node("mi300x-8x-oam")
     for text in ("gpu-8=gone", "gpu-0=xid-79", "card1=gone"):
-        with pytest.raises(ValueError, match="wanted|no GPU"):
+        with pytest.raises(ValueError, match=r"wanted|no GPU"):
             node.hardware.break_down(text)
 
 

@@ -231,7 +231,7 @@ def test_gpus_break_and_mend_by_name() -> None:
         assert len(await n.hardware.gpus()) == 8
         await n.hardware.set_time_slice(n.pci[1], 1)
         for wrong in ("gpu-9=gone", "gpu-0", "gpu-0=xid-0", "gpu-0=sad"):
-            with pytest.raises(ValueError, match="wanted|no GPU"):
+            with pytest.raises(ValueError, match=r"wanted|no GPU"):
                 breaking.apply(wrong)
 
     on(story)
