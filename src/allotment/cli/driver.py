@@ -24,7 +24,7 @@ def run_driver(arguments: Namespace) -> int:
     usual, kubelet = usual_place(), Path(arguments.kubelet_root).absolute()
     place = Place(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
-        kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(),
+        kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(), arguments.metadata,
     )  # fmt: skip
     on_host = Path(arguments.driver_root_on_host) if arguments.driver_root_on_host else None
     driver = ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root), on_host)

@@ -9,7 +9,7 @@ from allotment.cli.cluster_commands import Lazy, add_way
 
 _RUN = "publish this machine's devices to a cluster, and prepare them for its kubelet"
 _VERIFY = "drive any driver as a kubelet would, and print what it does right and wrong"
-_MODE = "how they are published: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto"
+_MODE = "how they are published: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto, vfio"
 
 _TOUCHES = "It uses devices that no claim has, by claims in a namespace of its own, and leaves nothing behind."
 
@@ -29,6 +29,7 @@ def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     run.add_argument("--kubelet-root", default="/var/lib/kubelet", metavar="FOLDER", help="(%(default)s)")
     run.add_argument("--cdi-root", default="/var/run/cdi", metavar="FOLDER", help="for CDI specs (%(default)s)")
     run.add_argument("--pod-uid", default="", metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
+    run.add_argument("--metadata", action="store_true", help="have programs read of their devices in files (KEP-5304)")
     add_way(run)
     run.set_defaults(run=lazy("driver", "run_driver"))
 

@@ -49,7 +49,7 @@ class Part(Value, frozen=True):
 class Entry(Value, frozen=True, omit_defaults=False):
     """What is known of one claim. ``cdi``: what its file says, so that it can be written again.
 
-    ``since``: when it came into its state.
+    ``since``: when it came into its state. ``metadata``: what programs can read of its devices, by request.
     """
 
     version: int
@@ -60,6 +60,7 @@ class Entry(Value, frozen=True, omit_defaults=False):
     since: str = ""
     parts: tuple[Part, ...] = ()
     cdi: Tree | None = None
+    metadata: dict[str, Tree] = {}
 
 
 class Checkpoint:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.quantity import Quantity
-from allotment.model.resource import CounterSet, Device, DeviceTaint
+from allotment.model.resource import CounterSet, Device, DeviceAttribute, DeviceTaint
 from allotment.model.selection import NodeSelector
 from allotment.plugin.messages import Health
 
@@ -70,10 +70,14 @@ class Claim(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A device that can be used now: what a container of it needs, and what the claim's status should say of it."""
+    """A device that can be used now: what a container of it needs, and what the claim's status should say of it.
+
+    ``attributes``: what is known of it only now, for programs that read their devices' metadata.
+    """
 
     edits: ContainerEdits
     data: Tree | None = None
+    attributes: Mapping[str, DeviceAttribute] = {}
 
 
 class Prepared(NamedTuple):

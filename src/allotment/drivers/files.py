@@ -7,7 +7,8 @@ The name of a device holds the claim's uid: runtimes remember names, so one must
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -15,14 +16,16 @@ from allotment.cdi.naming import qualified, transient_name
 from allotment.cdi.spec import ContainerEdits, Device, InvalidSpec, Spec
 from allotment.cdi.store import Memory, SpecStore
 from allotment.drivers.checkpoint import Entry, Part
-from allotment.drivers.driver import Granted, Prepared, Refused
+from allotment.drivers.driver import Granted, Prepared, Refused, Tree
+from allotment.drivers.metadata import MetadataFiles
 
 
 class ClaimFiles:
-    """The files of one driver."""
+    """The files of one driver. ``folder``: its own, for metadata; None: there are none, of whatever claim."""
 
-    def __init__(self, driver: str, store: SpecStore) -> None:
+    def __init__(self, driver: str, store: SpecStore, folder: Path | None = None) -> None:
         self._store = store
+        self.metadata = MetadataFiles(driver, store, folder) if folder is not None else None
         self._kind = f"k8s.{driver}/claim"
         self._prefix = transient_name(self._kind, "")
 
@@ -65,19 +68,32 @@ class ClaimFiles:
         """Write a claim's file. Raises InvalidSpec and OSError."""
         await self._on_disk(lambda: self._store.write(self._prefix + uid, spec))
 
+    async def write_metadata(self, uid: str, told: Mapping[str, Tree]) -> None:
+        """Write what programs can read of a claim's devices. Raises InvalidSpec and OSError."""
+        metadata = self.metadata
+        if metadata is not None:
+            await self._on_disk(lambda: metadata.write(uid, told))
+
     async def remove(self, uid: str) -> None:
         """Remove it; none is no error. Raises Refused."""
         try:
-            await self._on_disk(lambda: self._store.remove(self._prefix + uid))
+            await self._on_disk(lambda: self._remove(uid))
         except OSError as error:
             raise Refused(f"the CDI file could not be removed: {error}") from error
 
+    def _remove(self, uid: str) -> None:
+        self._store.remove(self._prefix + uid)
+        if self.metadata is not None:
+            self.metadata.remove(uid)
+
     async def restore(self, uid: str, entry: Entry) -> None:
         """Write it again where it is missing: its folder does not outlive a restart of the machine. Raises Refused."""
-        if entry.cdi is None or self._prefix + uid in self._store.names():
-            return
+        metadata = self.metadata
         try:
-            await self.write(uid, msgspec.convert(entry.cdi, Spec))
+            if metadata is not None and entry.metadata:
+                await self._on_disk(lambda: metadata.restore(uid, entry.metadata))
+            if entry.cdi is not None and self._prefix + uid not in self._store.names():
+                await self.write(uid, msgspec.convert(entry.cdi, Spec))
         except (msgspec.ValidationError, InvalidSpec, OSError) as error:
             raise Refused(f"the CDI file could not be written again: {error}") from error
 
@@ -90,6 +106,12 @@ class ClaimFiles:
             uid = name.removeprefix(self._prefix)
             if uid != name and uid not in uids and not uid.endswith(".yaml"):
                 await self.remove(uid)
+        metadata = self.metadata
+        if metadata is not None:
+            try:
+                await self._on_disk(lambda: metadata.remove_others(uids))
+            except OSError as error:
+                raise Refused(f"metadata of claims that are gone could not be removed: {error}") from error
 
     async def _on_disk(self, act: Callable[[], None]) -> None:
         if isinstance(self._store, Memory):

@@ -55,12 +55,16 @@ class Storage(Protocol):
 
 
 class Host(NamedTuple):
-    """A node. ``boot_id``: another one means that the node was restarted, which undoes all that was prepared."""
+    """A node. ``boot_id``: another one means that the node was restarted, which undoes all that was prepared.
+
+    ``folder``: the driver's own, for what containers are to read of their devices; None where there are no such files.
+    """
 
     node: str
     boot_id: str
     checkpoint: Storage
     cdi: SpecStore
+    folder: Path | None = None
 
 
 def real_boot_id() -> str:

@@ -47,11 +47,13 @@ def told(name: str, words: Sequence[str]) -> tuple[Place, Target]:
     add("--kubelet-root", type=Path, default=usual.plugins.parent, metavar="FOLDER", help="(%(default)s)")
     add("--cdi-root", type=Path, default=usual.cdi, metavar="FOLDER", help="for CDI specs (%(default)s)")
     add("--pod-uid", default=usual.pod_uid, metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
+    add("--metadata", action="store_true", help="have programs read of their devices in files (KEP-5304)")
     add("--kubeconfig", type=Path, metavar="FILE", help="(default: KUBECONFIG, ~/.kube, or the service account)")
     add("--context", default="", metavar="NAME", help="which cluster (default: the current context)")
     given = parser.parse_args(words)
     root = given.kubelet_root.absolute()  # the kubelet is told where, and has a working folder of its own
-    place = Place(given.node, given.pod_uid, root / "plugins", root / "plugins_registry", given.cdi_root.absolute())
+    cdi = given.cdi_root.absolute()
+    place = Place(given.node, given.pod_uid, root / "plugins", root / "plugins_registry", cdi, given.metadata)
     return place, usual_target([given.kubeconfig] if given.kubeconfig else (), given.context)
 
 

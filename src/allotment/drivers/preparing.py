@@ -34,9 +34,11 @@ from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, 
 from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
+from allotment.drivers.metadata import POD_CLAIM, documents
 from allotment.drivers.recovering import recovered, refusal, revived, saved
 from allotment.drivers.status import Statuses
 from allotment.drivers.turns import Turns
+from allotment.model.resource import Device
 from allotment.plugin import messages
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
 
@@ -61,13 +63,16 @@ class Publishing(Protocol):
 class NodeDriver:
     """A driver on a node, as its kubelet calls it. ``client``: with the driver's name as its field manager.
 
-    Call :meth:`recover` before anything else. ``status``: whether claims are told of their devices.
+    Call :meth:`recover` before anything else. ``status``: whether claims are told of their devices. ``metadata``:
+    whether programs can read of their devices in files (KEP-5304); the host must have a folder for these.
     """
 
     def __init__(
-        self, driver: Driver, host: Host, client: Client, clock: Clock, *, status: bool = True,
+        self, driver: Driver, host: Host, client: Client, clock: Clock, *, status: bool = True, metadata: bool = False,
         random: Random | None = None,
     ) -> None:  # fmt: skip
+        if metadata and host.folder is None:
+            raise ValueError("metadata: wanted a host with a folder for the files")
         self.driver = driver
         self.host = host
         self._client = client
@@ -78,7 +83,8 @@ class NodeDriver:
         self._statuses = Statuses(driver.name, client, clock, self._random) if status else None
         self._pools: frozenset[str] = frozenset()
         self._offers: Sequence[Offer] = ()
-        self._files = ClaimFiles(driver.name, host.cdi)
+        self._files = ClaimFiles(driver.name, host.cdi, host.folder)
+        self._metadata = self._files.metadata if metadata else None
         self._turns = Turns(host.checkpoint, self._checkpoint.refresh)
         self._calls = 0
         self._unprepared: dict[str, tuple[int, float]] = {}  # by uid: after which call, and when
@@ -187,7 +193,11 @@ class NodeDriver:
             raise
         try:
             prepared = await self.driver.prepare(claim, plan)
-            entry = await self._completed(uid, entry, prepared)
+            told: dict[str, Tree] = {}
+            if self._metadata is not None:
+                pod_claim = (tree["metadata"].get("annotations") or {}).get(POD_CLAIM, "")
+                told = documents(self.name, claim, pod_claim, prepared, self._published())
+            entry = await self._completed(uid, entry, prepared, told)
         except Exception as error:
             await self._roll_back(uid, error)
             raise refusal(error) from error
@@ -221,12 +231,22 @@ class NodeDriver:
     def _others(self, uid: str) -> tuple[Tree, ...]:
         return tuple(entry.plan for other, entry in self._checkpoint if other != uid)
 
-    async def _completed(self, uid: str, entry: Entry, prepared: Prepared) -> Entry:
+    def _published(self) -> dict[tuple[str, str], Device]:
+        return {
+            (offer.pool or self.host.node, device.name): device
+            for offer in self._offers for group in offer.groups for device in group
+        }  # fmt: skip
+
+    async def _completed(self, uid: str, entry: Entry, prepared: Prepared, told: dict[str, Tree]) -> Entry:
         parts, spec = self._files.described(entry.parts, prepared)
         if spec is not None:
             await self._files.write(uid, spec)
+        if self._metadata is not None:
+            await self._files.write_metadata(uid, told)
+            parts = self._metadata.with_ids(uid, parts)
         cdi = msgspec.to_builtins(spec) if spec is not None else None
-        entry = msgspec.structs.replace(entry, state="completed", parts=parts, cdi=cdi, since=self._clock.now())
+        since = self._clock.now()
+        entry = msgspec.structs.replace(entry, state="completed", parts=parts, cdi=cdi, since=since, metadata=told)
         self._checkpoint.put(uid, entry)
         await saved(self._checkpoint)
         return entry

@@ -35,13 +35,17 @@ log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
-    """Where a driver runs: its node, its own pod (if one may start before the last has ended), the node's folders."""
+    """Where a driver runs: its node, its own pod (if one may start before the last has ended), the node's folders.
+
+    ``metadata``: whether programs there can read of their devices in files.
+    """
 
     node: str
     pod_uid: str = ""
     plugins: Path = Path("/var/lib/kubelet/plugins")
     registry: Path = Path("/var/lib/kubelet/plugins_registry")
     cdi: Path = Path("/var/run/cdi")
+    metadata: bool = False
 
 
 def usual_place(environment: Mapping[str, str] = os.environ) -> Place:
@@ -81,8 +85,8 @@ async def drive(driver: Driver, place: Place, target: Target, stop: asyncio.Even
         itself = f"metadata.name={place.node}"
         nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=itself)
         folder = place.plugins / driver.name
-        host = Host(place.node, real_boot_id(), FileStorage(folder / "checkpoint.json"), Folder(place.cdi))
-        node_driver = NodeDriver(driver, host, client, clock, random=random)
+        host = Host(place.node, real_boot_id(), FileStorage(folder / "checkpoint.json"), Folder(place.cdi), folder)
+        node_driver = NodeDriver(driver, host, client, clock, metadata=place.metadata, random=random)
         publisher = Publisher(client, slices, nodes, clock=clock, features=features, random=random)
         async with asyncio.TaskGroup() as group:
             caches = [

@@ -25,7 +25,8 @@ class Ground(NamedTuple):
     ``machines`` is what the kubelets were given: how each node runs pods. ``boot`` differs from lab to lab, for what
     was prepared on simulated hardware is gone with the process. ``runtime``: what nodes run containers with; None for
     the simulated one. ``roots``: a folder for each node's kubelet, in which drivers of other processes can register.
-    ``states``: a folder for what nodes keep of their pods while the lab runs (volumes), where containers are real.
+    ``states``: a folder for what nodes keep of their pods while the lab runs (volumes, what programs can read of their
+    devices), where containers are real.
     """
 
     kubelets: Kubelets
@@ -46,9 +47,10 @@ class Ground(NamedTuple):
         return known
 
     def node_driver(self, driver: Driver, node: str, client: Client, context: Context) -> NodeDriver:
-        """A driver in this process, on a node."""
-        host = Host(node, self.boot, MemoryStorage(), self.machine(node).cdi[0])
-        return NodeDriver(driver, host, client, context.clock, random=context.random)
+        """A driver in this process, on a node. Where containers are real, they can read of their devices in files."""
+        folder = None if self.states is None else self.states / node / "plugins" / driver.name
+        host = Host(node, self.boot, MemoryStorage(), self.machine(node).cdi[0], folder)
+        return NodeDriver(driver, host, client, context.clock, metadata=folder is not None, random=context.random)
 
     def open(self, node: str) -> None:
         """Let drivers of other processes register for a node, as on a real one."""

@@ -32,6 +32,7 @@ from allotment.drivers.nvidia.planning import planned, refuse_overlap
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
 from allotment.fleet.nvidia.offering import Group, offering
+from allotment.model.resource import DeviceAttribute
 
 _SUITED: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceConfig, "vfio": VfioDeviceConfig}
 
@@ -184,7 +185,8 @@ class NvidiaDriver:
         edits.append(
             hardware.grant_edits(plan.claim, held.pci if piece is None else piece, daemon.key if daemon else "")
         )
-        return Ready(merge(edits), data)
+        # A MIG device on demand has its UUID only now; of the others it is published.
+        return Ready(merge(edits), data, {"uuid": DeviceAttribute(string=data["uuid"])} if data["uuid"] else {})
 
     async def revive(self, plan: Tree) -> None:
         """Start control daemons that have died, with the driver's own container for one. Raises Refused.

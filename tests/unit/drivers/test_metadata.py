@@ -1,0 +1,228 @@
+"""What programs can read of their devices: files in the driver's folder, mounted by CDI files of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cdi.lookup import Devices
+from allotment.cdi.spec import ContainerEdits
+from allotment.cdi.store import Folder
+from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready
+from allotment.drivers.host import FileStorage, Host
+from allotment.drivers.preparing import NodeDriver
+from allotment.model.resource import Device, DeviceAttribute
+from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, put_claim
+
+Tree = dict[str, Any]
+INSIDE = "/var/run/kubernetes.io/dra-device-attributes"
+
+
+class Telling(FakeDriver):
+    """GPUs that have a model always, and a uuid when they are prepared."""
+
+    async def discover(self) -> Sequence[Offer]:
+        model = {"model": DeviceAttribute(string="A1"), "index": DeviceAttribute(int_=4)}
+        return [Offer([[Device(name=name, attributes=model) for name in self.devices]])]
+
+    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        prepared = await super().prepare(claim, plan)
+        return Prepared(
+            {
+                key: Ready(ready.edits, ready.data, {"uuid": DeviceAttribute(string=f"U-{key[1]}")})
+                for key, ready in prepared.devices.items()
+            }
+        )
+
+    async def watch(self) -> AsyncIterator[News]:
+        while True:
+            yield await self.news.get()
+
+
+class Node:
+    """A driver with files on disk, and what can be seen of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.client = MemoryClient()
+        self.vendor = Telling()
+
+    async def driver(self, *, metadata: bool = True) -> NodeDriver:
+        plugin = self.folder / "plugin"
+        storage, cdi = FileStorage(plugin / "checkpoint.json"), Folder(self.folder / "cdi")
+        driver = node_driver(self.vendor, Host(NODE, "boot-1", storage, cdi, plugin), self.client, metadata=metadata)
+        await driver.recover()
+        await driver.offers()
+        return driver
+
+    def cdi(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "cdi").glob("*"))
+
+    def files(self) -> list[str]:
+        root = self.folder / "plugin" / "dra-device-metadata"
+        return sorted(str(path.relative_to(root)) for path in root.glob("**/*") if path.is_file())
+
+    def edits(self, ids: Sequence[str]) -> ContainerEdits:
+        return Devices([Folder(self.folder / "cdi")]).edits(ids)
+
+
+async def prepared(driver: NodeDriver, ref: ClaimRef) -> list[tuple[str, tuple[str, ...]]]:
+    answer = (await driver.prepare([ref]))[ref.uid]
+    assert answer.error == ""
+    return [(device.device, device.cdi_ids) for device in answer.devices]
+
+
+def test_a_program_reads_the_attributes_of_its_request_s_devices(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        driver = await node.driver()
+        ref = put_claim(node.client, "mine", "big=gpu-0", "big=gpu-1", "small/spare=gpu-2", uid="7f0c")
+        answer = await prepared(driver, ref)
+        assert answer == [
+            ("gpu-0", (f"k8s.{DRIVER}/claim=7f0c-gpu-0", f"{DRIVER}/metadata=7f0c_big")),
+            ("gpu-1", (f"k8s.{DRIVER}/claim=7f0c-gpu-1",)),
+            ("gpu-2", (f"k8s.{DRIVER}/claim=7f0c-gpu-2", f"{DRIVER}/metadata=7f0c_small")),
+        ]
+        assert node.cdi() == [
+            f"{DRIVER}_metadata_7f0c_big.json", f"{DRIVER}_metadata_7f0c_small.json", f"k8s.{DRIVER}-claim_7f0c.json",
+        ]  # fmt: skip
+        (mount,) = node.edits(answer[0][1]).mounts
+        assert mount.container_path == f"{INSIDE}/resourceclaims/mine/big/{DRIVER}-metadata.json"
+        assert mount.options == ("ro", "bind")
+        assert json.loads(Path(mount.host_path).read_text()) == {
+            "apiVersion": "metadata.resource.k8s.io/v1alpha1",
+            "kind": "DeviceMetadata",
+            "metadata": {"name": "mine", "namespace": "shop", "uid": "7f0c", "generation": 1},
+            "requests": [
+                {
+                    "name": "big",
+                    "devices": [
+                        {
+                            "driver": DRIVER,
+                            "pool": NODE,
+                            "name": name,
+                            "attributes": {"model": {"string": "A1"}, "index": {"int": 4}, "uuid": {"string": uuid}},
+                        }
+                        for name, uuid in (("gpu-0", "U-gpu-0"), ("gpu-1", "U-gpu-1"))
+                    ],
+                }
+            ],
+        }
+        # The subrequest that was chosen is told; the path is that of the request.
+        (mount,) = node.edits(answer[2][1]).mounts
+        assert mount.host_path.endswith("/dra-device-metadata/shop_mine/small/metadata.json")
+        assert json.loads(Path(mount.host_path).read_text())["requests"][0]["name"] == "small/spare"
+        cdi = json.loads((tmp_path / "cdi" / f"{DRIVER}_metadata_7f0c_big.json").read_text())
+        assert (cdi["cdiVersion"], cdi["kind"]) == ("0.5.0", f"{DRIVER}/metadata")
+        await driver.unprepare([ref])
+        assert (node.cdi(), node.files()) == ([], [])
+
+    asyncio.run(story())
+
+
+def test_a_claim_of_a_template_goes_by_the_pod_s_own_name_for_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        driver = await node.driver()
+        ref = put_claim(node.client, "pod-1-gpus-x7k2p", "gpu-0", uid="7f0c")
+        (tree,) = node.client.objects.values()
+        tree["metadata"]["annotations"] = {"resource.kubernetes.io/pod-claim-name": "gpus"}
+        ((_, ids),) = await prepared(driver, ref)
+        (mount,) = node.edits(ids).mounts
+        assert mount.container_path == f"{INSIDE}/resourceclaimtemplates/gpus/gpu/{DRIVER}-metadata.json"
+        assert json.loads(Path(mount.host_path).read_text())["podClaimName"] == "gpus"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("lost", ["cdi", "plugin/dra-device-metadata"])
+def test_files_that_are_lost_are_made_again_when_the_driver_starts(tmp_path: Path, lost: str) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
+        answer = await prepared(await node.driver(), ref)
+        before = {path: path.read_bytes() for path in tmp_path.glob("**/*metadata*") if path.is_file()}
+        assert len(before) == 2
+        (tmp_path / lost).rename(tmp_path / "elsewhere")
+        # Also by a driver that was told to write no more of them: pods may still be begun with the claim.
+        driver = await node.driver(metadata=False)
+        assert {path: path.read_bytes() for path in before} == before
+        assert await prepared(driver, ref) == answer
+        await driver.unprepare([ref])
+        assert (node.cdi(), node.files()) == ([], [])
+
+    asyncio.run(story())
+
+
+def test_what_a_crash_left_goes_and_what_others_have_stays(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
+        driver = await node.driver()
+        await prepared(driver, ref)
+        (tmp_path / "cdi" / f"{DRIVER}_metadata_dead_gpu.json").write_text("{}")
+        (tmp_path / "cdi" / "gpu.other_metadata_dead_gpu.json").write_text("{}")
+        orphan = tmp_path / "plugin/dra-device-metadata/shop_dead/gpu"
+        orphan.mkdir(parents=True)
+        (orphan / "metadata.json").write_text('{"metadata": {"uid": "dead"}}')
+        (orphan.parent.parent / "shop_torn").mkdir()
+        await node.driver()
+        assert node.files() == ["shop_mine/gpu/metadata.json"]
+        assert node.cdi() == [
+            "gpu.other_metadata_dead_gpu.json", f"{DRIVER}_metadata_7f0c_gpu.json", f"k8s.{DRIVER}-claim_7f0c.json",
+        ]  # fmt: skip
+
+    asyncio.run(story())
+
+
+def test_undoing_an_old_claim_leaves_the_files_of_a_new_one_of_that_name(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        driver = await node.driver()
+        old = put_claim(node.client, "mine", "gpu-0", uid="01d")
+        await prepared(driver, old)
+        new = put_claim(node.client, "mine", "gpu-1", uid="2e3")
+        ((_, ids),) = await prepared(driver, new)
+        await driver.unprepare([old])
+        (mount,) = node.edits(ids).mounts
+        assert json.loads(Path(mount.host_path).read_text())["metadata"]["uid"] == "2e3"
+
+    asyncio.run(story())
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        driver = await node.driver()
+        ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
+        (tmp_path / "plugin").mkdir(exist_ok=True)
+        (tmp_path / "plugin" / "dra-device-metadata").write_text("in the way")
+        assert "in the way" not in (answer := (await driver.prepare([ref]))[ref.uid].error)
+        assert answer
+        assert node.cdi() == []
+        assert node.vendor.on == {}
+
+    asyncio.run(story())
+
+
+def test_nothing_is_written_unless_asked(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = Node(tmp_path)
+        driver = await node.driver(metadata=False)
+        ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
+        assert await prepared(driver, ref) == [("gpu-0", (f"k8s.{DRIVER}/claim=7f0c-gpu-0",))]
+        assert (node.cdi(), node.files()) == ([f"k8s.{DRIVER}-claim_7f0c.json"], [])
+
+    asyncio.run(story())
+
+
+def test_metadata_needs_a_folder() -> None:
+    with pytest.raises(ValueError, match="a host with a folder"):
+        node_driver(FakeDriver(), memory_host(), MemoryClient(), metadata=True)
