@@ -270,6 +270,8 @@ def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writ
         assert {tree["metadata"]["name"] for tree in lab.list("pod")} == pods.keys()
         assert {tree["status"]["phase"] for tree in lab.list("pod")} == {"Running"}
         assert revisions(lab, "resourceclaim").keys() == claims.keys()
-        assert not [event["message"] for event in lab.list("event") if event["type"] == "Warning"]
+        # The scheduler may have been faster than who makes claims; that is in the data, too.
+        warnings = [event for event in lab.list("event") if event["type"] == "Warning"]
+        assert not [event["message"] for event in warnings if event["reason"] != "FailedScheduling"]
         lab.delete(manifests("castai/02-timeslicing"))
         wait_for(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [0])

@@ -37,7 +37,7 @@ class Probe(NamedTuple):
         good = bad = 0
         while True:
             seconds = spec.get("timeoutSeconds") or 1
-            outcome = await attempt(spec, container, self.pod_ip, seconds=seconds, clock=clock)
+            outcome = await attempt(spec, container, self.pod_ip, seconds=seconds, clock=container.patience)
             if not outcome.ok:
                 self.failed(f"{self.kind.capitalize()} probe failed: {outcome.told}")
             good, bad = (good + 1, 0) if outcome.ok else (0, bad + 1)

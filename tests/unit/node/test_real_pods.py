@@ -57,3 +57,19 @@ def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
             await runtime.close()
 
     asyncio.run(asyncio.wait_for(whole(), 30))
+
+
+def test_a_real_program_has_the_machines_time_to_answer_a_probe(tmp_path: Path) -> None:
+    """A lab may run a hundred times as fast; what it probes does not."""
+    runtime = ProcessRuntime(Images([Image("app:1", commands="run")]), tmp_path)
+    probe = {"exec": {"command": ["sleep", "0.2"]}, "timeoutSeconds": 10}
+
+    async def whole() -> None:
+        try:
+            async with world(machine=Machine(runtime), speed=100.0, real=True) as on:
+                on.pod(main={"command": ["sleep", "100"], "readinessProbe": probe})
+                await on.until(lambda: on.ready() == "True", 15)
+        finally:
+            await runtime.close()
+
+    asyncio.run(asyncio.wait_for(whole(), 30))

@@ -152,6 +152,7 @@ class FakeRuntime:
     """Containers by name; what they do is the test's to say."""
 
     name = "fake"
+    real = False
 
     def __init__(self) -> None:
         self.containers: dict[str, FakeContainer] = {}

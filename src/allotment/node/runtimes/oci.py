@@ -55,6 +55,8 @@ class OciRuntime:
     ``program``: the runtime's words, one or a wrapper that ends in it; ``name``: what container ids begin with.
     """
 
+    real = True
+
     def __init__(self, program: Sequence[str], images: Images, folder: Path, name: str = "crun") -> None:
         self._images = images
         self._folder = folder

@@ -52,6 +52,8 @@ _VISIBLE: Final = {"gpu.nvidia.com": "CUDA_VISIBLE_DEVICES"}
 class ProcessRuntime:
     """Runs containers as processes. ``folder`` is this runtime's alone: what a killed agent left there is removed."""
 
+    real = True
+
     def __init__(self, images: Images, folder: Path) -> None:
         self._images = images
         self._folder = folder

@@ -92,6 +92,11 @@ class Runtime(Protocol):
         """As in a container id: ``simulated``, ``process``, ``crun``."""
         ...
 
+    @property
+    def real(self) -> bool:
+        """Whether its containers take the machine's time, however fast the lab's clock runs."""
+        ...
+
     async def start(self, sandbox: Sandbox, output: Write) -> Running:
         """Start a container; what it prints goes to ``output``. Raises NotStarted."""
         ...

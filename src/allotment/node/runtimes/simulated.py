@@ -37,6 +37,7 @@ class Simulated:
     """The runtime. It has nothing of its own but the time: one serves any number of nodes."""
 
     name = "simulated"
+    real = False
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
