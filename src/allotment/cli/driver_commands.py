@@ -9,7 +9,7 @@ from allotment.cli.cluster_commands import Lazy, add_way
 
 _RUN = "publish this machine's devices to a cluster, and prepare them for its kubelet"
 _VERIFY = "drive any driver as a kubelet would, and print what it does right and wrong"
-_MODE = "how they are published: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto, vfio"
+_MODE = "how to publish them: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto, vfio"
 
 _TOUCHES = "It uses devices that no claim has, by claims in a namespace of its own, and leaves nothing behind."
 

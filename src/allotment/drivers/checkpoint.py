@@ -78,8 +78,8 @@ class Checkpoint:
         self._next: asyncio.Task[None] | None = None
         #: Of the boot that the entries were written in; empty: there was no checkpoint.
         self.written_boot_id = ""
-        #: Claims whose entries could not be read when they were last loaded; None: not even their names.
-        self.unreadable: frozenset[str] | None = frozenset()
+        #: Entries could not be read, and nobody has looked since for what their plans made. Kept on disk.
+        self.lost = False
 
     # --- reading and changing -------------------------------------------------------------------------------------
 
@@ -116,6 +116,7 @@ class Checkpoint:
         """Forget all entries."""
         self._entries.clear()
         self._encoded.clear()
+        self.lost = False
 
     # --- the file -------------------------------------------------------------------------------------------------
 
@@ -124,7 +125,6 @@ class Checkpoint:
         self.clear()
         self._unknown = {}
         self._aside.clear()
-        self.unreadable = frozenset()
         self.written_boot_id = ""
         data = self._storage.load()
         if not data:
@@ -137,10 +137,11 @@ class Checkpoint:
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             log.error("%s: the checkpoint is set aside, for it cannot be read: %s", self._driver, error)
             self._aside.append(data.replace(b"\n", b" "))
-            self.unreadable = None
+            self.lost = True
             return
         self.written_boot_id = head.boot_id
-        self._unknown = {key: value for key, value in document.items() if key not in ("version", "bootID", "claims")}
+        self.lost = head.lost
+        self._unknown = {key: value for key, value in document.items() if key not in _HEAD_FIELDS}
         for uid, raw in head.claims.items():
             try:
                 entry = _DECODER.decode(raw)
@@ -149,7 +150,7 @@ class Checkpoint:
             except (msgspec.MsgspecError, ValueError) as error:
                 log.error("%s: the checkpoint of claim %s is set aside: %s", self._driver, uid, error)
                 self._aside.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
-                self.unreadable |= {uid}
+                self.lost = True
             else:
                 self._entries[uid] = entry
                 self._encoded[uid] = msgspec.Raw(bytes(raw))
@@ -183,11 +184,8 @@ class Checkpoint:
             for data in self._aside:
                 await self._storage.set_aside(data)
             self._aside.clear()
-            await self._storage.save(
-                msgspec.json.encode(
-                    {**self._unknown, "version": VERSION, "bootID": self.boot_id, "claims": self._encoded}
-                )
-            )
+            head = {"version": VERSION, "bootID": self.boot_id, **({"lost": True} if self.lost else {})}
+            await self._storage.save(msgspec.json.encode({**self._unknown, **head, "claims": self._encoded}))
         finally:
             if self._next is None:
                 self._writing = None
@@ -196,10 +194,12 @@ class Checkpoint:
 class _Head(msgspec.Struct):
     version: int
     boot_id: str = msgspec.field(default="", name="bootID")
+    lost: bool = False
     claims: dict[str, msgspec.Raw] = {}
 
 
 _HEAD: Final = msgspec.json.Decoder(_Head)
 _DECODER: Final = msgspec.json.Decoder(Entry)
 _ENCODER: Final = msgspec.json.Encoder()
+_HEAD_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(_Head))
 _FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(Entry))

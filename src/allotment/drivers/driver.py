@@ -176,3 +176,15 @@ class Reviving(Protocol):
     async def revive(self, plan: Tree) -> None:
         """Set going again what a prepared claim needs and what has ended; the rest is left alone. Raises Refused."""
         ...
+
+
+@runtime_checkable
+class Sweeping(Protocol):
+    """A driver that finds what it made on the hardware, even without a plan of it. Most need not know this."""
+
+    async def sweep(self, staying: Sequence[Tree]) -> None:
+        """These plans stay; the rest of what only this driver makes is undone. Raises Refused.
+
+        Asked for after the record of what was prepared was lost, once no container is left that could use any of it.
+        """
+        ...

@@ -97,15 +97,18 @@ class ClaimFiles:
         except (msgspec.ValidationError, InvalidSpec, OSError) as error:
             raise Refused(f"the CDI file could not be written again: {error}") from error
 
+    def uids(self) -> frozenset[str]:
+        """The claims that have a file."""
+        names = (name for name in self._store.names() if name.startswith(self._prefix) and not name.endswith(".yaml"))
+        return frozenset(name.removeprefix(self._prefix) for name in names)
+
     async def remove_others(self, uids: Collection[str]) -> None:
         """Remove the driver's own files but those of these claims.
 
         Another make of it writes YAML under the same names; those are not ours.
         """
-        for name in self._store.names():
-            uid = name.removeprefix(self._prefix)
-            if uid != name and uid not in uids and not uid.endswith(".yaml"):
-                await self.remove(uid)
+        for uid in self.uids() - set(uids):
+            await self.remove(uid)
         metadata = self.metadata
         if metadata is not None:
             try:

@@ -35,7 +35,7 @@ from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
 from allotment.drivers.metadata import POD_CLAIM, documents
-from allotment.drivers.recovering import recovered, refusal, revived, saved
+from allotment.drivers.recovering import recovered, refusal, revived, saved, swept
 from allotment.drivers.status import Statuses
 from allotment.drivers.turns import Turns
 from allotment.model.resource import Device
@@ -301,12 +301,16 @@ class NodeDriver:
         """
         async with self._turns.alone():
             await recovered(self.driver, self.host.boot_id, self._checkpoint, self._files, self._undo)
+            await swept(self.driver, self._checkpoint, self._files)
             for uid, entry in self._checkpoint:
                 if self._statuses is not None and entry.state == "completed":
                     self._statuses.tell(uid, entry)  # the last process may have had no time to
 
     async def clean(self) -> None:
-        """Undo what was begun for claims that are gone: no kubelet will ask for it."""
+        """Undo what was begun for claims that are gone, or without a record: no kubelet will ask for it."""
+        if self._checkpoint.lost:
+            async with self._turns.quiet():
+                await swept(self.driver, self._checkpoint, self._files)
         for uid, entry in self._checkpoint:
             if entry.state == "started" and not self._turns.is_busy(uid):
                 ref = ClaimRef(entry.namespace, uid, entry.name)

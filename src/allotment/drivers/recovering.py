@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from allotment.drivers.checkpoint import Checkpoint, Entry
-from allotment.drivers.driver import Driver, Recalling, Refused, Reviving
+from allotment.drivers.driver import Driver, Recalling, Refused, Reviving, Sweeping
 from allotment.drivers.files import ClaimFiles
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,8 @@ async def recovered(
         except Refused as error:
             log.error("%s: claim %s/%s: %s", driver.name, entry.namespace, entry.name, error)
     try:
-        unreadable = frozenset() if restarted else checkpoint.unreadable
-        if unreadable is not None:  # else nobody knows whose files may go
-            await files.remove_others({uid for uid, _ in checkpoint} | unreadable)
+        if not checkpoint.lost:  # else nobody knows whose files may go
+            await files.remove_others({uid for uid, _ in checkpoint})
         await saved(checkpoint)
     except Refused as error:
         log.error("%s: %s", driver.name, error)
@@ -46,6 +45,26 @@ async def recovered(
             driver.recovered(tuple(entry.plan for _, entry in checkpoint))
         except Exception:
             log.exception("%s: what was prepared before could not be recalled", driver.name)
+
+
+async def swept(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> None:
+    """After plans were lost: undo what they made, once no claim without a plan has a file that containers use.
+
+    Nobody else may work on claims meanwhile. What fails is logged, and tried the next time.
+    """
+    if not checkpoint.lost or files.uids() - {uid for uid, _ in checkpoint}:
+        return
+    try:
+        if isinstance(driver, Sweeping):
+            await driver.sweep(tuple(entry.plan for _, entry in checkpoint))
+        checkpoint.lost = False
+        await saved(checkpoint)
+    except Refused as error:
+        log.error("%s: not all that was left without a record could be undone: %s", driver.name, error)
+    except Exception:
+        log.exception("%s: what was left without a record could not be undone", driver.name)
+    else:
+        log.info("%s: nothing is left of what had no record", driver.name)
 
 
 async def revived(driver: Driver, entry: Entry) -> None:

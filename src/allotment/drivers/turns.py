@@ -28,6 +28,7 @@ class Turns:
         self._storage = storage
         self._begun = begun
         self._turns: dict[str, _Turn] = {}
+        self._quiet = asyncio.Lock()
         self._users = 0
         self._taking: asyncio.Task[None] | None = None
         self._lock: AsyncExitStack | None = None
@@ -39,6 +40,9 @@ class Turns:
     @asynccontextmanager
     async def of(self, uid: str) -> AsyncIterator[None]:
         """The turn of a claim. Raises Held."""
+        if self._quiet.locked():
+            async with self._quiet:
+                pass
         turn = self._turns.setdefault(uid, _Turn())
         turn.users += 1
         try:
@@ -49,6 +53,18 @@ class Turns:
             turn.users -= 1
             if not turn.users:
                 del self._turns[uid]
+
+    @asynccontextmanager
+    async def quiet(self) -> AsyncIterator[None]:
+        """Nobody's turn: begun ones end first, new ones wait. Raises Held."""
+        async with self._quiet:
+            for turn in tuple(self._turns.values()):
+                while turn.users:
+                    async with turn.lock:
+                        pass
+                    await asyncio.sleep(0)
+            async with self.alone():
+                yield
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:

@@ -29,6 +29,7 @@ from allotment.drivers.nvidia.health import Trouble
 from allotment.drivers.nvidia.inventory import Inventory, kind_of
 from allotment.drivers.nvidia.plan import Held, Kind, Plan, Tree, read, readable
 from allotment.drivers.nvidia.planning import planned, refuse_overlap
+from allotment.drivers.nvidia.sweeping import swept
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
 from allotment.fleet.nvidia.offering import Group, offering
@@ -205,6 +206,16 @@ class NvidiaDriver:
                     await sharing.start(self.hardware, what, daemon, uuids)
         except HardwareError as error:
             raise Refused(f"claim {what.claim} was prepared, and now: {error}") from error
+
+    async def sweep(self, staying: Sequence[Tree]) -> None:
+        """Undo what earlier processes made, but for these plans. Raises Refused."""
+        known = tuple(readable(staying))
+        if len(known) < len(staying):
+            raise Refused("what is on the GPUs stays: there are claims whose plans another version has written")
+        try:
+            await swept(self.hardware, known, on_demand=isinstance(self.mode, DynamicMig))
+        except HardwareError as error:
+            raise Refused(str(error)) from error
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Undo all that was done of a plan; what fails does not keep the rest from being undone. Raises Refused."""

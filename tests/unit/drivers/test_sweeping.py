@@ -1,0 +1,152 @@
+"""When the record of what was prepared is lost, what has no plan is undone as soon as no container can use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.drivers.driver import Claim, Prepared, Refused
+from allotment.drivers.preparing import NodeDriver
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.drivers.world import FakeDriver, disk_host, node_driver, put_claim
+
+Tree = dict[str, Any]
+
+
+class Sweeper(FakeDriver):
+    """Finds what is on without a plan."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.swept: list[set[str]] = []
+        self.refusing = False
+        self.slowly: asyncio.Event | None = None
+
+    async def sweep(self, staying: Sequence[Tree]) -> None:
+        claims = {plan["claim"] for plan in staying}
+        self.swept.append(claims)
+        if self.refusing:
+            raise Refused("gpu-0 is in use")
+        if self.slowly is not None:
+            await self.slowly.wait()
+        self.on = {gpu: claim for gpu, claim in self.on.items() if claim in claims}
+
+
+async def started(driver: FakeDriver, folder: Path, client: MemoryClient) -> NodeDriver:
+    plugin = node_driver(driver, disk_host(folder), client)
+    await plugin.recover()
+    return plugin
+
+
+def checkpoint(folder: Path) -> Path:
+    return folder / "plugin" / "checkpoint.json"
+
+
+def test_what_nobody_can_use_is_undone_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), Sweeper()
+        await (await started(driver, tmp_path, client)).prepare([put_claim(client, "a", "gpu-0", uid="a")])
+        for file in (tmp_path / "cdi").iterdir():
+            file.unlink()
+        checkpoint(tmp_path).write_text("{")
+        await started(driver, tmp_path, client)
+        assert (driver.on, driver.swept) == ({}, [set()])
+        await started(driver, tmp_path, client)
+        assert len(driver.swept) == 1
+
+    asyncio.run(main())
+
+
+def test_containers_that_may_run_are_waited_for_across_restarts(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), Sweeper()
+        lost, kept = put_claim(client, "a", "gpu-0", uid="a"), put_claim(client, "b", "gpu-1", uid="b")
+        await (await started(driver, tmp_path, client)).prepare([lost])
+        checkpoint(tmp_path).write_text("{")
+        plugin = await started(driver, tmp_path, client)
+        await plugin.prepare([kept])
+        await plugin.clean()
+        assert driver.swept == []
+        plugin = await started(driver, tmp_path, client)
+        assert (await plugin.unprepare([lost]))["a"] == ""
+        assert driver.on == {"gpu-0": "a", "gpu-1": "b"}
+        await plugin.clean()
+        assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
+        assert "lost" not in json.loads(checkpoint(tmp_path).read_text())
+
+    asyncio.run(main())
+
+
+def test_a_claim_whose_entry_alone_is_unreadable_is_waited_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), Sweeper()
+        refs = [put_claim(client, name, device, uid=name) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]
+        await (await started(driver, tmp_path, client)).prepare(refs)
+        tree = json.loads(checkpoint(tmp_path).read_text())
+        tree["claims"]["a"] = "torn"
+        checkpoint(tmp_path).write_text(json.dumps(tree))
+        plugin = await started(driver, tmp_path, client)
+        assert driver.swept == []
+        await plugin.unprepare(refs[:1])
+        await plugin.clean()
+        assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
+
+    asyncio.run(main())
+
+
+def test_what_could_not_be_undone_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), Sweeper()
+        driver.on = {"gpu-0": "a"}
+        driver.refusing = True
+        checkpoint(tmp_path).parent.mkdir()
+        checkpoint(tmp_path).write_text("{")
+        plugin = await started(driver, tmp_path, client)
+        assert "gpu-0 is in use" in caplog.text
+        driver.refusing = False
+        await plugin.clean()
+        assert driver.on == {}
+
+    asyncio.run(main())
+
+
+def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
+    async def main() -> None:
+        client, driver = MemoryClient(), Sweeper()
+        driver.on = {"gpu-7": "somebody else's"}
+        plugin = await started(driver, tmp_path, client)
+        await plugin.clean()
+        assert (driver.on, driver.swept) == ({"gpu-7": "somebody else's"}, [])
+
+    asyncio.run(main())
+
+
+def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path) -> None:
+    class Slow(Sweeper):
+        async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+            assert self.slowly is None or self.slowly.is_set()
+            return await super().prepare(claim, plan)
+
+    async def main() -> None:
+        client, driver = MemoryClient(), Slow()
+        driver.refusing = True
+        checkpoint(tmp_path).parent.mkdir()
+        checkpoint(tmp_path).write_text("{")
+        plugin = await started(driver, tmp_path, client)
+        driver.refusing, driver.slowly = False, asyncio.Event()
+        cleaning = asyncio.ensure_future(plugin.clean())
+        while len(driver.swept) < 2:
+            await asyncio.sleep(0)
+        preparing = asyncio.ensure_future(plugin.prepare([put_claim(client, "a", "gpu-0", uid="a")]))
+        await asyncio.sleep(0.01)
+        driver.slowly.set()
+        await cleaning
+        assert (await preparing)["a"].error == ""
+        assert driver.on == {"gpu-0": "a"}
+
+    asyncio.run(main())
