@@ -24,6 +24,7 @@ _IMAGES = Images(
     [
         Image("shell", commands="run"),
         Image("server", ("{python}", "-S", "-m", "http.server", "--bind", "127.0.0.1", "{port}")),
+        Image("python", ("{python}", "-c", "import colorsys, os; print(os.environ['NODE_NAME'])")),
         Image("printer", ("sh", "-c", 'echo "$0 $COLOR"'), {"COLOR": "image"}),
     ]
 )
@@ -99,6 +100,24 @@ def test_the_images_variables_give_way_to_the_manifests(tmp_path: Path) -> None:
             running = await runtime.start(sandbox(args=("argument",), image="printer", env=env), log)
             assert await running.wait() == 0
             assert log.text == f"argument {color}\n"
+
+    _run(tmp_path, story)
+
+
+def test_a_manifest_brings_no_code_into_an_image_that_runs_its_own(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    for module in ("sitecustomize", "colorsys"):
+        (volume / f"{module}.py").write_text("print('stolen')\n")
+
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        env = {"PYTHONPATH": "/mnt", "PATH": "/mnt", "HOME": "/mnt", "NODE_NAME": "n1"}
+        box = sandbox(image="python", env=env, mounts={"/mnt": volume}, workingDir="/mnt")
+        assert await (await runtime.start(box, log)).wait() == 0
+        told, *printed = log.text.splitlines()
+        assert printed == ["n1"]
+        assert told.endswith('; not set without commands = "run" for python: PYTHONPATH, PATH, HOME')
 
     _run(tmp_path, story)
 

@@ -12,6 +12,10 @@ What a command has of its container:
   whatever the manifest says of these. The program must listen there; whoever connects to P of the pod comes there;
 - its NVIDIA devices, and no others, in ``CUDA_VISIBLE_DEVICES``, unless the manifest or CDI sets it.
 
+Where the file of images does not let a manifest's own command run, nothing else of the manifest may bring code of its
+own into the image's: variables by which loaders and interpreters find code are not set, and its working folder is not
+the program's.
+
 What it has not: a file system of its own. A volume or CDI mount is not mounted. Instead, a word or variable that is a
 path in it (or has one between colons) is given as the path on the host. Where both paths are the same, nothing needs
 doing. Mount options (``ro``), device nodes, hooks, network interfaces, groups, users, limits and security settings have
@@ -47,6 +51,11 @@ _REFUSED_CODE: Final = 126
 _NOT_FOUND_CODE: Final = 127
 #: Variables by which a vendor's programs are told their devices, where no walls hide the others.
 _VISIBLE: Final = {"gpu.nvidia.com": "CUDA_VISIBLE_DEVICES"}
+#: Variables that have a program run code from elsewhere.
+_STEERING: Final = re.compile(
+    "PATH|HOME|ENV|BASH_ENV|IFS|SHELLOPTS|GCONV_PATH|CLASSPATH|NODE_OPTIONS|NODE_PATH|RUBYLIB|RUBYOPT|.*JAVA_.*OPTIONS|"
+    "(LD_|DYLD_|PYTHON|PERL5|LUA_|GEM_|PHP).*"
+)
 
 
 class ProcessRuntime:
@@ -96,7 +105,7 @@ class ProcessRuntime:
             directory = _directory(sandbox.spec, image, places, folder)
             if _found(words[0], environment, directory) is None:
                 raise NotStarted("RunContainerError", _not_found(words[0]))
-            if notes := list(_notes(sandbox.edits, places)):
+            if notes := [*_notes(sandbox.edits, places), *_withheld(sandbox, image)]:
                 told = f"allotment: a process of this machine, without walls: {'; '.join(notes)}\n"
                 await output(told.encode())
             order = Order(words, environment, directory)
@@ -216,7 +225,8 @@ class ProcessRunning:
 
 def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folder: Path) -> dict[str, str]:
     """From weak to strong: the runtime's, the image's, the manifest's, the ports', CDI's."""
-    written = {variable["name"] for variable in sandbox.spec.get("env") or ()}
+    asked = {name: value for name, value in sandbox.environment.items() if not _is_withheld(name, image)}
+    written = asked.keys() & {variable["name"] for variable in sandbox.spec.get("env") or ()}
     own = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -230,7 +240,7 @@ def _environment(sandbox: Sandbox, image: Image, ports: Mapping[int, int], folde
     for here in list(ports.values())[:1]:
         heard["PORT"] = str(here)
     edits = dict(variable.split("=", 1) for variable in sandbox.edits.env)
-    return {**sandbox.environment, **given, **image.variables(sandbox.spec), **heard, **edits}
+    return {**asked, **given, **image.variables(sandbox.spec), **heard, **edits}
 
 
 def _places(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
@@ -265,9 +275,20 @@ def _on_host(path: str, places: Mapping[str, str]) -> str:
     return path
 
 
+def _is_withheld(variable: str, image: Image) -> bool:
+    return image.commands != "run" and _STEERING.fullmatch(variable) is not None
+
+
+def _withheld(sandbox: Sandbox, image: Image) -> Iterator[str]:
+    """What the manifest sets, and may not set here."""
+    names = [each["name"] for each in sandbox.spec.get("env") or () if _is_withheld(each["name"], image)]
+    if names:
+        yield f'not set without commands = "run" for {image.pattern}: {", ".join(names)}'
+
+
 def _directory(spec: Tree, image: Image, places: Mapping[str, str], folder: Path) -> Path:
-    if image.directory:
-        return Path(image.directory)
+    if image.directory or image.commands != "run":
+        return Path(image.directory or folder)
     asked = spec.get("workingDir") or ""
     inside = _on_host(asked, places)
     return Path(inside) if inside != asked else folder
