@@ -1,4 +1,4 @@
-"""Programs in a lab's containers read what their devices are, and virtual machines get AMD's GPUs."""
+"""Programs in a lab's containers read what their devices are."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from allotment.lab.plane import running
 from allotment.lab.settings import Settings
-from tests.lab.driven import claim_files, run, statuses
-from tests.lab.manifests import Manifests, Shared, story
-from tests.lab.stage import Stage, stage
+from tests.lab.driven import run, statuses
+from tests.lab.manifests import story
+from tests.lab.stage import Stage
 
 Tree = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def manifests(shared: Shared) -> Manifests:
-    return Manifests(shared)
 
 
 def template(name: str, device_class: str, selector: str = "", **more: Any) -> Tree:
@@ -66,28 +59,5 @@ def test_a_program_reads_the_uuid_of_a_mig_device_that_was_made_for_it(tmp_path:
             # In no slice: the device was not there before the claim.
             assert device["attributes"]["uuid"] == {"string": entry["data"]["uuid"]}
             assert device["attributes"]["profile"] == {"string": "1g.5gb"}
-
-    story(tell)
-
-
-@pytest.mark.parametrize(("mode", "virtual"), [("vfio", False), ("vfio=8", True)])
-def test_an_amd_gpu_for_a_virtual_machine_is_in_its_container(mode: str, virtual: bool) -> None:
-    async def tell() -> None:
-        async with stage(fleet=(f"mi300x=mi300x-8x-oam/{mode}",)) as on:
-            attributes = "device.attributes['gpu.amd.com']"
-            selector = f"{attributes}.type == 'vfio' && {attributes}.isVF == {str(virtual).lower()}"
-            parameters = {
-                "apiVersion": "gpu.resource.amd.com/v1alpha1",
-                "kind": "VfioDeviceConfig",
-                "iommu": {"backendPolicy": "LegacyOnly"},
-            }
-            config = [{"opaque": {"driver": "gpu.amd.com", "parameters": parameters}}]
-            await on.create(template("guest", "gpu.amd.com", selector, config=config))
-            await on.create(pod("machine", "guest", "sleep", "60"))
-            (machine,) = await on.running("default", 1)
-            (entry,) = await statuses(on, machine)
-            assert (await run(on, machine, "ls", "/dev/vfio")).split() == [entry["data"]["iommuGroup"], "vfio"]
-            assert "kfd" not in await run(on, machine, "ls", "/dev")
-            assert claim_files(on, "mi300x")
 
     story(tell)
