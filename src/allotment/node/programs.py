@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
@@ -104,21 +105,42 @@ async def _filter(name: str, arguments: list[str], streams: Streams) -> int:
         while data := await streams.read():
             await streams.out(data)
         return 0
-    given = b""
-    while data := await streams.read():
-        given += data
-    lines = given.decode(errors="replace").splitlines(keepends=True)
+    lines = _lines(streams)
     if name == "wc":
-        await streams.out(f"{len(lines)}\n".encode())
+        total = 0
+        async for _ in lines:
+            total += 1
+        await streams.out(b"%d\n" % total)
         return 0
     if name == "grep":
-        wanted = bare[0] if bare else ""
-        lines = [line for line in lines if wanted in line]
-    else:
-        count = next((number for a in arguments if (number := whole(a.lstrip("-n"))) is not None), 10)
-        lines = lines[:count] if name == "head" else lines[max(len(lines) - count, 0) :]
-    await streams.out("".join(lines).encode())
-    return int(name == "grep" and not lines)
+        wanted, found = (bare[0] if bare else "").encode(), False
+        async for line in lines:
+            if wanted in line:
+                found = True
+                await streams.out(line)
+        return int(not found)
+    count = max(next((number for a in arguments if (number := whole(a.lstrip("-n"))) is not None), 10), 0)
+    if name == "tail":
+        kept: deque[bytes] = deque(maxlen=count)
+        async for line in lines:
+            kept.append(line)
+        await streams.out(b"".join(kept))
+        return 0
+    while count and (line := await anext(lines, b"")):
+        await streams.out(line)
+        count -= 1
+    return 0
+
+
+async def _lines(streams: Streams) -> AsyncIterator[bytes]:
+    """The lines of an input, as they come."""
+    rest = b""
+    while data := await streams.read():
+        *whole_lines, rest = (rest + data).split(b"\n")
+        for line in whole_lines:
+            yield line + b"\n"
+    if rest:
+        yield rest
 
 
 Printed = tuple[str, int]

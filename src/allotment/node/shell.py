@@ -11,11 +11,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from allotment.node.flow import Flow
 from allotment.node.script import Chain, Choice, Command, Each, Loop, Node, Pipe, Unreadable, Word, parse
 
 #: What ``sh`` exits with when it does not know a command, and when it cannot read its text.
 NOT_FOUND: Final = 127
 MISUSED: Final = 2
+#: What a command ends with that writes to nobody (SIGPIPE).
+BROKEN_PIPE: Final = 141
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -133,18 +136,36 @@ class Shell:
                 task.cancel()
 
     async def _pipe(self, pipe: Pipe, streams: Streams) -> None:
-        given = streams.read
-        for place, part in enumerate(pipe.parts):
-            if place == len(pipe.parts) - 1:
-                await self._node(part, streams._replace(read=given))
-                return
-            written = bytearray()
+        """All parts at once; the last one's code counts, and it is waited for all of them."""
+        *first, last = pipe.parts
+        flows = [Flow() for _ in first]
+        sources = (None, *flows)
+        tasks = [
+            asyncio.create_task(self._piped(part, source, into, streams))
+            for part, source, into in zip(first, sources, flows, strict=False)
+        ]
+        try:
+            await self._node(last, streams._replace(read=flows[-1].read))
+            flows[-1].close()
+            await asyncio.gather(*tasks)
+        finally:
+            for flow in flows:
+                flow.close()  # or who waits to write would wait for ever
+            for task in tasks:
+                task.cancel()
 
-            async def keep(data: bytes, into: bytearray = written) -> None:
-                into.extend(data)
+    async def _piped(self, part: Node, source: Flow | None, into: Flow, streams: Streams) -> int:
+        async def out(data: bytes) -> None:
+            if not await into.write(data):
+                raise Exit(BROKEN_PIPE)
 
-            await self._node(part, streams._replace(read=given, out=keep))
-            given = _once(bytes(written))
+        try:
+            read = streams.read if source is None else source.read
+            return await self._apart(part, streams._replace(read=read, out=out))
+        finally:
+            if source is not None:
+                source.close()
+            await into.end()
 
     async def _choice(self, choice: Choice, streams: Streams) -> None:
         for condition, body in choice.branches:
@@ -232,13 +253,3 @@ def whole(text: str) -> int | None:
 def _is_assignment(word: str) -> bool:
     name, equals, _ = word.partition("=")
     return bool(equals) and name.replace("_", "a").isalnum() and not name[0].isdigit()
-
-
-def _once(data: bytes) -> Callable[[], Awaitable[bytes]]:
-    rest = [data]
-
-    async def read() -> bytes:
-        given, rest[0] = rest[0], b""
-        return given
-
-    return read

@@ -190,3 +190,14 @@ def test_a_node_may_have_an_address_of_any_kind(address: str) -> None:
         assert on.now()["status"]["hostIP"] == address
 
     played(play)
+
+
+def test_what_a_pipe_that_never_ends_prints_is_seen() -> None:
+    async def play(on: World) -> None:
+        on.pod(main={"command": ["sh", "-c", "while true; do echo tick; sleep 60; done | tee /log"]})
+        await on.until(lambda: on.phase() == "Running")
+        run = on.kubelets.find("uid-p")
+        assert run is not None
+        await on.until(lambda: [line.text for line in run.mains[0].journal.lines()][:2] == [b"tick", b"tick"])
+
+    played(play, real=True)

@@ -47,6 +47,25 @@ def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds
     return Ran(asyncio.run(run()), out.decode(), err.decode())
 
 
+def test_a_pipe_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def story() -> set[asyncio.Task[object]]:
+        async def write(data: bytes) -> None: ...
+
+        async def read() -> bytes:
+            return b""
+
+        text = "while true; do echo x; done | cat | sleep 100000"
+        inside = Inside("train-0", (), Clock())
+        task = asyncio.create_task(execute(["sh", "-c", text], {}, Streams(read, write, write), inside))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0.01)
+        return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+    assert asyncio.run(story()) == set()
+
+
 @pytest.mark.parametrize(
     ("text", "code", "out"),
     [
@@ -58,6 +77,12 @@ def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds
         ("false; exit ²", 1, ""),
         (f"false; exit {'9' * 5000}", 1, ""),
         ("seq 3 | head -n 1", 0, "1\n"),
+        ("while true; do echo x; done | head -n 2; echo $?", 0, "x\nx\n0\n"),
+        ("while true; do echo x; done | grep x | cat | head -n 1", 0, "x\n"),
+        ("while echo a; do sleep 1; done | true; echo after", 0, "after\n"),
+        ("exit 3 | cat; echo $?", 0, "0\n"),
+        ("sleep 100 | echo at once", 0, "at once\n"),
+        ("seq 5000 | wc -l", 0, "5000\n"),
         ("seq 11 | head -n ² | wc -l", 0, "10\n"),
         ("seq 3 | tail -n 0", 0, ""),
         ("seq --5 2", 0, "1\n2\n"),
