@@ -1,0 +1,38 @@
+"""What a driver's devices are like, told often enough to be believed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from allotment.cluster.clock import Clock
+from allotment.drivers import health
+from allotment.drivers.driver import Offer
+from allotment.drivers.health import Board
+from allotment.model.resource import Device
+
+
+@pytest.mark.parametrize("speed", [0.01, 1000.0], ids=["slow", "fast"])
+def test_health_is_repeated_in_the_machines_time(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet measures silence by the machine's clock; a lab's may be another."""
+    monkeypatch.setattr(health, "_REPEAT_SECONDS", 0.05)
+
+    async def told() -> int:
+        board = Board("node", Clock(speed))
+        board.published((Offer(((Device(name="gpu-0"),),)),))
+        count = 0
+
+        async def listen() -> None:
+            nonlocal count
+            async for devices in board.stream():
+                assert [device.health for device in devices] == ["Healthy"]
+                count += 1
+
+        listening = asyncio.create_task(listen())
+        await asyncio.sleep(0.5)
+        listening.cancel()
+        await asyncio.wait([listening])
+        return count
+
+    assert 2 <= asyncio.run(told()) <= 30
