@@ -1,3 +1,4 @@
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -110,6 +111,43 @@ def test_looking_more_often_changes_nothing(story: list[Launch], looks: list[int
             found += model.advance(model.now + step)
         ends.append(found + model.advance(1 << 50))
     assert ends[0] == ends[1]
+
+
+@given(
+    sizes,
+    seatings,
+    st.lists(st.tuples(launches, st.integers(0, 3)), max_size=10),
+    st.lists(st.integers(1, 300 * MS), min_size=1, max_size=4),
+)
+def test_rounds_that_pass_at_once_are_as_if_somebody_had_watched_them(
+    count: int, seating: Sequence[tuple[str, int | None]], story: list[tuple[Launch, int]], looks: list[int]
+) -> None:
+    told = []
+    for seen in (None, lambda span: None):
+        model = Multiprocessors(count, seen=seen)
+        for number, (seat, threads) in enumerate(seating):
+            model.enter(str(number), seat, threads)
+        found: list[object] = []
+        for launch, interval in story:
+            found += model.advance(model.now + launch.pause)
+            model.slice_ns = SLICES[interval]
+            model.launch(str(launch.program), launch.work, launch.width)
+        for look in looks:
+            found += model.advance(model.now + look)
+            found += [model.now, model.used, model.next_end()]
+        told.append(found)
+    assert told[0] == told[1]
+
+
+def test_an_hour_of_turns_takes_no_time() -> None:
+    model = Multiprocessors(108)
+    for program in "abc":
+        model.enter(program, program)
+        model.launch(program, 10**9 * SECOND, 32)
+    began = time.perf_counter()
+    assert model.advance(3600 * SECOND) == []
+    assert time.perf_counter() - began < 5, "a turn at a time it would be a minute"
+    assert model.now == 3600 * SECOND
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=8).map(sorted), sizes)
