@@ -22,7 +22,7 @@ Application = Callable[[Sequence[str], Streams], Awaitable[int]]
 class Inside(NamedTuple):
     """What programs see of the container that they run in. ``application``: in its own run, not beside it.
 
-    ``nodes``: paths of the device nodes that drivers asked for.
+    ``nodes``: paths of the device nodes that drivers asked for. ``depth``: in how many shells a program runs.
     """
 
     hostname: str
@@ -30,6 +30,7 @@ class Inside(NamedTuple):
     clock: Clock
     application: Application | None = None
     nodes: tuple[str, ...] = ()
+    depth: int = 0
 
 
 async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int | None:
@@ -56,10 +57,10 @@ async def execute(words: list[str], environment: Mapping[str, str], streams: Str
 
 
 async def _shell(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int:
-    async def within(words: list[str], variables: Mapping[str, str], given: Streams) -> int | None:
-        return await execute(words, variables, given, inside)
+    async def within(words: list[str], variables: Mapping[str, str], given: Streams, depth: int) -> int | None:
+        return await execute(words, variables, given, inside._replace(depth=depth + 1))
 
-    shell = Shell(environment, within)
+    shell = Shell(environment, within, inside.depth)
     text = next((arguments[i + 1] for i, a in enumerate(arguments[:-1]) if a[:1] == "-" and "c" in a), None)
     if text is not None:
         return await shell.run(text, streams)

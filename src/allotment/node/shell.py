@@ -19,6 +19,8 @@ NOT_FOUND: Final = 127
 MISUSED: Final = 2
 #: What a command ends with that writes to nobody (SIGPIPE).
 BROKEN_PIPE: Final = 141
+#: Shells in each other. Each takes a dozen frames of the interpreter's own stack, which must not run out.
+_MOST_DEPTH: Final = 40
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -49,7 +51,8 @@ class Leave(Exception):
 
 
 #: A command: words, environment, streams -> exit code; None for a name that it does not know.
-Execute = Callable[[list[str], Mapping[str, str], Streams], Awaitable[int | None]]
+#: Runs a program: words, variables, streams, and in how many shells.
+Execute = Callable[[list[str], Mapping[str, str], Streams, int], Awaitable[int | None]]
 
 
 async def nothing() -> bytes:
@@ -57,12 +60,22 @@ async def nothing() -> bytes:
     return b""
 
 
-class Shell:
-    """One shell: its variables, its background commands and its last exit code."""
+class TooDeep(Exception):
+    """A script that runs itself: so many shells are in each other that the process would not survive more."""
 
-    def __init__(self, environment: Mapping[str, str], execute: Execute) -> None:
+
+class Shell:
+    """One shell: its variables, its background commands and its last exit code.
+
+    ``depth``: how many shells it is in. Raises TooDeep.
+    """
+
+    def __init__(self, environment: Mapping[str, str], execute: Execute, depth: int = 0) -> None:
+        if depth > _MOST_DEPTH:
+            raise TooDeep
         self.variables = dict(environment)
         self._execute = execute
+        self._depth = depth
         self._background: list[asyncio.Task[int]] = []
         self._last = 0
 
@@ -124,7 +137,7 @@ class Shell:
                 await self._node(part, streams)
 
     async def _apart(self, part: Node, streams: Streams) -> int:
-        shell = Shell(self.variables, self._execute)
+        shell = Shell(self.variables, self._execute, self._depth + 1)
         try:
             return await shell._node(part, streams)
         except Exit as leaving:
@@ -199,7 +212,7 @@ class Shell:
             return 0
         if name in _BUILT_IN:
             return _BUILT_IN[name]
-        code = await self._execute(words, {**self.variables, **given}, streams)
+        code = await self._execute(words, {**self.variables, **given}, streams, self._depth)
         if code is None:
             await streams.err(f"sh: 1: {name}: not found\n".encode())
             return NOT_FOUND

@@ -18,7 +18,7 @@ from allotment.node.programs import Inside, execute
 from allotment.node.runtimes.demo import Demo, is_demo
 from allotment.node.runtimes.page import Page, saying
 from allotment.node.runtimes.runtime import Sandbox, Write
-from allotment.node.shell import MISUSED, NOT_FOUND, Streams, nothing, whole
+from allotment.node.shell import MISUSED, NOT_FOUND, Streams, TooDeep, nothing, whole
 
 RUN_SECONDS: Final = "allotment.dev/run-seconds"
 EXIT_CODE: Final = "allotment.dev/exit-code"
@@ -89,7 +89,7 @@ class SimulatedContainer:
         if list(words) in _commands(self._sandbox.spec):
             return await self._probe(list(words), stdout)
         streams = Streams(nothing if stdin is None else _reading(stdin), stdout, stderr)
-        code = await execute(list(words), self._environment, streams, self._inside)
+        code = await self._execute(list(words), streams, self._inside)
         if code is None:
             await stderr(f'exec: "{words[0]}": executable file not found in $PATH\n'.encode())
             return NOT_FOUND
@@ -112,14 +112,17 @@ class SimulatedContainer:
         annotations = self._annotations
         words = list(self._sandbox.words)
         if words and RUN_SECONDS not in annotations and EXIT_CODE not in annotations:
-            try:
-                code = await execute(words, self._environment, streams, self._inside._replace(application=self._work))
-            except RecursionError:  # a script that runs itself
-                await streams.err(b"sh: nested too deeply\n")
-                code = MISUSED
+            code = await self._execute(words, streams, self._inside._replace(application=self._work))
             if code is not None:
                 return code
         return await self._work(words, streams)
+
+    async def _execute(self, words: list[str], streams: Streams, inside: Inside) -> int | None:
+        try:
+            return await execute(words, self._environment, streams, inside)
+        except TooDeep:
+            await streams.err(b"sh: nested too deeply\n")
+            return MISUSED
 
     async def _work(self, words: Sequence[str], streams: Streams) -> int:
         shown = " ".join(words) or "its entrypoint"
