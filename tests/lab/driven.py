@@ -9,7 +9,7 @@ from typing import Any
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS, SLICES
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.lab.drivers import FAULTS
 from tests.lab.stage import Stage
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from allotment.cluster.resources import DEPLOYMENTS, PODS
-from allotment.drivers.nvidia.simulated_state import State
+from allotment.drivers.nvidia.simulated.state import State
 from allotment.lab.asking import NoAnswer, ask
 from tests.lab.driven import claim_files, gone, hardware, healths, run, statuses, variables
 from tests.lab.manifests import Manifests, Shared, Tree, accepted, exactly, parents, pod_with, story

@@ -14,7 +14,7 @@ import pytest
 import allotment
 from allotment.cluster.resources import CLAIMS, NODES, PODS, TAINT_RULES
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.lab.drivers import FAULTS, GATES
 from allotment.lab.fleet import HARDWARE
 from allotment.node.kubelet import SIMULATED

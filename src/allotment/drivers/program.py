@@ -23,8 +23,8 @@ from allotment.cluster.kubeconfig import Target
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import FileStorage, Host, real_boot_id
-from allotment.drivers.preparing import NodeDriver
-from allotment.drivers.publishing import Publisher
+from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.publishing.publisher import Publisher
 from allotment.model.core import Node
 from allotment.model.features import RELEASES, Features
 from allotment.model.resource import ResourceSlice

@@ -11,7 +11,7 @@ from allotment.cluster.program import Program
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated import Simulated as SimulatedAmd
+from allotment.drivers.amd.simulated.hardware import Simulated as SimulatedAmd
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding import controller
@@ -20,9 +20,9 @@ from allotment.drivers.nvidia.config import gates_of
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.host.hardware import HostHardware
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.simulated import SimulatedHardware
-from allotment.drivers.nvidia.simulated_breaking import Breaking
-from allotment.drivers.nvidia.simulated_compute import Compute
+from allotment.drivers.nvidia.simulated.breaking import Breaking
+from allotment.drivers.nvidia.simulated.compute import Compute
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet import FleetError, Machine
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.example import CPU_DRIVER, GPU_DRIVER, NET_DRIVER

@@ -23,7 +23,7 @@ from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
 from allotment.drivers.nvidia.compute_domain.kind import DEFINITION
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
-from allotment.drivers.publishing import Publisher
+from allotment.drivers.publishing.publisher import Publisher
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
 from allotment.lab.fleet import HARDWARE, is_simulated

@@ -22,9 +22,9 @@ from allotment.cluster.cache import Cache, Item
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.nvidia.simulated_compute import Compute
-from allotment.drivers.preparing import NodeDriver
-from allotment.drivers.publishing import Note, Publisher
+from allotment.drivers.nvidia.simulated.compute import Compute
+from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.publishing.publisher import Note, Publisher
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet import FleetError, Machine, parse_fleet
 from allotment.lab.fleet import HARDWARE, is_simulated

@@ -21,7 +21,7 @@ from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer
-from allotment.drivers.publishing import Note, Publisher
+from allotment.drivers.publishing.publisher import Note, Publisher
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.lab.ids import RandomIds

@@ -21,8 +21,8 @@ from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Condition, Driver
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding import controller
-from allotment.drivers.preparing import NodeDriver
-from allotment.drivers.splitting import slices
+from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.publishing.splitting import slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import CLASSES
 from allotment.fleet.modes import Example

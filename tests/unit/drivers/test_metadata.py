@@ -15,7 +15,7 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import Folder
 from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready
 from allotment.drivers.host import FileStorage, Host
-from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient

@@ -15,8 +15,8 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer
-from allotment.drivers.publishing import Note, Publisher
-from allotment.drivers.splitting import InvalidOffer
+from allotment.drivers.publishing.publisher import Note, Publisher
+from allotment.drivers.publishing.splitting import InvalidOffer
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity

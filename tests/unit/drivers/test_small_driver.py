@@ -15,8 +15,8 @@ import pytest
 from allotment.cdi.store import Memory
 from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver, Offer
-from allotment.drivers.preparing import NodeDriver
-from allotment.drivers.splitting import slices
+from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.publishing.splitting import slices
 from allotment.model.features import Features
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim

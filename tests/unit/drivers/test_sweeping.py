@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from allotment.drivers.driver import Claim, Prepared, Refused
-from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.preparing.node_driver import NodeDriver
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import FakeDriver, disk_host, node_driver, put_claim
 

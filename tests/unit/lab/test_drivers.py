@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS, SLICES
-from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.fleet import parse_fleet, slices_of
 from allotment.lab.drivers import FAULTS
 from allotment.lab.fleet import HARDWARE

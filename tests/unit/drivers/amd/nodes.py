@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allotment.drivers.amd.files import Folder
-from allotment.drivers.amd.simulated_functions import Functions
-from allotment.drivers.amd.simulated_tree import Link, tree
+from allotment.drivers.amd.simulated.functions import Functions
+from allotment.drivers.amd.simulated.tree import Link, tree
 from allotment.fleet.amd import Function, Gpu
 
 

@@ -12,8 +12,8 @@ from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.hardware import Ailment
 from allotment.drivers.amd.health import condition
 from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated import Simulated
-from allotment.drivers.amd.simulated_tree import write
+from allotment.drivers.amd.simulated.hardware import Simulated
+from allotment.drivers.amd.simulated.tree import write
 from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.fleet import hardware, parse_fleet, parse_mode
 from allotment.fleet.amd import gpus_of

@@ -13,7 +13,7 @@ from allotment.drivers.amd import sysfs
 from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.hardware import HardwareError
 from allotment.drivers.amd.kernel import Kernel, reload_module
-from allotment.drivers.amd.simulated_tree import write
+from allotment.drivers.amd.simulated.tree import write
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import Gpu, gpus_of
 

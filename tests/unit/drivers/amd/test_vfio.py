@@ -20,11 +20,11 @@ from allotment.drivers.amd.config import VERSION, Iommu, VfioDeviceConfig
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated import Simulated
+from allotment.drivers.amd.simulated.hardware import Simulated
 from allotment.drivers.driver import Claim, Granted, Ready, Refused
 from allotment.drivers.host import Host, MemoryStorage
-from allotment.drivers.preparing import NodeDriver
-from allotment.drivers.splitting import slices
+from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.publishing.splitting import slices
 from allotment.fleet import hardware, parse_fleet, slices_of
 from allotment.fleet.amd import Function, functions_of, gpus_of
 from allotment.fleet.modes import VirtualMachines

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from allotment.cdi.store import Memory
 from allotment.cluster.clock import Clock
-from allotment.drivers.checkpoint import Checkpoint
 from allotment.drivers.host import MemoryStorage
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.plan import read
-from allotment.drivers.nvidia.simulated_faults import Crash
-from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.nvidia.simulated.faults import Crash
+from allotment.drivers.preparing.checkpoint import Checkpoint
+from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.nvidia.nodes import Simulated, node

@@ -7,8 +7,8 @@ import pytest
 from allotment.drivers.driver import Refused
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import HardwareError
-from allotment.drivers.nvidia.simulated import SimulatedHardware
-from allotment.drivers.nvidia.simulated_faults import Faults
+from allotment.drivers.nvidia.simulated.faults import Faults
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, Vfio
 from allotment.fleet.nvidia import gpus_of

@@ -9,7 +9,7 @@ from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import Xid
 from allotment.drivers.nvidia.health import IGNORED, LOST_TAINT, XID_TAINT, Trouble
-from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of

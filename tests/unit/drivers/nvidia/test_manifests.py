@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.drivers.claims import granted
 from allotment.drivers.driver import Claim
+from allotment.drivers.preparing.claims import granted
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node
 
 Shared = Callable[[str], Path]

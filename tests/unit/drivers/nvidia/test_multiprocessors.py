@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, SWITCH, Multiprocessors, Span, fair_parts
+from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, SWITCH, Multiprocessors, Span, fair_parts
 
 MS = 1_000_000
 

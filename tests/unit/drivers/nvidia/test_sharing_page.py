@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, Multiprocessors
+from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, Multiprocessors
 
 PAGE = (Path(__file__).parents[4] / "docs" / "sharing.md").read_text("utf-8")
 

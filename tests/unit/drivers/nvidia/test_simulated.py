@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.drivers.nvidia.hardware import Changed, GpuLost, HardwareError, MpsDaemon, Xid
-from allotment.drivers.nvidia.simulated import SimulatedHardware
-from allotment.drivers.nvidia.simulated_breaking import Breaking
-from allotment.drivers.nvidia.simulated_faults import Crash
+from allotment.drivers.nvidia.simulated.breaking import Breaking
+from allotment.drivers.nvidia.simulated.faults import Crash
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.mig import Piece
 from allotment.fleet.profiles import MIB
 from tests.unit.drivers.nvidia.nodes import Simulated, node

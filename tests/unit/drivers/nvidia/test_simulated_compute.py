@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.share import Share
-from allotment.drivers.nvidia.simulated_compute import VARIABLE, Client, Compute
-from allotment.drivers.nvidia.simulated_engine import ComputeError
+from allotment.drivers.nvidia.simulated.compute import VARIABLE, Client, Compute
+from allotment.drivers.nvidia.simulated.engine import ComputeError
+from allotment.drivers.nvidia.simulated.share import Share
 
 GIB = 1 << 30
 SPEED = 50.0

@@ -18,7 +18,7 @@ from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.host import FileStorage, Host
-from allotment.drivers.preparing import NodeDriver
+from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.drivers.verify.check import Check, Row
 from allotment.drivers.verify.folders import CdiFolders
 from allotment.drivers.verify.running import verify

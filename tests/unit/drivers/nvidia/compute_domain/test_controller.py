@@ -11,7 +11,6 @@ import yaml
 from allotment.cluster.client import Resource, Tree
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
-from allotment.drivers import configuration
 from allotment.drivers.driver import Claim, Granted
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
 from allotment.drivers.nvidia.compute_domain.domains import CachedDomains
@@ -27,6 +26,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
     objects_name,
 )
 from allotment.drivers.nvidia.compute_domain.objects import workload_template
+from allotment.drivers.preparing import configuration
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.unit.control.world import NAMESPACE, World, world
 

@@ -7,12 +7,12 @@ import pytest
 
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import NODES
-from allotment.drivers import configuration
 from allotment.drivers.driver import Claim, Granted, Refused
 from allotment.drivers.nvidia.compute_domain.domains import Domain
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric, clique_of
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, LABEL
+from allotment.drivers.preparing import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.nvidia import Fabric, gpus_of
 from tests.unit.cluster.memory import MemoryClient, refusal

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.drivers.nvidia import simulated_edits as edits
-from allotment.drivers.nvidia import simulated_state as physics
 from allotment.drivers.nvidia.hardware import (
     Changed,
     ComputeMode,
@@ -29,11 +27,13 @@ from allotment.drivers.nvidia.hardware import (
     Unwatched,
     Xid,
 )
-from allotment.drivers.nvidia.share import Share
-from allotment.drivers.nvidia.simulated_faults import Faults, Moment, Step
-from allotment.drivers.nvidia.simulated_files import Kept
-from allotment.drivers.nvidia.simulated_shares import Grant, share_of
-from allotment.drivers.nvidia.simulated_state import Card, State
+from allotment.drivers.nvidia.simulated import edits as edits
+from allotment.drivers.nvidia.simulated import state as physics
+from allotment.drivers.nvidia.simulated.faults import Faults, Moment, Step
+from allotment.drivers.nvidia.simulated.files import Kept
+from allotment.drivers.nvidia.simulated.grants import Grant, share_of
+from allotment.drivers.nvidia.simulated.share import Share
+from allotment.drivers.nvidia.simulated.state import Card, State
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.nvidia.pieces import Existing
 

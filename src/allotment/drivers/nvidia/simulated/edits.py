@@ -11,7 +11,7 @@ from typing import Final
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Mount
 from allotment.drivers.nvidia.hardware import MigDevice
-from allotment.drivers.nvidia.simulated_state import profile_of
+from allotment.drivers.nvidia.simulated.state import profile_of
 from allotment.fleet.identity import uuid_variable
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.nvidia.pieces import piece_name

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from allotment.drivers.amd.binding import VFIO
-from allotment.drivers.amd.simulated_tree import Link, Node, Tree
+from allotment.drivers.amd.simulated.tree import Link, Node, Tree
 from allotment.drivers.amd.sysfs import PCI
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR

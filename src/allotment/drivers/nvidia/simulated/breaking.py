@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from allotment.drivers.nvidia.simulated import SimulatedHardware
+from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 
 _XID: Final = re.compile(r"xid-([1-9][0-9]{0,3})")
 

@@ -19,7 +19,7 @@ from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.checkpoint import Entry, Part
+from allotment.drivers.preparing.checkpoint import Entry, Part
 from allotment.plugin.messages import ClaimRef
 
 log = logging.getLogger(__name__)

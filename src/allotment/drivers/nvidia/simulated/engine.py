@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-from allotment.drivers.nvidia.device_memory import DeviceMemory
-from allotment.drivers.nvidia.multiprocessors import SECOND, SLICES, Multiprocessors
-from allotment.drivers.nvidia.share import Share
+from allotment.drivers.nvidia.simulated.device_memory import DeviceMemory
+from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, Multiprocessors
+from allotment.drivers.nvidia.simulated.share import Share
 
 #: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
 _LONGEST: Final = 365 * 86_400 * SECOND

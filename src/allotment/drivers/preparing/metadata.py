@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from allotment.cdi.naming import qualified
 from allotment.cdi.spec import ContainerEdits, Device, Mount, Spec
 from allotment.cdi.store import SpecStore
-from allotment.drivers.checkpoint import Part
 from allotment.drivers.driver import Claim, Prepared
+from allotment.drivers.preparing.checkpoint import Part
 from allotment.model.resource import Device as PublishedDevice
 
 Tree = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from allotment.drivers.checkpoint import Checkpoint, Entry
 from allotment.drivers.driver import Driver, Recalling, Refused, Reviving, Sweeping
-from allotment.drivers.files import ClaimFiles
+from allotment.drivers.preparing.checkpoint import Checkpoint, Entry
+from allotment.drivers.preparing.files import ClaimFiles
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import SLICES
-from allotment.drivers.comparing import dropped, same, with_times
 from allotment.drivers.driver import Offer
-from allotment.drivers.reconciling import matched, name_prefix, writing
-from allotment.drivers.splitting import InvalidOffer, Slices, slices
+from allotment.drivers.publishing.comparing import dropped, same, with_times
+from allotment.drivers.publishing.reconciling import matched, name_prefix, writing
+from allotment.drivers.publishing.splitting import InvalidOffer, Slices, slices
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec

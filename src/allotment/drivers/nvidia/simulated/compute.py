@@ -29,10 +29,10 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from allotment.drivers.nvidia.device_memory import OutOfMemory
-from allotment.drivers.nvidia.multiprocessors import SECOND
-from allotment.drivers.nvidia.share import Share
-from allotment.drivers.nvidia.simulated_engine import Activity, ComputeError, Engine
+from allotment.drivers.nvidia.simulated.device_memory import OutOfMemory
+from allotment.drivers.nvidia.simulated.engine import Activity, ComputeError, Engine
+from allotment.drivers.nvidia.simulated.multiprocessors import SECOND
+from allotment.drivers.nvidia.simulated.share import Share
 
 Find = Callable[[str], Share | None]
 Running = Callable[[Share], AbstractContextManager[None]]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.drivers.nvidia.hardware import MpsDaemon
-from allotment.drivers.nvidia.share import Share, Strategy
-from allotment.drivers.nvidia.simulated_state import Card, profile_of
+from allotment.drivers.nvidia.simulated.share import Share, Strategy
+from allotment.drivers.nvidia.simulated.state import Card, profile_of
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import MIB
 

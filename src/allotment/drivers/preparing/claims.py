@@ -11,8 +11,8 @@ from collections.abc import Collection
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers import configuration
 from allotment.drivers.driver import Driver, Granted, Refused
+from allotment.drivers.preparing import configuration
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import read_value
 from allotment.plugin.messages import ClaimRef

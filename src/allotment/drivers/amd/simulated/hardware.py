@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated_functions import Functions
-from allotment.drivers.amd.simulated_tree import Link, Node, Tree, signs, tree
+from allotment.drivers.amd.simulated.functions import Functions
+from allotment.drivers.amd.simulated.tree import Link, Node, Tree, signs, tree
 from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
 from allotment.fleet.description import Machine
 from allotment.fleet.modes import VirtualMachines

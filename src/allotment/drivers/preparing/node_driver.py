@@ -28,16 +28,16 @@ from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.checkpoint import VERSION, Checkpoint, Entry, Part
-from allotment.drivers.claims import fetched, granted
 from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Refused
-from allotment.drivers.files import ClaimFiles
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
-from allotment.drivers.metadata import POD_CLAIM, documents
-from allotment.drivers.recovering import recovered, refusal, revived, saved, swept
-from allotment.drivers.status import Statuses
-from allotment.drivers.turns import Turns
+from allotment.drivers.preparing.checkpoint import VERSION, Checkpoint, Entry, Part
+from allotment.drivers.preparing.claims import fetched, granted
+from allotment.drivers.preparing.files import ClaimFiles
+from allotment.drivers.preparing.metadata import POD_CLAIM, documents
+from allotment.drivers.preparing.recovering import recovered, refusal, revived, saved, swept
+from allotment.drivers.preparing.status import Statuses
+from allotment.drivers.preparing.turns import Turns
 from allotment.model.resource import Device
 from allotment.plugin import messages
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
@@ -53,7 +53,7 @@ REMEMBER_SECONDS: Final = 600.0
 
 
 class Publishing(Protocol):
-    """Takes offers: :class:`allotment.drivers.publishing.Publisher`."""
+    """Takes offers: :class:`allotment.drivers.publishing.publisher.Publisher`."""
 
     def want(self, driver: str, node: str, offers: Sequence[Offer]) -> None:
         """Publish these and no others."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.drivers.nvidia.simulated_state import State
+from allotment.drivers.nvidia.simulated.state import State
 
 _FILE = "hardware.json"
 

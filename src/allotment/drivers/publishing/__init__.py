@@ -1,0 +1,1 @@
+"""What drivers offer, as ResourceSlices in the cluster."""
