@@ -107,10 +107,11 @@ News = Rediscover | Condition
 class Refused(Exception):
     """A claim that this driver cannot prepare; the text tells its user which device and what to do.
 
-    ``permanent``: trying again cannot help, because the claim itself is wrong.
+    ``permanent``: trying again cannot help, because the claim itself is wrong; where parameters are judged that is what
+    is meant if nothing is said.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False) -> None:
+    def __init__(self, message: str, *, permanent: bool | None = None) -> None:
         super().__init__(message)
         self.permanent = permanent
 

@@ -140,7 +140,8 @@ def validate(config: Config, gates: Gates) -> None:
         raise Refused(  # not for good: whoever runs the driver can switch it on
             f"sharing.strategy: {sharing.strategy} is switched off on this node: the driver's feature gate {gate} is "
             f"off, as it is in the vendor's driver by default; switch it on (featureGates.{gate}=true), or leave "
-            "sharing out and let the claim's pods share the GPU without settings"
+            "sharing out and let the claim's pods share the GPU without settings",
+            permanent=False,
         )
     if isinstance(sharing, GpuSharing) and sharing.time_slicing_config is not None and sharing.strategy == "MPS":
         raise _wrong("sharing.timeSlicingConfig: not with strategy MPS; leave it out, or use strategy TimeSlicing")

@@ -5,7 +5,8 @@ entry is for the requests that it names, or for all. One claim can mix kinds of 
 for all requests pass over devices that they are not for, while parameters that name a request must suit its device.
 
 They are opaque to Kubernetes, so this is the first place that looks into them. What is wrong here stays wrong however
-often it is tried, so every refusal is permanent, and tells all that is needed to correct it.
+often it is tried, so a refusal is permanent unless the driver says otherwise, and tells all that is needed to correct
+it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def read(driver: Reader, entries: Iterable[DeviceAllocationConfiguration]) -> tu
             config = decode(entry.opaque.parameters, driver.configs)
             driver.validate(config)
         except Refused as error:
-            raise Refused(f"{place}: {error}", permanent=True) from None
+            raise Refused(f"{place}: {error}", permanent=error.permanent is not False) from None
         found.append(
             (entry.source != "FromClass", Entry(place, entry.requests, entry.opaque.parameters["kind"], config))
         )
