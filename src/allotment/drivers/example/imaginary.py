@@ -38,8 +38,8 @@ class Imaginary:
         return {}
 
     def variables(self, granted: Granted) -> Sequence[str]:
-        """What a profile tells of a device."""
-        raise NotImplementedError
+        """What containers are told of a device beyond its claim: nothing, unless a profile does."""
+        return ()
 
     def data(self, device: Device) -> Tree | None:
         """What the claim's status says of a device: nothing, unless a profile does."""
