@@ -379,7 +379,7 @@ class NodeDriver:
             await self._clock.sleep(CLEAN_SECONDS)
             try:
                 await self.clean()
-            except CallFailed as error:
+            except (CallFailed, Held, OSError) as error:  # another process has its turn, or a disk is full
                 log.warning("%s: %s", self.name, error)
 
     async def settled(self) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from allotment.drivers import host as hosts
 from allotment.drivers.driver import Claim, Prepared, Refused
+from allotment.drivers.preparing import node_driver as framework
 from allotment.drivers.preparing.node_driver import NodeDriver
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import FakeDriver, disk_host, node_driver, put_claim
@@ -148,5 +150,34 @@ def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path)
         await cleaning
         assert (await preparing)["a"].error == ""
         assert driver.on == {"gpu-0": "a"}
+
+    asyncio.run(main())
+
+
+def test_another_process_that_keeps_the_lock_is_no_reason_to_end(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(framework, "CLEAN_SECONDS", 0.01)
+
+    class Nothing:
+        def want(self, driver: str, node: str, offers: object) -> None:
+            pass
+
+    async def main() -> None:
+        client, driver = MemoryClient(), Sweeper()
+        lost = put_claim(client, "a", "gpu-0", uid="a")
+        await (await started(driver, tmp_path, client)).prepare([lost])
+        checkpoint(tmp_path).write_text("{")
+        plugin = await started(driver, tmp_path, client)
+        assert (await plugin.unprepare([lost]))["a"] == ""
+        async with hosts.FileStorage(checkpoint(tmp_path)).lock():
+            run = asyncio.create_task(plugin.run(Nothing()))
+            await asyncio.sleep(0.15)
+            assert not run.done()
+            assert driver.swept == []
+        async with asyncio.timeout(5):
+            while not driver.swept:
+                await asyncio.sleep(0.01)
+        run.cancel()
+        await asyncio.wait([run])
 
     asyncio.run(main())
