@@ -259,7 +259,7 @@ class Publisher:
             return False
         if known is not None and known.asked is wanted and known.revision == item.revision:
             return True
-        asked = with_times(wanted, (one.value.spec for one in (item,)), self._clock.now())
+        asked = with_times(wanted, (item.value.spec,), self._clock.now())
         spec = {**to_tree(asked), "pool": item.spec["pool"]}
         if spec == item.spec:  # by far the most frequent, and cheap to see
             self._answered(pool, wanted, asked, spec, item.tree)
