@@ -1,0 +1,15 @@
+"""What drivers say: the names and values that they publish and understand, by driver and release.
+
+An open world: a name that is not here may still be published by somebody's fork or next release. Who finds one unknown
+can say so, with the nearest names, but only a cluster's own slices prove that it is wrong.
+"""
+
+from allotment.vocabulary.drivers import drivers as drivers
+from allotment.vocabulary.drivers import vocabulary as vocabulary
+from allotment.vocabulary.terms import Attribute as Attribute
+from allotment.vocabulary.terms import Capacity as Capacity
+from allotment.vocabulary.terms import ClassTerm as ClassTerm
+from allotment.vocabulary.terms import DeviceType as DeviceType
+from allotment.vocabulary.terms import Gate as Gate
+from allotment.vocabulary.terms import Renamed as Renamed
+from allotment.vocabulary.terms import Vocabulary as Vocabulary

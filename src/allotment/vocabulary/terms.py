@@ -1,0 +1,127 @@
+"""The words of one driver in one release, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from allotment.model.meta import Value
+
+AttributeKind: TypeAlias = Literal["string", "version", "int", "bool"]
+
+#: ``always``: every device of the type has it; ``sometimes``: it depends on the machine, the mode or a gate.
+Presence: TypeAlias = Literal["always", "sometimes"]
+
+
+class Attribute(Value, frozen=True):
+    """An attribute that the driver publishes.
+
+    ``name`` is the full one: ``gpu.nvidia.com/profile``, ``resource.kubernetes.io/pciBusID``. ``on`` says for each
+    device type that has it whether always or sometimes. ``values`` are those known; ``closed``: there are no others.
+    ``shared``: devices of one kind have one value (productName), so that selecting by it makes sense; others tell
+    devices apart (uuid). ``meaning`` is one line.
+    """
+
+    name: str
+    kind: AttributeKind
+    on: dict[str, Presence]
+    meaning: str
+    values: tuple[str, ...] = ()
+    closed: bool = False
+    shared: bool = True
+    standard: bool = False
+
+
+class Capacity(Value, frozen=True):
+    """A capacity that the driver publishes; ``on`` as for attributes. ``consumable``: in a mode that shares devices."""
+
+    name: str
+    on: dict[str, Presence]
+    meaning: str
+    consumable: bool = False
+
+
+class Renamed(Value, frozen=True):
+    """A name of another release. ``becomes`` is what to write now, empty where nothing took its place.
+
+    ``redefined``: the name is still there and means something else (AMD's deviceID). ``kind``: where it stands.
+    ``release``: the first that no longer has the old meaning. ``meaning``: what it was.
+    """
+
+    name: str
+    becomes: str
+    release: str
+    meaning: str
+    kind: Literal["attribute", "capacity", "driver", "class"] = "attribute"
+    redefined: bool = False
+
+
+class DeviceType(Value, frozen=True):
+    """A type of device, as attribute ``type`` has it (empty where the driver has no such attribute)."""
+
+    name: str
+    meaning: str
+
+
+class ClassTerm(Value, frozen=True):
+    """A DeviceClass that the driver's chart installs: which of the driver's device types it selects."""
+
+    name: str
+    types: tuple[str, ...]
+    meaning: str
+    extended_resource: str = ""
+
+
+class Gate(Value, frozen=True):
+    """A feature gate of the driver (not of Kubernetes): what needs it, and how to switch it on."""
+
+    name: str
+    default: bool
+    meaning: str
+    switch: str
+
+
+class Vocabulary(Value, frozen=True):
+    """The words of one driver in one release.
+
+    ``domain`` is that of names without one: the driver's name. ``releases`` are those known, oldest first; ``release``
+    is the one that these words are of. ``helm`` are the keys of the chart's values, dotted, with what they do.
+    ``configs`` are the kinds of parameters: ``apiVersion`` and ``kind`` -> the device types that they are for.
+    """
+
+    driver: str
+    vendor: str
+    title: str
+    release: str
+    releases: tuple[str, ...]
+    types: tuple[DeviceType, ...]
+    attributes: tuple[Attribute, ...]
+    capacities: tuple[Capacity, ...]
+    classes: tuple[ClassTerm, ...]
+    renamed: tuple[Renamed, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    configs: dict[str, tuple[str, ...]] = {}
+    helm: dict[str, str] = {}
+    #: Other names that people write for the driver, by mistake: ``nvidia.com``.
+    mistaken: tuple[str, ...] = ()
+
+    @property
+    def domain(self) -> str:
+        """The domain of names that are written without one."""
+        return self.driver
+
+    def attribute(self, domain: str, name: str) -> Attribute | None:
+        """The attribute of that name, if the driver has it."""
+        return self._attributes.get(f"{domain}/{name}")
+
+    def capacity(self, domain: str, name: str) -> Capacity | None:
+        """The capacity of that name, if the driver has it."""
+        return self._capacities.get(f"{domain}/{name}")
+
+    @property
+    def _attributes(self) -> Mapping[str, Attribute]:
+        return {term.name: term for term in self.attributes}
+
+    @property
+    def _capacities(self) -> Mapping[str, Capacity]:
+        return {term.name: term for term in self.capacities}
