@@ -62,10 +62,10 @@ class Lift(NamedTuple):
 
 
 class InsertItem(NamedTuple):
-    """``value`` becomes item ``index`` of the list at ``path``."""
+    """``value`` becomes item ``number`` of the list at ``path``."""
 
     path: Path
-    index: int
+    number: int
     value: Any
 
 
