@@ -58,7 +58,8 @@ class Rule(NamedTuple):
     ``summary`` is one line; ``why`` a paragraph: what Kubernetes does with such a manifest, and where that is from.
     ``bad`` is a whole file in which the rule finds something, ``good`` the same one mended; where the rule has a fix,
     it makes ``good`` of ``bad``, to the byte. ``fixable`` says which fixes the rule offers.
-    ``see``: KEP, upstream file or page, if there is one.
+    ``see``: KEP, upstream file or page, if there is one. The examples are checked for Kubernetes ``kube``, and for the
+    machines of ``fleet`` (words of ``--fleet``) or the objects of ``cluster`` (YAML) where the rule needs a cluster.
     """
 
     code: str
@@ -72,3 +73,6 @@ class Rule(NamedTuple):
     find: Callable[[Bundle], Iterable[Found]]
     fixable: Literal["", "safe", "unsafe", "safe or unsafe"] = ""
     see: str = ""
+    kube: str = "1.36"
+    fleet: str = ""
+    cluster: str = ""
