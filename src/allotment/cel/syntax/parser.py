@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from typing import ClassVar, TypeAlias, TypeVar
 
 from allotment.cel.errors import CompileError, Issues
 from allotment.cel.syntax import ast, lexer, literals
@@ -24,8 +25,6 @@ from allotment.cel.syntax.macros import MACROS, ExpansionTooLarge, Macro, MacroE
 _MAX_CODE_POINTS = 100_000
 _MAX_DEPTH = 250
 
-#: Past this many tokens an expression may nest deeper than Python's default limit allows.
-_SHALLOW_TOKENS = 128
 #: Frames that the deepest tree within the limits needs in any stage, with room for the caller.
 _DEEP_FRAMES = 25_000
 
@@ -63,22 +62,31 @@ class _TooDeep(Exception):
     """A nesting limit is exceeded; the text is upstream's."""
 
 
-def parse(source: str, macros: Mapping[tuple[str, int, bool], Macro] = MACROS) -> Parsed:
+Macros: TypeAlias = Mapping[tuple[str, int, bool], Macro]
+P = TypeVar("P", bound="Parser")
+
+
+def parse(source: str, macros: Macros = MACROS) -> Parsed:
     """The tree of an expression. Raises CompileError with every finding.
 
     >>> parse("a.b == 1").expr.function
     '_==_'
     """
+    return parse_with(Parser, source, macros)[0]
+
+
+def parse_with(kind: type[P], source: str, macros: Macros) -> tuple[Parsed, P]:
+    """The tree of an expression, and the parser that made it, for those who want to know more of the text."""
     issues = Issues(source)
     if len(source) > _MAX_CODE_POINTS:
         issues.report(-1, f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CODE_POINTS}")
         raise issues.error()
     tokens = lexer.tokenize(source)
-    if len(tokens) > _SHALLOW_TOKENS and sys.getrecursionlimit() < _DEEP_FRAMES:
+    if len(tokens) > kind.shallow_tokens and sys.getrecursionlimit() < _DEEP_FRAMES:
         # Trees within the limits can be some 2,000 nodes deep and every stage walks them recursively. Frames of Python
         # functions live on the heap, so a higher limit costs nothing; it is raised once and never lowered.
         sys.setrecursionlimit(_DEEP_FRAMES)
-    parser = _Parser(tokens, issues, macros)
+    parser = kind(tokens, issues, macros)
     try:
         expr = parser.whole()
     except _SyntaxError as error:
@@ -94,7 +102,7 @@ def parse(source: str, macros: Mapping[tuple[str, int, bool], Macro] = MACROS) -
         raise _refused(source, "expression too large after macro expansion") from None
     if issues:
         raise issues.error()
-    return Parsed(expr, source, parser.chains)
+    return Parsed(expr, source, parser.chains), parser
 
 
 def _refused(source: str, message: str) -> CompileError:
@@ -104,8 +112,11 @@ def _refused(source: str, message: str) -> CompileError:
     return issues.error()
 
 
-class _Parser:
+class Parser:
     """The state of one parse: tokens, the position in them, and nesting counters."""
+
+    #: Past this many tokens an expression may nest deeper than Python's default limit allows.
+    shallow_tokens: ClassVar[int] = 128
 
     __slots__ = (
         "tokens",
@@ -120,7 +131,7 @@ class _Parser:
         "heights",
     )
 
-    def __init__(self, tokens: list[Token], issues: Issues, macros: Mapping[tuple[str, int, bool], Macro]) -> None:
+    def __init__(self, tokens: list[Token], issues: Issues, macros: Macros) -> None:
         self.tokens = tokens
         self.at = 0
         self.issues = issues
@@ -290,16 +301,20 @@ class _Parser:
             if token.kind == ".":
                 node = self.selection(node, token.pos)
             elif token.kind == "[":
-                self.at += 1
-                optional = self.accept("?")
-                id_ = self.make.id()
-                index = self.expr()
-                self.expect("]")
-                args = [node, index]
-                node = Call(id_, token.pos, ast.OPT_INDEX if optional else ast.INDEX, None, args)
-                self.weigh(node, 1, args)
+                node = self.index(node, token.pos)
             else:
                 return node
+
+    def index(self, operand: Node, pos: int) -> Node:
+        """``[key]`` or ``[?key]``; the bracket is next."""
+        self.at += 1
+        optional = self.accept("?")
+        id_ = self.make.id()
+        args = [operand, self.expr()]
+        self.expect("]")
+        node = Call(id_, pos, ast.OPT_INDEX if optional else ast.INDEX, None, args)
+        self.weigh(node, 1, args)
+        return node
 
     def accept(self, kind: str) -> bool:
         """Consumes a token of this kind if it is next."""
