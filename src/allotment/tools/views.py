@@ -1,0 +1,420 @@
+"""Claims, classes and pods as they are written, in whatever version and shape: what an author can only have meant.
+
+A view never fails: what is missing or of the wrong type is empty. It keeps the path at which each thing stands, as
+written, so that a finding can point there and a fix can change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from allotment.model.fields import GROUP
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.model.meta import ObjectKey
+
+#: Where workloads keep the template of their pods.
+POD_TEMPLATES: Final[dict[str, Path]] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), ("spec", "template")
+    ),
+}
+
+ClaimKind: TypeAlias = Literal["ResourceClaim", "ResourceClaimTemplate"]
+
+
+class SelectorView(NamedTuple):
+    """A CEL expression that selects devices. ``path`` is that of the string; ``class_name`` the request's class.
+
+    ``where`` tells what it belongs to; of a fragment nothing else is known.
+    """
+
+    document: Document
+    path: Path
+    expression: str
+    where: Literal["request", "class", "fragment"]
+    class_name: str = ""
+
+
+class WrittenSelector(NamedTuple):
+    """A selector as nobody ever served it: ``key``, ``operator``, ``values``. ``path`` is that of the list's item."""
+
+    path: Path
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """One request, or one alternative of a request (``firstAvailable``).
+
+    ``path`` is that of the request or alternative, ``body`` the path at which its fields stand: ``path`` itself where
+    they stand beside the name, one step further under ``exactly``. ``name`` is ``main`` or ``main/alternative``.
+    """
+
+    path: Path
+    body: Path
+    name: str
+    class_name: str
+    mode: str
+    count: int
+    admin_access: bool
+    selectors: tuple[SelectorView, ...]
+    written_selectors: tuple[WrittenSelector, ...]
+    tolerations: tuple[dict[str, Any], ...]
+    capacity: dict[str, Any]
+
+
+class ConstraintView(NamedTuple):
+    """One constraint. ``field`` is matchAttribute or distinctAttribute; no ``requests`` means all of them."""
+
+    path: Path
+    field: str
+    attribute: str
+    requests: tuple[str, ...]
+
+
+class ConfigView(NamedTuple):
+    """Parameters for a driver; ``parameters`` is None where they are no mapping."""
+
+    path: Path
+    driver: str
+    requests: tuple[str, ...]
+    parameters: dict[str, Any] | None
+
+
+class ClaimView(NamedTuple):
+    """A ResourceClaim or ResourceClaimTemplate; ``devices`` is the path of ``spec.devices``."""
+
+    document: Document
+    kind: ClaimKind
+    key: ObjectKey
+    devices: Path
+    requests: tuple[RequestView, ...]
+    constraints: tuple[ConstraintView, ...]
+    configs: tuple[ConfigView, ...]
+
+
+class ClassView(NamedTuple):
+    """A DeviceClass."""
+
+    document: Document
+    name: str
+    selectors: tuple[SelectorView, ...]
+    configs: tuple[ConfigView, ...]
+    extended_resource: str
+
+
+class EntryView(NamedTuple):
+    """An entry of ``spec.resourceClaims``: the claim or the template that it names, by whatever spelling.
+
+    ``name_path`` is the path of that name.
+    """
+
+    path: Path
+    name: str
+    kind: ClaimKind
+    refers_to: str
+    name_path: Path
+
+
+class UseView(NamedTuple):
+    """An entry of a container's ``resources.claims``."""
+
+    path: Path
+    name: str
+    request: str
+
+
+class ContainerView(NamedTuple):
+    """A container; ``limits`` and ``requests`` are its resources as written."""
+
+    path: Path
+    name: str
+    init: bool
+    uses: tuple[UseView, ...]
+    limits: dict[str, Any]
+    requests: dict[str, Any]
+
+
+class PodView(NamedTuple):
+    """A pod, or the pods that a workload makes: ``spec`` is the path of the pod's spec.
+
+    ``replicas`` is how many of them run at once (a DaemonSet's are not known: 0).
+    """
+
+    document: Document
+    kind: str
+    key: ObjectKey
+    spec: Path
+    tree: dict[str, Any]
+    replicas: int
+    entries: tuple[EntryView, ...]
+    containers: tuple[ContainerView, ...]
+
+    @property
+    def node_name(self) -> str:
+        """``nodeName`` as written."""
+        return text(self.tree.get("nodeName"))
+
+
+# --- claims and classes ----------------------------------------------------------------------------------------------
+
+
+def claim_view(document: Document, namespace: str = "default") -> ClaimView | None:
+    """The claim or template that a document holds, if it holds one."""
+    kind = document.kind
+    if not is_dra(document) or kind not in ("ResourceClaim", "ResourceClaimTemplate"):
+        return None
+    devices: Path = ("spec", "devices") if kind == "ResourceClaim" else ("spec", "spec", "devices")
+    tree = mapping(at(document.tree, devices))
+    return ClaimView(
+        document,
+        "ResourceClaim" if kind == "ResourceClaim" else "ResourceClaimTemplate",
+        key_of(document, namespace),
+        devices,
+        tuple(
+            view
+            for number, request in items(tree.get("requests"))
+            for view in _requests(document, (*devices, "requests", number), request)
+        ),
+        tuple(
+            view
+            for number, constraint in items(tree.get("constraints"))
+            for view in _constraint((*devices, "constraints", number), constraint)
+        ),
+        tuple(_configs((*devices, "config"), tree.get("config"))),
+    )
+
+
+def class_view(document: Document) -> ClassView | None:
+    """The DeviceClass that a document holds, if it holds one."""
+    if not is_dra(document) or document.kind != "DeviceClass":
+        return None
+    spec = mapping(document.tree.get("spec"))
+    selectors, _ = _selectors(document, ("spec", "selectors"), spec.get("selectors"), "class")
+    configs = tuple(_configs(("spec", "config"), spec.get("config")))
+    return ClassView(document, document.name, selectors, configs, text(spec.get("extendedResourceName")))
+
+
+def selectors_of(document: Document, namespace: str = "default") -> Iterator[SelectorView]:
+    """Every selector of a claim, template or class."""
+    claim = claim_view(document, namespace)
+    if claim is not None:
+        for request in claim.requests:
+            yield from request.selectors
+    device_class = class_view(document)
+    if device_class is not None:
+        yield from device_class.selectors
+
+
+def fragment_views(document: Document) -> Iterator[SelectorView]:
+    """The selectors of a document that is a piece of a claim: it has selectors, and neither version nor kind."""
+    if not document.api_version and not document.kind:
+        yield from _selectors(document, ("selectors",), document.tree.get("selectors"), "fragment")[0]
+
+
+def _requests(document: Document, path: Path, request: dict[str, Any]) -> Iterator[RequestView]:
+    name = text(request.get("name"))
+    alternatives = request.get("firstAvailable")
+    if isinstance(alternatives, list):
+        for number, alternative in items(alternatives):
+            inner: Path = (*path, "firstAvailable", number)
+            yield _request(document, inner, inner, f"{name}/{text(alternative.get('name'))}", alternative)
+        return
+    exactly = request.get("exactly")
+    if isinstance(exactly, dict):
+        # What stands beside `exactly` by mistake is still what the author asked for.
+        beside = {key: value for key, value in request.items() if key not in ("name", "exactly")}
+        body: Path = (*path, "exactly")
+        yield _request(document, path, body, name, exactly if exactly or not beside else beside)
+        return
+    yield _request(document, path, path, name, request)
+
+
+def _request(document: Document, path: Path, body: Path, name: str, fields: dict[str, Any]) -> RequestView:
+    class_name = text(fields.get("deviceClassName"))
+    selectors, written = _selectors(document, (*body, "selectors"), fields.get("selectors"), "request", class_name)
+    count = fields.get("count")
+    return RequestView(
+        path,
+        body,
+        name,
+        class_name,
+        text(fields.get("allocationMode")) or "ExactCount",
+        count if type(count) is int else 1,
+        fields.get("adminAccess") is True,
+        selectors,
+        written,
+        tuple(toleration for _, toleration in items(fields.get("tolerations"))),
+        mapping(mapping(fields.get("capacity")).get("requests")),
+    )
+
+
+def _selectors(
+    document: Document, path: Path, selectors: Any, where: Literal["request", "class", "fragment"], class_name: str = ""
+) -> tuple[tuple[SelectorView, ...], tuple[WrittenSelector, ...]]:
+    found: list[SelectorView] = []
+    written: list[WrittenSelector] = []
+    for number, selector in items(selectors):
+        expression = mapping(selector.get("cel")).get("expression")
+        if isinstance(expression, str):
+            inner: Path = (*path, number, "cel", "expression")
+            found.append(SelectorView(document, inner, expression, where, class_name))
+        elif "key" in selector:
+            values = selector.get("values")
+            listed = tuple(str(v) for v in values) if isinstance(values, list) else ()
+            written.append(
+                WrittenSelector((*path, number), text(selector["key"]), text(selector.get("operator")), listed)
+            )
+    return tuple(found), tuple(written)
+
+
+def _constraint(path: Path, constraint: dict[str, Any]) -> Iterator[ConstraintView]:
+    requests = strings(constraint.get("requests"))
+    for name in ("matchAttribute", "distinctAttribute"):
+        if isinstance(constraint.get(name), str):
+            yield ConstraintView(path, name, constraint[name], requests)
+
+
+def _configs(path: Path, configs: Any) -> Iterator[ConfigView]:
+    for number, config in items(configs):
+        opaque = config.get("opaque")
+        if isinstance(opaque, dict):
+            parameters = opaque.get("parameters")
+            yield ConfigView(
+                (*path, number),
+                text(opaque.get("driver")),
+                strings(config.get("requests")),
+                parameters if isinstance(parameters, dict) else None,
+            )
+
+
+# --- pods ------------------------------------------------------------------------------------------------------------
+
+
+def pod_view(document: Document, namespace: str = "default") -> PodView | None:
+    """The pods that a document makes, if it makes any; a fragment of a pod's spec makes one."""
+    kind = document.kind
+    where = POD_TEMPLATES.get(kind)
+    if not kind and not document.api_version and isinstance(document.tree.get("containers"), list):
+        spec: Path = ()
+    elif where is None or document.api_version.partition("/")[0] == GROUP:
+        return None
+    else:
+        spec = (*where, "spec")
+    tree = mapping(at(document.tree, spec))
+    containers = [
+        _container((*spec, field, number), container, field == "initContainers")
+        for field in ("initContainers", "containers")
+        for number, container in items(tree.get(field))
+    ]
+    entries = [_entry((*spec, "resourceClaims", number), entry) for number, entry in items(tree.get("resourceClaims"))]
+    return PodView(
+        document,
+        kind or "Pod",
+        key_of(document, namespace),
+        spec,
+        tree,
+        _replicas(document, kind),
+        tuple(entries),
+        tuple(containers),
+    )
+
+
+def _replicas(document: Document, kind: str) -> int:
+    if kind == "DaemonSet":
+        return 0
+    spec = mapping(at(document.tree, ("spec", "jobTemplate", "spec") if kind == "CronJob" else ("spec",)))
+    if kind in ("Job", "CronJob"):
+        parallelism, completions = spec.get("parallelism"), spec.get("completions")
+        wanted = [number for number in (parallelism or 1, completions) if type(number) is int]
+        return min(wanted, default=1)
+    replicas = spec.get("replicas")
+    return replicas if type(replicas) is int and kind not in ("", "Pod", "PodTemplate") else 1
+
+
+def _entry(path: Path, entry: dict[str, Any]) -> EntryView:
+    # Until Kubernetes 1.31 the names stood under `source`.
+    for base, fields in (((), entry), (("source",), mapping(entry.get("source")))):
+        if isinstance(fields.get("resourceClaimTemplateName"), str):
+            name_path = (*path, *base, "resourceClaimTemplateName")
+            named = fields["resourceClaimTemplateName"]
+            return EntryView(path, text(entry.get("name")), "ResourceClaimTemplate", named, name_path)
+        if isinstance(fields.get("resourceClaimName"), str):
+            name_path = (*path, *base, "resourceClaimName")
+            return EntryView(path, text(entry.get("name")), "ResourceClaim", fields["resourceClaimName"], name_path)
+    return EntryView(path, text(entry.get("name")), "ResourceClaim", "", path)
+
+
+def _container(path: Path, container: dict[str, Any], init: bool) -> ContainerView:
+    resources = mapping(container.get("resources"))
+    uses = [
+        UseView((*path, "resources", "claims", number), text(use.get("name")), text(use.get("request")))
+        for number, use in items(resources.get("claims"))
+    ]
+    return ContainerView(
+        path,
+        text(container.get("name")),
+        init,
+        tuple(uses),
+        mapping(resources.get("limits")),
+        mapping(resources.get("requests")),
+    )
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+def is_dra(document: Document) -> bool:
+    """Whether a document is of ``resource.k8s.io``, in any version, also one that never was."""
+    return document.api_version.partition("/")[0] == GROUP
+
+
+def key_of(document: Document, namespace: str = "default") -> ObjectKey:
+    """Namespace and name of a namespaced object."""
+    written = text(mapping(document.tree.get("metadata")).get("namespace"))
+    return ObjectKey(written or namespace, document.name)
+
+
+def at(tree: Any, path: Path) -> Any:
+    """The value at a path; None where there is none."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(tree, list) or not 0 <= step < len(tree):
+                return None
+            tree = tree[step]
+        elif isinstance(tree, dict):
+            tree = tree.get(step)
+        else:
+            return None
+    return tree
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A mapping; empty where the value is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The mappings in a list, with their numbers."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if isinstance(item, dict):
+                yield number, item
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    """The strings in a list."""
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def text(value: Any) -> str:
+    """A string; empty where the value is none."""
+    return value if isinstance(value, str) else ""
