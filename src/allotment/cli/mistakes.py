@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from allotment.cli.framing import frame
 from allotment.cli.screen import folded
 from allotment.model.problems import Problem
 
 #: As many findings as somebody reads; the rest is counted.
 MOST_SHOWN = 50
-_FRAME_WIDTH = 100
+#: Where nobody says how wide the screen is.
+FRAME_WIDTH = 100
 #: Problems of a file as a whole, for which line and column mean nothing.
-_WHOLE_FILE = frozenset({"unreadable", "no-files", "no-object", "too-big"})
+WHOLE_FILE = frozenset({"unreadable", "no-files", "no-object", "too-big"})
 
 
 class Mistake(Exception):
@@ -109,19 +111,21 @@ def _findings(error: BadInput, width: int | None) -> Iterator[str]:
 def finding(problem: Problem, source: str | None, width: int | None = None) -> Iterator[str]:
     """One problem: place, code and message, then the line of the file, then what to do."""
     first, *rest = problem.message.splitlines() or [""]
-    whole = problem.code in _WHOLE_FILE
+    whole = problem.code in WHOLE_FILE
     place = problem.position.file if whole else str(problem.position)
     yield from folded(f"{place}: {problem.code}: {first}", width)
     if rest:
         # A compiler's message has a frame of its own, which shows more than the line on which the expression begins.
-        yield from _compiler_frame(rest, width or _FRAME_WIDTH)
+        yield from compiler_frame(rest, width or FRAME_WIDTH)
     elif not whole:
-        yield from _frame(problem.position.line, problem.position.column, source, width or _FRAME_WIDTH)
+        lines = source.splitlines() if source is not None else []
+        framed = frame(lines, problem.position.line, problem.position.column, None, width or FRAME_WIDTH)
+        yield from framed.lines if framed else ()
     if problem.hint:
         yield from folded(problem.hint, width, "  ")
 
 
-def _compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:
+def compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:
     """An expression and, below it, dots up to a caret; of a long expression the surroundings of the caret."""
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
@@ -129,17 +133,3 @@ def _compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:
         start = max(caret - (width - 24), 0) if len(line) > width - 6 and line.startswith(" | ") else 0
         text = line if not start else " | " + line[start + 3 :]
         yield f"{'   ' if text.startswith(' ') else '    '}{text[: width - 6]}".rstrip()
-
-
-def _frame(line: int, column: int, source: str | None, width: int) -> Sequence[str]:
-    """The line of the file with a caret under the column; nothing where the line is not to be had."""
-    lines = source.splitlines() if source is not None else []
-    if not 1 <= line <= len(lines) or not lines[line - 1].strip():
-        return ()
-    text = "".join(char if char.isprintable() else " " for char in lines[line - 1])
-    room = width - 10
-    # Of a very long line only the surroundings of the column are shown.
-    start = max(column - room, 0)
-    shown = text[start : start + room].rstrip()
-    number = f"{line:>5}"
-    return (f"{number} | {shown}", f"{' ' * len(number)} | {' ' * (column - 1 - start)}^")
