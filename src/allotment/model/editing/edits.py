@@ -14,12 +14,14 @@ from allotment.model.loading.marks import Path
 class SetValue(NamedTuple):
     """The value at ``path`` becomes ``value``, a scalar or a whole tree.
 
-    A last step that the mapping does not have is added: after the key ``after``, or at the end.
+    A last step that the mapping does not have is added: before all others if ``first``, after the key ``after`` if the
+    mapping has it, or at the end.
     """
 
     path: Path
     value: Any
     after: str | None = None
+    first: bool = False
 
 
 class ReplaceText(NamedTuple):
