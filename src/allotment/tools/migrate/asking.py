@@ -1,0 +1,116 @@
+"""What a workload asks of a device plugin, as values: the same words for every vendor's resource names.
+
+A device plugin knows counts only; which GPU it is stands in labels of nodes, and how much of one in the plugin's own
+settings. All of it together is one ask.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from allotment.model.loading.marks import Path
+from allotment.model.meta import Value
+from allotment.tools.views import PodView
+
+Vendor: TypeAlias = Literal["nvidia", "amd", "intel"]
+
+#: ``whole``: GPUs by count. ``piece``: a part that the hardware cuts off (MIG, an AMD partition). ``share``: one of N
+#: turns at a GPU (time-slicing, MPS). ``fraction``: an amount of memory or cores. ``monitoring``: all, to look at.
+Sort: TypeAlias = Literal["whole", "piece", "share", "fraction", "monitoring"]
+
+#: ``init`` ends before the others start; a ``sidecar`` is an init container that stays.
+Role: TypeAlias = Literal["container", "init", "sidecar"]
+
+Strategy: TypeAlias = Literal["", "time-slicing", "mps"]
+
+
+class Sharing(Value, frozen=True):
+    """How the device plugin lets pods share a GPU: by which means, and how many (0: nobody says).
+
+    ``told_by`` says where that stands: ``label nvidia.com/gpu.replicas``, ``ConfigMap gpu-operator/time-slicing``.
+    """
+
+    strategy: Strategy = ""
+    replicas: int = 0
+    told_by: str = ""
+
+
+class Ask(Value, frozen=True):
+    """What one container asks for, of one resource.
+
+    ``resource`` is its name as written, ``count`` how many. ``profile``: of a piece, as the driver publishes it
+    (``1g.5gb``, ``cpx_nps1``). ``memory_mib``, ``memory_percent`` and ``cores`` (percent): of a fraction, of each GPU; 0
+    where nothing is asked.
+    """
+
+    vendor: Vendor
+    sort: Sort
+    resource: str
+    count: int
+    profile: str = ""
+    memory_mib: int = 0
+    memory_percent: int = 0
+    cores: int = 0
+    sharing: Sharing | None = None
+    kernel_driver: str = ""
+
+
+class ContainerAsk(Value, frozen=True):
+    """A container that asks. ``resources`` are all the names that make up its asks, as written in limits or requests."""
+
+    path: Path
+    name: str
+    role: Role
+    asks: tuple[Ask, ...]
+    resources: tuple[str, ...]
+
+
+class Term(Value, frozen=True):
+    """One requirement on a label of the node: ``operator`` as in node affinity; a nodeSelector's entry is ``In`` one.
+
+    ``path`` is that of the entry, in the document.
+    """
+
+    path: Path
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.values)
+        if self.operator in ("In", "Gt", "Lt") and len(self.values) == 1:
+            sign = {"In": "=", "Gt": " > ", "Lt": " < "}[self.operator]
+            return f"{self.key}{sign}{listed}"
+        return f"{self.key} {self.operator}" + (f" ({listed})" if listed else "")
+
+
+class WorkloadAsk:
+    """A workload that asks a device plugin for something.
+
+    ``selector``: the requirements of nodeSelector. ``affinity``: those of required node affinity, by term (of which
+    any is enough); ``preferred``: whether it prefers nodes by labels, too. ``unknown``: resources that look like a
+    vendor's, and are none that is known here.
+    """
+
+    __slots__ = ("affinity", "containers", "preferred", "selector", "unknown", "view")
+
+    def __init__(
+        self,
+        view: PodView,
+        containers: tuple[ContainerAsk, ...],
+        selector: tuple[Term, ...] = (),
+        affinity: tuple[tuple[Term, ...], ...] = (),
+        preferred: tuple[Term, ...] = (),
+        unknown: tuple[str, ...] = (),
+    ) -> None:
+        self.view = view
+        self.containers = containers
+        self.selector = selector
+        self.affinity = affinity
+        self.preferred = preferred
+        self.unknown = unknown
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """The asks of all containers, in their order."""
+        return tuple(ask for container in self.containers for ask in container.asks)

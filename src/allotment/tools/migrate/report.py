@@ -1,0 +1,90 @@
+"""What ``migrate`` answers, as values: the decisions, the manifests before and after. Screens and JSON show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allotment.model.loading import Document
+from allotment.model.meta import Value
+from allotment.tools.migrate.asking import ContainerAsk
+from allotment.tools.migrate.decision import Decision
+from allotment.tools.migrate.target import Target
+
+
+class Label(Value, frozen=True):
+    """What became of a requirement on a node label: ``term`` as written, the CEL ``expression`` that took its place.
+
+    Without an expression it was ``dropped``, or it is kept; ``why`` says why.
+    """
+
+    term: str
+    expression: str = ""
+    dropped: bool = False
+    why: str = ""
+
+
+class Migrated(Value, frozen=True):
+    """One workload that asks a device plugin. ``replicas``: pods that run at once (of a DaemonSet: 0, one per node).
+
+    ``claim``: the template or claim that its pods name now, ``kind/namespace/name`` in ``claim_kind``, ``claim_name``.
+    ``notes``: what else to know, each a sentence.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    file: str
+    line: int
+    replicas: int
+    containers: tuple[ContainerAsk, ...]
+    decision: Decision
+    labels: tuple[Label, ...] = ()
+    claim_kind: str = ""
+    claim_name: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """``Deployment shop/web``."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Made(Value, frozen=True):
+    """A new object: ``text`` is its YAML with comments, ``file`` the one that it goes to (empty: ``device-classes``).
+
+    ``users``: the workloads that it is for, as their ``subject``.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    text: str
+    file: str
+    users: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """All of it.
+
+    ``workloads`` in the order of the files. ``made``: claims and templates; ``classes``: new DeviceClasses. ``sources``
+    are the texts of all files before, ``texts`` those of files that change or are new, by name. ``before`` and
+    ``after`` are the documents of all files, ``after`` as read again from the new texts, with the new objects (classes,
+    too). ``unwritten``: files whose text could not be changed, and why.
+    """
+
+    target: Target
+    workloads: tuple[Migrated, ...]
+    made: tuple[Made, ...]
+    classes: tuple[Made, ...]
+    sources: Mapping[str, str]
+    texts: Mapping[str, str]
+    before: tuple[Document, ...]
+    after: tuple[Document, ...]
+    unwritten: Mapping[str, str]
+
+    @property
+    def decided(self) -> bool:
+        """Whether every workload has a way."""
+        return not self.unwritten and all(one.decision.outcome != "cannot" for one in self.workloads)
