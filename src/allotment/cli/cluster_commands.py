@@ -15,7 +15,7 @@ EXIT_FAILED = 1
 _CONTEXT_HELP = "which cluster (default: that of a lab, if there is one, else the current context)"
 
 
-def add_way(parser: argparse.ArgumentParser) -> None:
+def add_way(parser: argparse._ActionsContainer) -> None:
     """Which cluster."""
     parser.add_argument("--context", metavar="NAME", help=_CONTEXT_HELP)
     parser.add_argument("--kubeconfig", metavar="FILE", help="kubectl's configuration (default: KUBECONFIG, ~/.kube)")

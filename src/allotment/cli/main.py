@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
+from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
 
@@ -29,6 +30,7 @@ Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it g
   allot demo                                          what Allotment does, on packaged examples
   allot explain -f app.yaml --fleet dgx-a100-40gb:2   would it fit on this hardware?
   allot explain -f app.yaml --cluster snapshot.yaml   and on this cluster?
+  allot check app.yaml --fix                          is anything wrong with it? mend it
   allot free --cluster snapshot.yaml                  what is free, and who uses the rest?
   allot up --fleet dgx-a100-40gb:2                    a Kubernetes control plane that has it, for kubectl and helm
   allot apply -f app.yaml, allot get pods             the same without kubectl: apply, get, describe, logs, wait, delete
@@ -95,11 +97,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments read; in kubectl's commands names may follow options: ``get pods -n shop web-0``."""
+    """The arguments read; names and files may follow options: ``get pods -n shop web-0``."""
     parser = _parser()
     parsed, rest = parser.parse_known_args(arguments)
-    if rest and hasattr(parsed, "objects") and not any(word.startswith("-") for word in rest):
-        parsed.objects = [*parsed.objects, *rest]
+    several = next((name for name in ("objects", "paths") if hasattr(parsed, name)), "")
+    if rest and several and not any(word.startswith("-") and word != "-" for word in rest):
+        setattr(parsed, several, [*getattr(parsed, several), *rest])
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return parsed
@@ -160,6 +163,7 @@ def _parser() -> Parser:
     _add_output(free, ("wide", "json", "yaml"))
     free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
+    add_check(commands, _lazy)
     _add_lab(commands)
     add_commands(commands, _lazy)
     add_driver(commands, _lazy)

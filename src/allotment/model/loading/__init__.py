@@ -5,7 +5,10 @@ into a tree of plain values exactly as kubectl would see it, ``documents`` gives
 Whatever is wrong becomes a ``Problem``; no input, however hostile, raises or hangs.
 """
 
+from allotment.model.loading.comments import Commentary as Commentary
+from allotment.model.loading.comments import commentary as commentary
 from allotment.model.loading.documents import Document as Document
+from allotment.model.loading.files import files_below as files_below
 from allotment.model.loading.files import load_paths as load_paths
 from allotment.model.loading.texts import Loaded as Loaded
 from allotment.model.loading.texts import load_text as load_text

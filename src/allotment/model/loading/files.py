@@ -42,7 +42,7 @@ def _extend(loaded: Loaded, more: Loaded) -> None:
 
 def _load_folder(loaded: Loaded, folder: str) -> None:
     problems: list[Problem] = []
-    files = list(_files_below(folder, problems))
+    files = list(files_below(folder, problems))
     loaded.problems.extend(problems)
     for file in files:
         _extend(loaded, _load_file(file))
@@ -50,7 +50,9 @@ def _load_folder(loaded: Loaded, folder: str) -> None:
         loaded.problems.append(_problem("no-files", "no .yaml, .yml or .json file in this folder", folder))
 
 
-def _files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
+def files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
+    """The files that a folder means; what cannot be looked into is added to ``problems``."""
+
     def unreadable(error: OSError) -> None:
         where = error.filename if isinstance(error.filename, str) else folder
         problems.append(_problem("unreadable", f"cannot read the folder: {_reason(error)}", where))

@@ -46,7 +46,7 @@ def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
             return loaded
     else:
         text = source.removeprefix("\ufeff")
-    for chunk, first_line in _chunks(text):
+    for chunk, first_line in chunks(text):
         try:
             for tree, origin, duplicates in _read(chunk, file, first_line):
                 if duplicates:
@@ -59,7 +59,7 @@ def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
     return loaded
 
 
-def _chunks(text: str) -> Iterator[tuple[str, int]]:
+def chunks(text: str) -> Iterator[tuple[str, int]]:
     """The text cut at its ``---`` lines, each chunk with the number of its first line."""
     starts = [match.start() for match in _SEPARATOR.finditer(text)]
     if not starts:

@@ -17,7 +17,7 @@ from allotment.model.loading import scalars
 from allotment.model.loading.marks import MAX_DEPTH, MAX_FAULTS, Duplicate, Entry, Fault, Mark, Path, join_path
 
 # libyaml where the wheel has it (ten times faster), PyYAML's own parser elsewhere.
-_Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # What YAML does not let stand in a text, not even in quotes.
 _FORBIDDEN: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -60,7 +60,7 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
     if control:
         code = ord(control[0])
         raise Fault("bad-text", f"control character U+{code:04X} in the text", *_line_and_column(text, control.start()))
-    parser = _Parser(text)
+    parser = Parser(text)
     try:
         parser.get_event()  # the stream starts
         while not isinstance(parser.peek_event(), yaml.StreamEndEvent):
