@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.cli.classes import only_classes, show_classes
-from allotment.cli.inputs import Inputs, is_live, read_inputs, template_of
+from allotment.cli.inputs import Inputs, is_live, read_inputs
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, open_screen
@@ -24,7 +24,15 @@ from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from allotment.model.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    template_of,
+)
 from allotment.tools.explain import Answer, Explanation, explain, lines, without_device
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1

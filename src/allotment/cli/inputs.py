@@ -19,13 +19,13 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from allotment.cel.admission import validation_context
-from allotment.cli.contradictions import contradictions
 from allotment.cli.mistakes import BadInput
 from allotment.cli.release import features
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.contradictions import Contradiction, contradictions
 from allotment.model.core import Namespace as KubeNamespace
-from allotment.model.core import Node, Pod, PodTemplateSpec
+from allotment.model.core import Node
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features
 from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
@@ -33,22 +33,9 @@ from allotment.model.loading import Document, Loaded, load_paths
 from allotment.model.meta import Object
 from allotment.model.problems import Position, Problem
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.model.validation import FieldError, create
-from allotment.model.validation.admission import RULES
+from allotment.model.validation import FieldError
 from allotment.model.validation.context import Context
-from allotment.model.validation.pods import pod_claims
-from allotment.model.workloads import (
-    CronJob,
-    DaemonSet,
-    Deployment,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
-
-#: Stands for the time of creation; nothing that is printed depends on it.
-_NOW = "2000-01-01T00:00:00Z"
+from allotment.model.validation.refusals import refusals
 
 #: What to do about the compile errors that everybody makes once.
 _EXPRESSION_HINTS = (
@@ -206,9 +193,9 @@ def judge(
             if isinstance(manifest.value, KubeNamespace):
                 namespaces[manifest.key.name] = manifest.value
         for manifest in decoded.manifests:
-            problems += _refusals(manifest, context, namespaces)
+            problems += [_problem(manifest, error) for error in refusals(manifest, context, namespaces)]
         if not problems:  # slices that are wrong by themselves come first
-            problems += contradictions(decoded.manifests)
+            problems += map(_contradiction, contradictions(decoded.manifests))
     values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
     return values, problems
 
@@ -258,34 +245,6 @@ def _removed(documents: Iterable[Document]) -> Iterable[Problem]:
             )
 
 
-def _refusals(manifest: Manifest, context: Context, namespaces: dict[str, KubeNamespace]) -> Iterable[Problem]:
-    """What the API server would refuse an object for, when it is created."""
-    value = manifest.value
-    errors: Iterable[FieldError] = ()
-    template = template_of(value)
-    if isinstance(value, Pod):
-        errors = pod_claims(value)
-    elif template is not None:
-        path, spec = template
-        pod = Pod(metadata=spec.metadata, spec=spec.spec)
-        errors = (error._replace(path=f"{path}.{error.path}") for error in pod_claims(pod))
-    elif type(value) in RULES:
-        namespace = namespaces.get(manifest.key.namespace)
-        version = manifest.api_version.rpartition("/")[2]
-        labels = namespace.metadata.labels if namespace is not None else {}
-        errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
-    return [_problem(manifest, error) for error in errors]
-
-
-def template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
-    """The pod template of a workload, and where it stands."""
-    if isinstance(value, CronJob):
-        return "spec.jobTemplate.spec.template", value.spec.job_template.spec.template
-    if isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job):
-        return "spec.template", value.spec.template
-    return None
-
-
 def _problem(manifest: Manifest, error: FieldError) -> Problem:
     position = manifest.position(error.path)
     if not error.path.endswith(".expression"):
@@ -295,3 +254,13 @@ def _problem(manifest: Manifest, error: FieldError) -> Problem:
     hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
     message = f"{error.path}: {words}"
     return Problem(code="selector-invalid", message=message, position=position, path=error.path, hint=hint)
+
+
+def _contradiction(found: Contradiction) -> Problem:
+    return Problem(
+        code="slices-contradict",
+        message=found.message,
+        position=found.manifest.position(found.path),
+        path=found.path,
+        hint=f"{found.words} {found.other}" if found.other else "",
+    )

@@ -118,3 +118,12 @@ class PodGroup(Object, frozen=True):
 
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+def template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
+    """The pod template of a workload, and the field path at which it stands; None for anything else."""
+    if isinstance(value, CronJob):
+        return "spec.jobTemplate.spec.template", value.spec.job_template.spec.template
+    if isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job):
+        return "spec.template", value.spec.template
+    return None

@@ -11,8 +11,18 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.model.decoding import Manifest
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import Position
 from allotment.model.resource import ResourceSlice
+
+
+class Contradiction(NamedTuple):
+    """One of the two places that disagree, a field path of the v1 shape; ``words`` lead to the ``other``, if told."""
+
+    manifest: Manifest
+    path: str
+    message: str
+    other: Position | None
+    words: str
 
 
 class _Slice(NamedTuple):
@@ -22,7 +32,7 @@ class _Slice(NamedTuple):
     value: ResourceSlice
 
 
-def contradictions(manifests: Iterable[Manifest]) -> Iterator[Problem]:
+def contradictions(manifests: Iterable[Manifest]) -> Iterator[Contradiction]:
     """What the slices of each pool disagree about, in the order of the files."""
     pools: dict[tuple[str, str, int], list[_Slice]] = {}
     for manifest in manifests:
@@ -37,7 +47,7 @@ def contradictions(manifests: Iterable[Manifest]) -> Iterator[Problem]:
             yield from _counters(told, slices)
 
 
-def _counts(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
+def _counts(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
     """Slices that announce different numbers of slices, or more slices than announced."""
     path = "spec.pool.resourceSliceCount"
     first = slices[0]
@@ -46,13 +56,13 @@ def _counts(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
     for one in differing:
         count = one.value.spec.pool.resource_slice_count
         message = f"{pool}: resourceSliceCount is {count} here and {announced} in ResourceSlice {_name(first)}"
-        yield _problem(one, path, message, first.manifest.position(path))
+        yield _contradiction(one, path, message, first.manifest.position(path))
     if not differing and len(slices) > announced > 0:
         message = f"{pool}: {len(slices)} slices are given, resourceSliceCount is {announced}"
-        yield _problem(slices[announced], path, message, first.manifest.position(path), "the first is at")
+        yield _contradiction(slices[announced], path, message, first.manifest.position(path), "the first is at")
 
 
-def _names(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
+def _names(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
     """Devices and counter sets whose names are taken by another slice; within one slice validation tells."""
     for what, attribute, field in (
         ("device", "devices", "devices"),
@@ -65,10 +75,10 @@ def _names(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
                 known, where = first.setdefault(item.name, (one, path))
                 if known is not one:
                     message = f"{pool}: {what} {item.name} is in ResourceSlice {_name(known)} too"
-                    yield _problem(one, path, message, known.manifest.position(where))
+                    yield _contradiction(one, path, message, known.manifest.position(where))
 
 
-def _counters(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
+def _counters(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
     """Counters that devices consume and no slice of the whole pool has; each is told once."""
     sets = {one.name: (s, n, one.counters) for s in slices for n, one in enumerate(s.value.spec.shared_counters or ())}
     told: set[tuple[str, str]] = set()
@@ -80,7 +90,7 @@ def _counters(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
                     if (use.counter_set, "") not in told:
                         told.add((use.counter_set, ""))
                         message = f"{pool}: no slice has counter set {use.counter_set}"
-                        yield _problem(one, f"{path}.counterSet", message, None)
+                        yield _contradiction(one, f"{path}.counterSet", message, None)
                     continue
                 holder, number, counters = sets[use.counter_set]
                 for name in use.counters:
@@ -88,18 +98,14 @@ def _counters(pool: str, slices: list[_Slice]) -> Iterator[Problem]:
                         told.add((use.counter_set, name))
                         message = f"{pool}: counter set {use.counter_set} has no counter {name}"
                         where = holder.manifest.position(f"spec.sharedCounters[{number}].name")
-                        yield _problem(one, f"{path}.counters[{name}]", message, where, "the set is at")
+                        yield _contradiction(one, f"{path}.counters[{name}]", message, where, "the set is at")
 
 
 def _name(one: _Slice) -> str:
     return one.manifest.key.name
 
 
-def _problem(one: _Slice, path: str, message: str, other: Position | None, words: str = "the other is at") -> Problem:
-    return Problem(
-        code="slices-contradict",
-        message=message,
-        position=one.manifest.position(path),
-        path=path,
-        hint=f"{words} {other}" if other else "",
-    )
+def _contradiction(
+    one: _Slice, path: str, message: str, other: Position | None, words: str = "the other is at"
+) -> Contradiction:
+    return Contradiction(one.manifest, path, message, other, words)

@@ -1,0 +1,41 @@
+"""What the API server would refuse an object for that is to be created, whatever its kind.
+
+Of pods, and of the pods that workloads make, only what concerns claims is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from allotment.model.core import Namespace, Pod
+from allotment.model.decoding import Manifest
+from allotment.model.validation.admission import RULES, create
+from allotment.model.validation.context import Context
+from allotment.model.validation.errors import FieldError
+from allotment.model.validation.pods import pod_claims, resource_claims
+from allotment.model.workloads import PodGroup, template_of
+
+#: Stands for the time of creation; no error depends on it.
+_NOW: Final = "2000-01-01T00:00:00Z"
+
+
+def refusals(manifest: Manifest, context: Context, namespaces: Mapping[str, Namespace]) -> list[FieldError]:
+    """The errors of an object's creation, with paths of the v1 shape; ``namespaces`` are those that exist."""
+    value = manifest.value
+    errors: Iterable[FieldError] = ()
+    template = template_of(value)
+    if isinstance(value, Pod):
+        errors = pod_claims(value)
+    elif isinstance(value, PodGroup):
+        errors = resource_claims(value.spec.resource_claims, value.metadata)
+    elif template is not None:
+        path, spec = template
+        pod = Pod(metadata=spec.metadata, spec=spec.spec)
+        errors = (error._replace(path=f"{path}.{error.path}") for error in pod_claims(pod))
+    elif type(value) in RULES:
+        namespace = namespaces.get(manifest.key.namespace)
+        version = manifest.api_version.rpartition("/")[2]
+        labels = namespace.metadata.labels if namespace is not None else {}
+        errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
+    return list(errors)
