@@ -62,11 +62,12 @@ def compile_selector(expression: str, features: Features, *, env: Literal["store
 
     ``env`` is ``new`` for validating a new expression, ``stored`` for one that is in use already.
     """
-    return _compile(expression, environment(features, env))
+    return compile_in(expression, environment(features, env))
 
 
 @lru_cache(maxsize=4096)
-def _compile(expression: str, env: Environment) -> Selector:
+def compile_in(expression: str, env: Environment) -> Selector:
+    """A selector from its text, in an environment that is made already. Raises CompileError."""
     checked = compile_checked(expression, env)
     require_bool(checked)
     return Selector(checked)

@@ -1,0 +1,115 @@
+"""What rules see of an expression, and where."""
+
+from __future__ import annotations
+
+from allotment.cel.checking.environment import environment
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
+from allotment.tools.check.expressions import Access, Expression, expression
+from tests.unit.tools.check.bundles import bundle_of
+
+
+def _read(source: str) -> Expression:
+    return Expression(source, environment(Features(kube="1.36"), "new"))
+
+
+def _said(read: Expression, access: Access) -> tuple[str, str, str, str]:
+    def text(extent: tuple[int, int]) -> str:
+        return read.source[slice(*extent)]
+
+    return access.kind, ".".join(s.key for s in access.steps), text(access.extent), text(access.name_extent)
+
+
+def test_accesses_are_found_with_their_places_in_every_spelling() -> None:
+    read = _read(
+        'device.attributes["d.io"].model == "x" && device.capacity.dom["memory"] == quantity("1Gi")'
+        ' && has(device.attributes["d.io"] . uuid) && "id" in device.attributes["d.io"]'
+        ' && device.attributes["d.io"].?a.orValue(1) == 2 && device.attributes["model"].string == "x"'
+        ' && device.attributes["e"][?"x"].hasValue() && device.attributes["f"].g.string == ""'
+    )
+    assert [_said(read, access) for access in read.accesses] == [
+        ("attributes", "d.io.model", 'device.attributes["d.io"].model', "model"),
+        ("capacity", "dom.memory", 'device.capacity.dom["memory"]', '"memory"'),
+        ("attributes", "d.io.uuid", 'has(device.attributes["d.io"] . uuid)', "uuid"),
+        ("attributes", "d.io.id", '"id" in device.attributes["d.io"]', '"id"'),
+        ("attributes", "d.io.a", 'device.attributes["d.io"].?a', "a"),
+        ("attributes", "model.string", 'device.attributes["model"].string', "string"),
+        ("attributes", "e.x", 'device.attributes["e"][?"x"]', '"x"'),
+        ("attributes", "f.g.string", 'device.attributes["f"].g.string', "g"),
+    ]  # fmt: skip
+    assert [access.tolerant for access in read.accesses] == [False, False, True, True, True, False, True, False]
+    step = read.accesses[0].steps[0]
+    assert (read.source[slice(*step.extent)], read.source[slice(*step.key_extent)]) == ('["d.io"]', '"d.io"')
+
+
+def test_names_are_seen_where_types_do_not_fit() -> None:
+    read = _read('device.capacity["d"].memory >= quantity("40Gi") && nonsense')
+    assert read.error is not None
+    assert read.selector is None
+    assert [access.name for access in read.accesses] == ["memory"]
+    assert [read.source[read.offset(issue)] for issue in read.error.issues] == [">", "n"]
+
+
+def test_what_does_not_parse_names_nothing() -> None:
+    read = _read('device.driver = "x"')
+    assert read.error is not None
+    assert (read.located, read.accesses, read.compared, read.conjuncts, read.drivers) == (None, (), (), (), ())
+
+
+def test_a_computed_key_ends_an_access_and_may_hold_another() -> None:
+    read = _read('device.attributes[device.attributes["d"].name].x == device.driver')
+    assert [_said(read, access)[1:3] for access in read.accesses] == [
+        ("", "device.attributes"), ("d.name", 'device.attributes["d"].name')
+    ]  # fmt: skip
+
+
+def test_a_variable_of_a_loop_is_no_device() -> None:
+    assert [a.extent for a in _read('device.attributes.exists(device, device == "x")').accesses] == [(0, 17)]
+    assert _read("[1].all(k, true)").accesses == ()
+
+
+def test_comparisons_in_every_spelling() -> None:
+    read = _read(
+        'device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0 || "x" == device.attributes["d"].a'
+        ' || device.attributes["d"].v.isGreaterThan(semver("1.2.3")) || device.attributes["d"].m in ["p", "q"]'
+        ' || device.capacity["d"].memory > quantity("1Gi") || !(device.attributes["d"].a != "y")'
+    )
+    said = [
+        (c.access.name, c.operator, *((one.value, read.source[slice(*one.text_extent)]) for one in c.literals))
+        for c in read.compared
+    ]
+    assert said == [
+        ("memory", ">=", (Quantity.parse("40Gi"), '"40Gi"')),
+        ("a", "==", ("x", '"x"')),
+        ("v", ">", (Semver.parse("1.2.3"), '"1.2.3"')),
+        ("m", "in", ("p", '"p"'), ("q", '"q"')),
+        ("memory", ">", (Quantity.parse("1Gi"), '"1Gi"')),
+        ("a", "!=", ("y", '"y"')),
+    ]
+    assert read.source[slice(*read.compared[0].literals[0].extent)] == 'quantity("40Gi")'
+
+
+def test_drivers_that_are_compared_with() -> None:
+    read = _read('device.driver == "a" || "b" == device.driver || device.driver in ["c", "d"] || device.driver != "e"')
+    assert [name for name, _ in read.drivers] == ["a", "b", "c", "d", "e"]
+    assert [read.source[slice(*extent)] for _, extent in read.drivers] == ['"a"', '"b"', '"c"', '"d"', '"e"']
+
+
+def test_another_name_is_written_as_the_old_one_was() -> None:
+    bundle = bundle_of(
+        "selectors:\n- cel:\n    expression: device.attributes['d'].model == device.attributes.d[\"model\"]\n"
+    )
+    (view,) = bundle.selectors
+    read = expression(bundle, view)
+    assert expression(bundle, view) is read
+    first, second = read.accesses
+
+    def edited(access: Access, number: int, name: str) -> str:
+        edit = read.named(view, access.steps[number], name)
+        return read.source[: edit.start] + edit.text + read.source[edit.stop :]
+
+    assert edited(first, 1, "productName") == "device.attributes['d'].productName == device.attributes.d[\"model\"]"
+    assert edited(first, 0, "e.io") == "device.attributes['e.io'].model == device.attributes.d[\"model\"]"
+    assert edited(second, 0, "e.io") == 'device.attributes[\'d\'].model == device.attributes["e.io"]["model"]'
+    assert edited(second, 1, "x") == "device.attributes['d'].model == device.attributes.d[\"x\"]"
