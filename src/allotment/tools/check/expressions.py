@@ -13,6 +13,7 @@ where ``edit`` is ``read.named(view, access.steps[1], "productName")``. An expre
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -37,8 +38,8 @@ class Step(NamedTuple):
     """One constant key selected: ``.model``, ``["model"]``, or ``"model" in …``.
 
     ``extent`` reaches from behind what it is selected from to its end, ``key_extent`` is that of the name or of the
-    string literal. ``quoted`` when the key is a literal. ``tolerant`` when its absence is provided for (``.?``, ``[?]``,
-    ``has``, ``in``).
+    string literal. ``quoted`` when the key is a literal. ``tolerant`` when its absence is provided for (``.?``,
+    ``[?]``, ``has``, ``in``).
     """
 
     key: str
@@ -118,10 +119,9 @@ class Expression:
             self.selector = compile_in(source, env)
         except CompileError as error:
             self.error = error
-        try:
+        # Without a tree there is nothing to look at, and `error` says why.
+        with suppress(CompileError):
             self.located = located(source, env.macros)
-        except CompileError:
-            pass  # then there is no tree to look at, and `error` says why
 
     # --- parts ---------------------------------------------------------------------------------------------------
 
