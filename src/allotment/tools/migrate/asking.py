@@ -6,7 +6,7 @@ settings. All of it together is one ask.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from allotment.model.loading.marks import Path
 from allotment.model.meta import Value
@@ -39,8 +39,8 @@ class Ask(Value, frozen=True):
     """What one container asks for, of one resource.
 
     ``resource`` is its name as written, ``count`` how many. ``profile``: of a piece, as the driver publishes it
-    (``1g.5gb``, ``cpx_nps1``). ``memory_mib``, ``memory_percent`` and ``cores`` (percent): of a fraction, of each GPU; 0
-    where nothing is asked.
+    (``1g.5gb``, ``cpx_nps1``). ``memory_mib``, ``memory_percent`` and ``cores`` (percent) are a fraction of each GPU,
+    and 0 where nothing is asked. ``kernel_driver``: of an Intel GPU (``i915``, ``xe``).
     """
 
     vendor: Vendor
@@ -56,7 +56,7 @@ class Ask(Value, frozen=True):
 
 
 class ContainerAsk(Value, frozen=True):
-    """A container that asks. ``resources`` are all the names that make up its asks, as written in limits or requests."""
+    """A container that asks. ``resources``: all the names that make up its asks, as in its limits or requests."""
 
     path: Path
     name: str
@@ -65,7 +65,7 @@ class ContainerAsk(Value, frozen=True):
     resources: tuple[str, ...]
 
 
-class Term(Value, frozen=True):
+class Term(NamedTuple):
     """One requirement on a label of the node: ``operator`` as in node affinity; a nodeSelector's entry is ``In`` one.
 
     ``path`` is that of the entry, in the document.

@@ -1,0 +1,131 @@
+"""Reads workloads: which ask a device plugin for something, in which containers, and on which nodes.
+
+Extended resources are asked for in limits; a request beside one must be equal, and one alone is not allowed. Labels say
+the rest: which GPU (feature discovery, the clouds), how it is cut, how many share it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.tools.migrate.asking import Ask, ContainerAsk, Role, Sharing, Strategy, Term, WorkloadAsk
+from allotment.tools.migrate.plugin import configured, on_nodes, selected
+from allotment.tools.migrate.resources import asks_of
+from allotment.tools.migrate.target import Target
+from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_view, strings, text
+
+_REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+_PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+#: The product's name where every GPU of the node is cut alike (MIG strategy ``single``).
+_SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me|\+me)?)(?:-SHARED)?")
+_GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
+
+
+def workloads_of(documents: Iterable[Document], target: Target, namespace: str = "default") -> tuple[WorkloadAsk, ...]:
+    """The workloads that ask a device plugin for something, in the order of the documents."""
+    everything = tuple(documents)
+    shared = configured(everything)
+    nodes = on_nodes(target)
+    found = (_workload(document, namespace, shared, nodes, target.shares) for document in everything)
+    return tuple(workload for workload in found if workload is not None)
+
+
+def _workload(
+    document: Document, namespace: str, shared: Mapping[str, Sharing], nodes: Sharing | None, shares: int
+) -> WorkloadAsk | None:
+    view = pod_view(document, namespace)
+    if view is None or not view.kind or not document.kind:
+        return None
+    selector = tuple(_selector(view))
+    affinity = tuple(tuple(_term(path, term)) for path, term in _terms(view))
+    preferred = tuple(
+        requirement
+        for number, one in items(at(view.tree, _PREFERRED))
+        for requirement in _term((*view.spec, *_PREFERRED, number, "preference"), mapping(one.get("preference")))
+    )
+    # What every term of the affinity demands holds as much as a nodeSelector.
+    always = (*selector, *(affinity[0] if len(affinity) == 1 else ()))
+    own = selected(always)
+    profile = _profile(always)
+    containers: list[ContainerAsk] = []
+    unknown: list[str] = []
+    for container in view.containers:
+        asks, used, strange = asks_of({**container.requests, **container.limits})
+        unknown += strange
+        if asks:
+            asks = tuple(_completed(ask, profile, own, shared, nodes, shares) for ask in asks)
+            containers.append(
+                ContainerAsk(
+                    path=container.path, name=container.name, role=_role(view, container), asks=asks, resources=used
+                )
+            )
+    if not containers:
+        return None
+    return WorkloadAsk(view, tuple(containers), selector, affinity, preferred, tuple(dict.fromkeys(unknown)))
+
+
+def _completed(
+    ask: Ask, profile: str, own: Sharing | None, shared: Mapping[str, Sharing], nodes: Sharing | None, shares: int
+) -> Ask:
+    """The ask with what labels and the plugin's settings say of it."""
+    if ask.vendor != "nvidia" or ask.sort == "fraction":
+        return ask
+    if profile and not ask.profile:
+        ask = replace(ask, profile=profile, sort="piece" if ask.sort == "whole" else ask.sort)
+    known = [one for one in (own, ask.sharing, shared.get(ask.resource)) if one is not None]
+    if nodes is not None and (known or ask.resource == "nvidia.com/gpu"):
+        known.append(nodes)
+    if not known:
+        return ask
+    strategy: Strategy = ""
+    for one in reversed(known):
+        strategy = one.strategy or strategy
+    replicas = next((one.replicas for one in known if one.replicas), 0)
+    told_by = next((one.told_by for one in known if one.replicas), known[0].told_by)
+    if not replicas and shares:
+        replicas, told_by = shares, "--shares"
+    return replace(ask, sort="share", sharing=Sharing(strategy=strategy, replicas=replicas, told_by=told_by))
+
+
+def _profile(terms: Iterable[Term]) -> str:
+    """The MIG profile that the nodes' GPUs are cut into, where labels say so for ``nvidia.com/gpu``."""
+    for term in terms:
+        if term.operator != "In" or len(term.values) != 1:
+            continue
+        if term.key == _GKE_PARTITION:
+            return term.values[0]
+        if term.key == "nvidia.com/gpu.product" and (found := _SINGLE_MIG.fullmatch(term.values[0])):
+            return found[1].replace(".me", "+me")
+    return ""
+
+
+def _role(view: PodView, container: ContainerView) -> Role:
+    if not container.init:
+        return "container"
+    written = mapping(at(view.document.tree, container.path))
+    return "sidecar" if written.get("restartPolicy") == "Always" else "init"
+
+
+# --- where it may run ------------------------------------------------------------------------------------------------
+
+
+def _selector(view: PodView) -> Iterator[Term]:
+    for key, value in mapping(view.tree.get("nodeSelector")).items():
+        yield Term((*view.spec, "nodeSelector", key), key, "In", (value if isinstance(value, str) else str(value),))
+
+
+def _terms(view: PodView) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for number, term in items(at(view.tree, _REQUIRED)):
+        yield (*view.spec, *_REQUIRED, number), term
+
+
+def _term(path: Path, term: Mapping[str, Any]) -> Iterator[Term]:
+    for number, one in items(term.get("matchExpressions")):
+        where = (*path, "matchExpressions", number)
+        yield Term(where, text(one.get("key")), text(one.get("operator")), strings(one.get("values")))
