@@ -1,0 +1,1 @@
+"""The parts of ``allot check``: configuration and options, reading files, telling findings in each format, writing."""

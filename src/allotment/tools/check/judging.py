@@ -1,0 +1,42 @@
+"""From a bundle to what is told of it: the rules that are meant, less what files and comments leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Rule
+from allotment.tools.check.rules import RULES
+from allotment.tools.check.run import check
+from allotment.tools.check.selecting import Choice, means
+from allotment.tools.check.suppressing import Silenced, silence
+
+#: Rules that find something only where devices are given.
+_NEED_DEVICES: Final = "proof"
+
+
+def _nothing(file: str) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is to be told: which rules, and by ``ignored_in`` which words a file is excused from."""
+
+    choice: Choice = field(default_factory=Choice)
+    ignored_in: Callable[[str], tuple[str, ...]] = _nothing
+    rules: tuple[Rule, ...] = RULES
+
+    def judge(self, bundle: Bundle, sources: Mapping[str, str]) -> Silenced:
+        """Everything that is to be told of a bundle. ``sources`` are the texts of its files."""
+        idle = {rule.code for rule in self.rules if rule.family == _NEED_DEVICES} if bundle.world is None else set()
+        excused = {file: self.ignored_in(file) for file in sources}
+        found = [
+            finding
+            for finding in check(bundle, self.choice.rules(self.rules))
+            if self.choice.has(finding.code)
+            and not any(means(word, finding.code) for word in excused.get(finding.where.file, ()))
+        ]
+        return silence(found, sources, lambda code: self.choice.has(code) and code not in idle)
