@@ -5,6 +5,10 @@ can say so, with the nearest names, but only a cluster's own slices prove that i
 """
 
 from allotment.vocabulary.drivers import drivers as drivers
+from allotment.vocabulary.drivers import guessed_classes as guessed_classes
+from allotment.vocabulary.drivers import installed_classes as installed_classes
+from allotment.vocabulary.drivers import mistaken_drivers as mistaken_drivers
+from allotment.vocabulary.drivers import vendors as vendors
 from allotment.vocabulary.drivers import vocabulary as vocabulary
 from allotment.vocabulary.terms import Attribute as Attribute
 from allotment.vocabulary.terms import Capacity as Capacity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from allotment.model.meta import Value
@@ -81,12 +82,19 @@ class Gate(Value, frozen=True):
     switch: str
 
 
-class Vocabulary(Value, frozen=True):
+class Vocabulary(Value, frozen=True, dict=True):
     """The words of one driver in one release.
 
-    ``domain`` is that of names without one: the driver's name. ``releases`` are those known, oldest first; ``release``
-    is the one that these words are of. ``helm`` are the keys of the chart's values, dotted, with what they do.
-    ``configs`` are the kinds of parameters: ``apiVersion`` and ``kind`` -> the device types that they are for.
+    ``domain`` is that of names without one: the driver's name. ``releases`` are those known, oldest first, and
+    ``published`` says when each came out; ``release`` is the one that these words are of. ``later`` are the names that
+    only a later release has (attributes and capacities in full, classes, gates), with the first that does. ``helm``
+    are the keys of the chart's values, dotted, with what they do; below those that end in nothing but themselves
+    anything may stand (``kubeletPlugin.tolerations``). ``configs`` are the kinds of parameters,
+    ``apiVersion/kind`` -> the device types that they are for.
+
+    ``guessed`` are names that people write and no release ever had, without domain, each with the full name of the
+    attribute or capacity that they mean; ``guessed_classes`` the same of DeviceClasses; ``mistaken`` other names of
+    the driver itself.
     """
 
     driver: str
@@ -104,6 +112,10 @@ class Vocabulary(Value, frozen=True):
     helm: dict[str, str] = {}
     #: Other names that people write for the driver, by mistake: ``nvidia.com``.
     mistaken: tuple[str, ...] = ()
+    guessed: dict[str, str] = {}
+    guessed_classes: dict[str, str] = {}
+    later: dict[str, str] = {}
+    published: dict[str, str] = {}
 
     @property
     def domain(self) -> str:
@@ -112,16 +124,45 @@ class Vocabulary(Value, frozen=True):
 
     def attribute(self, domain: str, name: str) -> Attribute | None:
         """The attribute of that name, if the driver has it."""
-        return self._attributes.get(f"{domain}/{name}")
+        return self.attributes_by_name.get(f"{domain}/{name}")
 
     def capacity(self, domain: str, name: str) -> Capacity | None:
         """The capacity of that name, if the driver has it."""
-        return self._capacities.get(f"{domain}/{name}")
+        return self.capacities_by_name.get(f"{domain}/{name}")
 
-    @property
-    def _attributes(self) -> Mapping[str, Attribute]:
+    def gate(self, name: str) -> Gate | None:
+        """The feature gate of that name, if the driver has it."""
+        return self.gates_by_name.get(name)
+
+    def device_class(self, name: str) -> ClassTerm | None:
+        """The DeviceClass of that name, if the driver's chart installs it."""
+        return self.classes_by_name.get(name)
+
+    def renaming(self, name: str, kind: str = "attribute") -> Renamed | None:
+        """What became of a name of an earlier release: a full one, or a class's or driver's."""
+        return self.renamed_by_name.get((kind, name))
+
+    @cached_property
+    def attributes_by_name(self) -> Mapping[str, Attribute]:
+        """The attributes by their full names."""
         return {term.name: term for term in self.attributes}
 
-    @property
-    def _capacities(self) -> Mapping[str, Capacity]:
+    @cached_property
+    def capacities_by_name(self) -> Mapping[str, Capacity]:
+        """The capacities by their full names."""
         return {term.name: term for term in self.capacities}
+
+    @cached_property
+    def gates_by_name(self) -> Mapping[str, Gate]:
+        """The feature gates by name."""
+        return {term.name: term for term in self.gates}
+
+    @cached_property
+    def classes_by_name(self) -> Mapping[str, ClassTerm]:
+        """The DeviceClasses by name."""
+        return {term.name: term for term in self.classes}
+
+    @cached_property
+    def renamed_by_name(self) -> Mapping[tuple[str, str], Renamed]:
+        """What became of the names of earlier releases, by kind and name."""
+        return {(term.kind, term.name): term for term in self.renamed}

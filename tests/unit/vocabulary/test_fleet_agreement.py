@@ -1,0 +1,133 @@
+"""The vocabulary says what our own hardware publishes: every name, of the right kind, and as often as it says."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from allotment.fleet import CLASSES, accelerators, hardware, parse_mode, slices_of
+from allotment.fleet.classes import AMD_WHOLE
+from allotment.fleet.modes import MOST_VIRTUAL
+from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, domain_devices
+from allotment.fleet.profiles import Accelerator
+from allotment.model.resource import Device
+from allotment.vocabulary import Vocabulary, drivers, vocabulary
+
+
+def _modes(one: Accelerator) -> Iterator[str]:
+    if one.vendor == "nvidia":
+        yield from ("full", "shared", "consumable-shares=memory", "consumable-shares=unlimited", "vfio")
+        yield "consumable-shares=4"
+        if one.mig is not None:
+            yield "dynamic-mig"
+            yield from (f"static-mig={profile.name}:1" for profile in one.mig.profiles)
+    elif one.vendor == "amd":
+        yield from (f"{p.compute}-{p.memory}" for p in one.partitions)
+        yield from ("", "vfio", *(("auto", f"vfio={MOST_VIRTUAL}") if one.partitions else ()))
+    else:
+        yield from ("", "shared", "partitions=4+status", "binding+nics=2+numa=2", "partitions=2+shared")
+
+
+def _old_modes(one: Accelerator) -> Iterator[str]:
+    """As AMD's driver of 2025 published them."""
+    if one.vendor == "amd":
+        yield from (f"{p.compute}-{p.memory}@v0" for p in one.partitions)
+
+
+@cache
+def _published(old: bool) -> dict[str, list[Device]]:
+    """Devices of every profile in every mode, by driver."""
+    found: dict[str, list[Device]] = defaultdict(list)
+    for one in accelerators().values():
+        machine = hardware(one.id)
+        for mode in _old_modes(one) if old else _modes(one):
+            for published in slices_of(machine, parse_mode(mode, machine), "node"):
+                found[published.spec.driver].extend(published.spec.devices or ())
+    if not old:
+        found[COMPUTE_DOMAIN_DRIVER].extend(domain_devices())
+    return found
+
+
+def _words(driver: str, old: bool) -> Vocabulary:
+    words = vocabulary(driver, "v0" if old else "")
+    assert words is not None
+    return words
+
+
+def _type(device: Device, words: Vocabulary) -> str:
+    typed = device.attributes.get("type")
+    return typed.string or "" if typed is not None and words.attribute(words.driver, "type") is not None else ""
+
+
+def _full(driver: str, name: str) -> str:
+    return name if "/" in name else f"{driver}/{name}"
+
+
+ALL = [(False, d) for d in sorted(_published(False))] + [(True, "gpu.amd.com")]
+
+
+@pytest.mark.parametrize(("old", "driver"), ALL)
+def test_every_published_name_is_known_with_its_kind_and_type(old: bool, driver: str) -> None:
+    words = _words(driver, old)
+    types = {one.name for one in words.types}
+    for device in _published(old)[driver]:
+        assert _type(device, words) in types
+        for name, value in device.attributes.items():
+            term = words.attributes_by_name[_full(driver, name)]
+            assert getattr(value, {"int": "int_", "bool": "bool_"}.get(term.kind, term.kind)) is not None, name
+            assert _type(device, words) in term.on, (device.name, name)
+            if term.closed:
+                assert value.string in term.values
+        for name, amount in device.capacity.items():
+            capacity = words.capacities_by_name[_full(driver, name)]
+            assert _type(device, words) in capacity.on, (device.name, name)
+            assert capacity.consumable or amount.request_policy is None, (device.name, name)
+
+
+@pytest.mark.parametrize(("old", "driver"), ALL)
+def test_what_is_always_there_is_on_every_device(old: bool, driver: str) -> None:
+    words = _words(driver, old)
+    for device in _published(old)[driver]:
+        kind = _type(device, words)
+        published = {_full(driver, name) for name in (*device.attributes, *device.capacity)}
+        always = {term.name for term in (*words.attributes, *words.capacities) if term.on.get(kind) == "always"}
+        assert always <= published, device.name
+
+
+@pytest.mark.parametrize(("old", "driver"), ALL)
+def test_what_is_sometimes_there_is_not_on_all_devices_of_any_known_mode(old: bool, driver: str) -> None:
+    """A name that no profile is without would be called `always`; two depend on the machine, which profiles know."""
+    words = _words(driver, old)
+    everywhere = {"numaNode", "pcieRoot"} | (
+        {"memory", "computeUnits", "simdUnits"} if driver == "gpu.amd.com" else set()
+    )
+    for term in (*words.attributes, *words.capacities):
+        for kind, presence in term.on.items():
+            devices = [d for d in _published(old)[driver] if _type(d, words) == kind]
+            if presence == "sometimes" and term.name.rpartition("/")[2] not in everywhere:
+                names = ({_full(driver, n) for n in (*d.attributes, *d.capacity)} for d in devices)
+                assert not all(term.name in published for published in names), (term.name, kind)
+
+
+@pytest.mark.parametrize(("old", "driver"), ALL)
+def test_known_values_of_names_that_hardware_decides_are_those_of_the_hardware(old: bool, driver: str) -> None:
+    words = _words(driver, old)
+    for device in _published(old)[driver]:
+        for name in ("productName", "profile", "partitionProfile", "computePartition", "architecture", "brand"):
+            if name in device.attributes:
+                assert device.attributes[name].string in words.attributes_by_name[f"{driver}/{name}"].values
+
+
+def test_the_classes_are_those_that_our_clusters_install() -> None:
+    installed = {one.metadata.name: one for vendor in CLASSES.values() for one in (*vendor, AMD_WHOLE)}
+    told = {term.name: term for driver in _published(False) for term in _words(driver, False).classes}
+    assert set(told) == set(installed)
+    for name, one in installed.items():
+        # Whether Kubernetes' example has an extended resource is a value of its chart.
+        if not name.endswith("example.com"):
+            assert told[name].extended_resource == (one.spec.extended_resource_name or "")
+
+
+def test_every_known_driver_that_we_simulate_is_among_the_drivers() -> None:
+    assert set(_published(False)) <= set(drivers())
