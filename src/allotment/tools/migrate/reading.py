@@ -24,6 +24,8 @@ _REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnored
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
 #: The product's name where every GPU of the node is cut alike (MIG strategy ``single``).
 _SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me|\+me)?)(?:-SHARED)?")
+#: What MIG manager makes of all GPUs of a node.
+_ALL_CUT: Final = re.compile(r"all-([1-9][0-9]*g\.[0-9]+gb(?:[.+]me)?)")
 _GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
 
 
@@ -101,6 +103,8 @@ def _profile(terms: Iterable[Term]) -> str:
         if term.key == _GKE_PARTITION:
             return term.values[0]
         if term.key == "nvidia.com/gpu.product" and (found := _SINGLE_MIG.fullmatch(term.values[0])):
+            return found[1].replace(".me", "+me")
+        if term.key == "nvidia.com/mig.config" and (found := _ALL_CUT.fullmatch(term.values[0])):
             return found[1].replace(".me", "+me")
     return ""
 

@@ -1,0 +1,340 @@
+"""Requirements on node labels as CEL on devices: the label tells of a node's GPUs what the driver says of each.
+
+A requirement becomes an expression where a device publishes the same fact, is dropped where the request says it
+already, and is kept where it is about the node (its number of GPUs, its machine type) or nobody knows what its value
+means. A kept one still works, as long as something sets the label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from allotment.fleet import accelerators
+from allotment.tools.migrate.asking import Term, Vendor
+from allotment.tools.migrate.models import (
+    ARCHITECTURES,
+    known_models,
+    marketed_mib,
+    product_label,
+    product_of_label,
+    products_of_cloud,
+)
+from allotment.tools.migrate.report import Label
+
+
+class Devices(NamedTuple):
+    """Whose devices the expressions are for: the driver that publishes them; ``pieces``: parts of GPUs."""
+
+    vendor: Vendor
+    driver: str
+    pieces: bool = False
+
+    def attribute(self, name: str) -> str:
+        """The expression that reads an attribute."""
+        return f'device.attributes["{self.driver}"].{name}'
+
+    def memory(self, comparison: str) -> str:
+        """The expression that compares the memory; a driver leaves it out where it shares the CPU's."""
+        capacity = f'device.capacity["{self.driver}"]'
+        return f'"memory" in {capacity} && {capacity}.memory.{comparison}'
+
+
+class _Outcome(NamedTuple):
+    """An expression, or none: then why the requirement is kept, or ``dropped``."""
+
+    expression: str = ""
+    why: str = ""
+    dropped: bool = False
+
+
+_Translator = Callable[[Term, Devices], _Outcome]
+
+
+def translated(term: Term, devices: Devices) -> Label:
+    """What becomes of a requirement.
+
+    >>> term = Term((), "nvidia.com/gpu.product", "In", ("NVIDIA-H100-80GB-HBM3",))
+    >>> translated(term, Devices("nvidia", "gpu.nvidia.com")).expression
+    'device.attributes["gpu.nvidia.com"].productName == "NVIDIA H100 80GB HBM3"'
+    """
+    for vendor, pattern, translate in _TABLE:
+        if vendor in ("", devices.vendor) and pattern.fullmatch(term.key):
+            outcome = translate(term, devices)
+            return Label(term=str(term), expression=outcome.expression, why=outcome.why, dropped=outcome.dropped)
+    return Label(term=str(term))
+
+
+def about_gpus(term: Term) -> bool:
+    """Whether a label is one of those that say something about GPUs."""
+    return any(pattern.fullmatch(term.key) for _, pattern, _ in _TABLE)
+
+
+# --- sentences ---------------------------------------------------------------------------------------------------
+
+
+def _keep(why: str) -> _Translator:
+    return lambda term, devices: _Outcome(why=why)
+
+
+def _drop(why: str) -> _Translator:
+    def translate(term: Term, devices: Devices) -> _Outcome:
+        if term.operator == "DoesNotExist":
+            return _Outcome(why="a label that must be missing says nothing about a GPU")
+        return _Outcome(why=why, dropped=True)
+
+    return translate
+
+
+_ANY = _Outcome(why="every device of the request's class has it", dropped=True)
+_STRANGE = _Outcome(why="what it demands is not understood")
+
+
+def _among(read: str, operator: str, literals: Iterable[str]) -> _Outcome:
+    """``In`` and ``NotIn`` of literals that are CEL already."""
+    listed = tuple(dict.fromkeys(literals))
+    if not listed or operator not in ("In", "NotIn"):
+        return _STRANGE
+    if len(listed) == 1:
+        return _Outcome(f"{read} {'==' if operator == 'In' else '!='} {listed[0]}")
+    within = f"{read} in [{', '.join(listed)}]"
+    return _Outcome(within if operator == "In" else f"!({within})")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _number(attribute: str, method: str = "") -> _Translator:
+    """A whole number that the driver publishes as an attribute, or as a part of a version."""
+
+    def translate(term: Term, devices: Devices) -> _Outcome:
+        read = devices.attribute(attribute) + method
+        if term.operator == "Exists":
+            return _ANY
+        if not all(value.isdecimal() for value in term.values):
+            return _STRANGE
+        values = [str(int(value)) for value in term.values]
+        if term.operator in ("Gt", "Lt") and len(values) == 1:
+            return _Outcome(f"{read} {'>' if term.operator == 'Gt' else '<'} {values[0]}")
+        return _among(read, term.operator, values)
+
+    return translate
+
+
+# --- NVIDIA ------------------------------------------------------------------------------------------------------
+
+
+def _product(term: Term, devices: Devices) -> _Outcome:
+    if term.operator == "Exists":
+        return _ANY
+    found = [product_of_label(value) for value in term.values]
+    if all(certain for _, certain in found):
+        return _among(devices.attribute("productName"), term.operator, (_quoted(name) for name, _ in found))
+    # Nobody knows which dashes of these were blanks: the names are compared as the label has them.
+    labels = [product_of_label(value)[0] for value in term.values]
+    labels = [
+        label if certain else value for label, value, (_, certain) in zip(labels, term.values, found, strict=True)
+    ]
+    read = f'{devices.attribute("productName")}.replace(" ", "-")'
+    return _among(read, term.operator, (_quoted(label.replace(" ", "-")) for label in labels))
+
+
+def _family(term: Term, devices: Devices) -> _Outcome:
+    if term.operator == "Exists":
+        return _ANY
+    if any(value not in ARCHITECTURES for value in term.values):
+        return _STRANGE
+    literals = (_quoted(ARCHITECTURES[value]) for value in term.values)
+    return _among(devices.attribute("architecture"), term.operator, literals)
+
+
+def _memory(term: Term, devices: Devices) -> _Outcome:
+    """MiB as NVML counts them, which the driver publishes, too."""
+    if term.operator == "Exists":
+        return _ANY
+    if not all(value.isdecimal() for value in term.values):
+        return _STRANGE
+    if term.operator in ("Gt", "Lt") and len(term.values) == 1:
+        if devices.pieces:
+            return _Outcome(why="a MIG device tells its own memory, not that of its GPU")
+        method = "isGreaterThan" if term.operator == "Gt" else "isLessThan"
+        return _Outcome(devices.memory(f'{method}(quantity("{int(term.values[0])}Mi"))'))
+    wanted = {int(value) for value in term.values}
+    models = [model for model in known_models("nvidia") if model.memory_mib in wanted]
+    if wanted <= {model.memory_mib for model in models}:
+        # A capacity is a poor name for a model: its last digits change with the driver.
+        literals = (_quoted(model.product) for model in models)
+        return _among(devices.attribute("productName"), term.operator, literals)
+    return _Outcome(why="no GPU that is known has just this memory")
+
+
+def _cloud(term: Term, devices: Devices) -> _Outcome:
+    if term.operator == "Exists":
+        return _ANY
+    found = [products_of_cloud(value) for value in term.values]
+    if not found or not all(found):
+        return _Outcome(why="it is not known which GPU this is")
+    literals = (_quoted(name) for names in found for name in names)
+    return _among(devices.attribute("productName"), term.operator, literals)
+
+
+def _marketed_memory(unit: int) -> _Translator:
+    """Memory as it is sold, in ``unit`` MiB: more than the driver counts, so the models that are meant are found."""
+
+    def translate(term: Term, devices: Devices) -> _Outcome:
+        if term.operator == "Exists":
+            return _ANY
+        if not term.values or not all(value.isdecimal() for value in term.values):
+            return _STRANGE
+        limits = [int(value) * unit for value in term.values]
+        models = known_models("nvidia")
+        if term.operator in ("In", "NotIn"):
+            same = [model for model in models if marketed_mib(model) in limits]
+            if {marketed_mib(model) for model in same} != set(limits):
+                return _Outcome(why="no GPU that is known has just this memory")
+            literals = (_quoted(model.product) for model in same)
+            return _among(devices.attribute("productName"), term.operator, literals)
+        if devices.pieces:
+            return _Outcome(why="a MIG device tells its own memory, not that of its GPU")
+        if term.operator == "Gt":
+            enough = [model for model in models if marketed_mib(model) > limits[0]]
+            if not enough:
+                return _Outcome(why="no GPU that is known has so much memory")
+            return _Outcome(devices.memory(f'compareTo(quantity("{enough[0].memory_mib}Mi")) >= 0'))
+        small = [model for model in models if marketed_mib(model) < limits[0]]
+        if term.operator == "Lt" and small:
+            return _Outcome(devices.memory(f'compareTo(quantity("{small[-1].memory_mib}Mi")) <= 0'))
+        return _STRANGE
+
+    return translate
+
+
+# --- AMD, Intel --------------------------------------------------------------------------------------------------
+
+
+def _amd_product(term: Term, devices: Devices) -> _Outcome:
+    # The labeller writes underscores for blanks, and so does the driver.
+    if term.operator == "Exists":
+        return _ANY
+    return _among(devices.attribute("productName"), term.operator, map(_quoted, term.values))
+
+
+def _amd_model(of: Callable[[str], str]) -> _Translator:
+    """A fact that tells models apart, with what the labeller writes made into what a profile has."""
+
+    def translate(term: Term, devices: Devices) -> _Outcome:
+        if term.operator == "Exists":
+            return _ANY
+        wanted = {of(value) for value in term.values}
+        models = [m for m in known_models("amd") if {m.pci_device, f"{round(m.memory_mib / 1024)}G"} & wanted]
+        told = {fact for m in models for fact in (m.pci_device, f"{round(m.memory_mib / 1024)}G")}
+        if not wanted or not wanted <= told:
+            return _Outcome(why="it is not known which GPU this is")
+        return _among(devices.attribute("productName"), term.operator, (_quoted(m.product) for m in models))
+
+    return translate
+
+
+def _intel_device(term: Term, devices: Devices) -> _Outcome:
+    """``gpu.intel.com/device-id.0300-56c0.present``: PCI class and device id stand in the label's name."""
+    found = re.fullmatch(r"gpu\.intel\.com/device-id\.[0-9a-f]{4}-([0-9a-f]{4})\.(?:present|count)", term.key)
+    if found is None or term.operator not in ("In", "Exists") or "false" in term.values:
+        return _STRANGE
+    if term.key.endswith(".count") and term.operator == "In":
+        return _Outcome(why="it counts the GPUs of the node, which no device tells")
+    return _Outcome(f'{devices.attribute("pciId")} == "0x{found[1]}"')
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+_NODE: Final = "it is about the node: no device tells how many there are"
+_MACHINE: Final = "it names a type of machine, not of GPU; as a node label it still works"
+_PLUGIN: Final = "it tells how the device plugin handed out GPUs; the claim says it now"
+_ASKED: Final = "the request asks for the profile itself"
+_VENDOR: Final = "the request's class says it"
+_GPU_MODE: Final = "no device publishes this"
+
+
+def _rows() -> Iterable[tuple[str, str, _Translator]]:
+    gpu = r"nvidia\.com/gpu\."
+    yield "nvidia", gpu + "product", _product
+    yield "nvidia", gpu + "family", _family
+    yield "nvidia", gpu + "memory", _memory
+    yield "nvidia", gpu + r"compute\.major", _number("cudaComputeCapability", ".major()")
+    yield "nvidia", gpu + r"compute\.minor", _number("cudaComputeCapability", ".minor()")
+    yield "nvidia", r"nvidia\.com/cuda\.driver(-version)?\.major", _number("driverVersion", ".major()")
+    yield "nvidia", r"nvidia\.com/cuda\.driver(-version)?\.minor", _number("driverVersion", ".minor()")
+    yield "nvidia", r"nvidia\.com/cuda\.runtime(-version)?\.major", _number("cudaDriverVersion", ".major()")
+    yield "nvidia", r"nvidia\.com/cuda\.runtime(-version)?\.minor", _number("cudaDriverVersion", ".minor()")
+    yield "nvidia", gpu + "(replicas|sharing-strategy)", _drop(_PLUGIN)
+    yield "nvidia", gpu + "present", _drop(_VENDOR)
+    yield "nvidia", r"nvidia\.com/gpu\.deploy\..+|nvidia\.com/(mps\.capable|device-plugin\.config)", _drop(_PLUGIN)
+    yield "nvidia", r"nvidia\.com/mig\.(strategy|config|config\.state)", _drop(_ASKED)
+    yield "nvidia", r"nvidia\.com/mig-.+\.(count|product|memory|replicas|sharing-strategy)", _drop(_ASKED)
+    yield "nvidia", gpu + "count", _keep(_NODE)
+    yield "nvidia", gpu + "machine", _keep(_MACHINE)
+    yield "nvidia", r"nvidia\.com/(gpu|mig|vgpu|cuda|gfd)[.-].+", _keep(_GPU_MODE)
+    yield "nvidia", r"feature\.node\.kubernetes\.io/pci-(0300_|0302_)?10de\.present", _drop(_VENDOR)
+    yield "nvidia", r"cloud\.google\.com/gke-accelerator", _cloud
+    yield "nvidia", r"cloud\.google\.com/gke-(gpu-sharing-strategy|max-shared-clients-per-gpu)", _drop(_PLUGIN)
+    yield "nvidia", r"cloud\.google\.com/gke-gpu-partition-size", _drop(_ASKED)
+    yield "nvidia", r"cloud\.google\.com/gke-accelerator-count", _keep(_NODE)
+    yield "nvidia", r"cloud\.google\.com/gke-gpu(-.+)?", _keep(_GPU_MODE)
+    yield "nvidia", r"karpenter\.k8s\.aws/instance-gpu-name|k8s\.amazonaws\.com/accelerator", _cloud
+    yield "nvidia", r"karpenter\.k8s\.aws/instance-gpu-memory", _marketed_memory(1)
+    yield "nvidia", r"karpenter\.k8s\.aws/instance-gpu-manufacturer", _drop(_VENDOR)
+    yield "nvidia", r"karpenter\.k8s\.aws/instance-gpu-count", _keep(_NODE)
+    yield "nvidia", r"gpu\.nvidia\.com/(class|model)", _cloud
+    yield "nvidia", r"gpu\.nvidia\.com/vram", _marketed_memory(1024)
+    yield "nvidia", r"gpu\.nvidia\.com/count", _keep(_NODE)
+    yield "", r"(kubernetes\.azure\.com/)?accelerator", _accelerator
+    yield "amd", r"(beta\.)?amd\.com/gpu\.product-name", _amd_product
+    yield "amd", r"(beta\.)?amd\.com/gpu\.device-id", _amd_model(lambda value: f"0x{value}")
+    yield "amd", r"(beta\.)?amd\.com/gpu\.vram", _amd_model(str)
+    yield "amd", r"amd\.com/(compute-memory-partition|gpu\.compute-memory-partition)", _drop(_ASKED)
+    yield "amd", r"(beta\.)?amd\.com/.+", _keep(_GPU_MODE)
+    yield "amd", r"feature\.node\.kubernetes\.io/(amd-gpu|pci-(0300_|0302_|1200_)?1002\.present)", _drop(_VENDOR)
+    yield "intel", r"gpu\.intel\.com/device-id\..+", _intel_device
+    yield "intel", r"intel\.feature\.node\.kubernetes\.io/gpu", _drop(_VENDOR)
+    yield "intel", r"gpu\.intel\.com/.+", _keep(_GPU_MODE)
+    yield "", r"(beta\.kubernetes\.io|node\.kubernetes\.io)/instance-type", _keep(_MACHINE)
+
+
+def _accelerator(term: Term, devices: Devices) -> _Outcome:
+    """AKS labels its GPU nodes by vendor; elsewhere people have used the same name for models."""
+    if term.operator == "In" and term.values == (devices.vendor,):
+        return _Outcome(why=_VENDOR, dropped=True)
+    return _cloud(term, devices) if devices.vendor == "nvidia" else _Outcome(why="it is not known which GPU this is")
+
+
+_TABLE: Final = tuple((vendor, re.compile(pattern), translate) for vendor, pattern, translate in _rows())
+
+
+def labels_of_node(model: str, gpus: int) -> dict[str, str]:
+    """What feature discovery would label a node with ``gpus`` of a model (an id of a profile) with.
+
+    >>> labels_of_node("nvidia-t4-16gb", 4)["nvidia.com/gpu.product"]
+    'Tesla-T4'
+    """
+    known = accelerators()[model]
+    if known.vendor == "amd":
+        return {
+            "amd.com/gpu.device-id": known.pci_device.removeprefix("0x"),
+            "amd.com/gpu.product-name": known.product,
+            "amd.com/gpu.vram": f"{round(known.memory_mib / 1024)}G",
+        }
+    if known.vendor != "nvidia":
+        return {}
+    major, _, minor = known.compute_capability.partition(".")
+    family = next((name for name, value in ARCHITECTURES.items() if value == known.architecture), "undefined")
+    return {
+        "nvidia.com/gpu.compute.major": major,
+        "nvidia.com/gpu.compute.minor": minor,
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.family": family,
+        "nvidia.com/gpu.memory": str(known.memory_mib),
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.product": product_label(known.product),
+    }
