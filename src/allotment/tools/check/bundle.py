@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from allotment.engine.diagnosis.names import Published, published
 from allotment.model.core import Namespace, Node
 from allotment.model.decoding import DecodingError, Manifest, decode
 from allotment.model.features import Features
@@ -124,6 +125,11 @@ class Bundle:
     def slices(self) -> tuple[ResourceSlice, ...] | None:
         """The slices of the cluster that was given; None when none was."""
         return None if self.world is None else self.world.of(ResourceSlice)
+
+    @cached_property
+    def published(self) -> Published | None:
+        """The names that those slices publish; None without a cluster."""
+        return None if self.slices is None else published(self.slices)
 
     @cached_property
     def known_classes(self) -> Mapping[str, DeviceClass]:
