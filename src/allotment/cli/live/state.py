@@ -46,7 +46,7 @@ class Live(NamedTuple):
 def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
     """Objects of a cluster as values; what cannot be read is told by the name of the ``source``. Pods that go first
     stand first: by priority, then by age."""
-    origin = Origin(source, 1, lambda: Mark(0, 0, False, None, None))
+    origin = Origin(source, 1, lambda _: Mark(0, 0, False, None, None))
     documents = [Document(tree, origin, number) for number, tree in enumerate(trees)]
     values, problems = judge(Loaded(documents, []), None)
     if problems:

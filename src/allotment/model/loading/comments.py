@@ -52,7 +52,7 @@ def commentary(text: str) -> Commentary:
     comments: list[Comment] = []
     scalars: list[tuple[int, int]] = []
     documents: list[int] = []
-    for chunk, first_line in chunks(text.removeprefix("\ufeff")):
+    for chunk, first_line, _ in chunks(text.removeprefix("\ufeff")):
         lines = chunk.splitlines()
         shown = [*lines]
         for first, begin, end in _scalars(chunk, documents, first_line):

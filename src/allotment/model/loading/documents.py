@@ -7,32 +7,67 @@ correct files costs nothing for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from allotment.model.loading.marks import Mark, Path, split_path
+from allotment.model.loading.letters import letters
+from allotment.model.loading.marks import Entry, Mark, Path, split_path
 from allotment.model.problems import Position
 
 
 class Origin:
-    """The text that documents came from; several documents of one list share it."""
+    """The text that documents came from; several documents of one list share it.
 
-    __slots__ = ("_mark", "_marks", "file", "first_line")
+    ``source`` is the whole text of the file as it was read, ``text`` the part of it, from ``offset`` on, that was read
+    by itself; ``json`` tells in which syntax. ``marks`` gives the positions of the same document in such a part.
+    """
 
-    def __init__(self, file: str, first_line: int, marks: Callable[[], Mark]) -> None:
+    __slots__ = ("_mark", "file", "first_line", "json", "marks", "offset", "source", "text")
+
+    def __init__(
+        self,
+        file: str,
+        first_line: int,
+        marks: Callable[[str], Mark],
+        source: str = "",
+        text: str = "",
+        offset: int = 0,
+        *,
+        json: bool = False,
+    ) -> None:
         self.file = file
         self.first_line = first_line
-        self._marks = marks
+        self.marks = marks
+        self.source = source
+        self.text = text
+        self.offset = offset
+        self.json = json
         self._mark: Mark | None = None
 
     def mark(self) -> Mark:
         """The tree of positions of the whole text."""
         if self._mark is None:
-            self._mark = self._marks()
+            self._mark = self.marks(self.text)
         return self._mark
 
     def position(self, line: int, column: int) -> Position:
         """A position from line and column within the text, both from 0."""
         return Position(self.file, self.first_line + line, column + 1)
+
+    def position_at(self, offset: int) -> Position:
+        """A position from an offset in ``text``."""
+        return self.position(self.text.count("\n", 0, offset), offset - (self.text.rfind("\n", 0, offset) + 1))
+
+
+class _Found(NamedTuple):
+    """Where a path led: the value, its entry when it has a key, and the column of the block around it.
+
+    ``whole`` tells whether the path led to its end.
+    """
+
+    mark: Mark
+    entry: Entry | None
+    indent: int
+    whole: bool
 
 
 class Document:
@@ -80,11 +115,44 @@ class Document:
         stepped over where it does not exist, ``basic`` is stepped into where it does. A block that starts on the
         line below its key counts as being at its key; ``at="key"`` gives the key always.
         """
+        mark, entry, _, _ = self._find(path)
+        if entry is not None:
+            key = (entry.line, entry.column)
+            if at == "key" or (mark.block and (mark.line, mark.column) > key):
+                return self.origin.position(*key)
+        return self.origin.position(mark.line, mark.column)
+
+    def extent(
+        self, path: Path | str = (), *, at: Literal["value", "key"] = "value", part: tuple[int, int] | None = None
+    ) -> tuple[Position, Position]:
+        """From where to where the value at ``path`` stands, by the rules of ``position``; the end is one past the last.
+
+        ``part`` is a range of code points of the string there: what is told is where these are written, through
+        quotes, escapes, folded lines and the indentation of blocks. A mapping or list in block style is marked at its
+        key, or at the first thing in it.
+        """
+        mark, entry, indent, whole = self._find(path)
+        origin = self.origin
+        if part is not None and whole and at == "value" and mark.entries is None and mark.items is None:
+            found = letters(origin.text, mark.start, mark.stop, indent).range(*part)
+            if found is not None:
+                return origin.position_at(found[0]), origin.position_at(found[1])
+        empty = mark.start == mark.stop  # a null of which nothing is written
+        if entry is not None and (at == "key" or empty or (mark.block and mark.start > entry.start)):
+            start, stop = entry.start, entry.stop
+        else:
+            start, stop = _first(mark)
+        return origin.position_at(start), origin.position_at(max(start, stop))
+
+    def _find(self, path: Path | str) -> _Found:
         if isinstance(path, str):
             path = split_path(path)
         mark = self.origin.mark()
-        key: tuple[int, int] | None = None
+        entry: Entry | None = None
+        indent = -1
+        whole = True
         for step in (*self.base, *path):
+            around = mark
             found = _step(mark, step)
             if found is None:
                 if step == "exactly":
@@ -92,20 +160,38 @@ class Document:
                 basic = _step(mark, "basic")
                 found = _step(basic[0], step) if basic else None
                 if found is None:
+                    whole = False
                     break
-            mark, key = found
-        if key is not None and (at == "key" or (mark.block and (mark.line, mark.column) > key)):
-            return self.origin.position(*key)
-        return self.origin.position(mark.line, mark.column)
+                assert basic is not None
+                around = basic[0]
+            mark, entry = found
+            indent = entry.column if entry is not None else around.column
+        return _Found(mark, entry, indent, whole)
 
 
-def _step(mark: Mark, step: str | int) -> tuple[Mark, tuple[int, int] | None] | None:
+def _step(mark: Mark, step: str | int) -> tuple[Mark, Entry | None] | None:
     if mark.entries is not None:
         entry = mark.entries.get(str(step))
-        return None if entry is None else (entry.value, (entry.line, entry.column))
+        return None if entry is None else (entry.value, entry)
     if mark.items is not None and isinstance(step, int) and 0 <= step < len(mark.items):
         return mark.items[step], None
     return None
+
+
+def _first(mark: Mark) -> tuple[int, int]:
+    """A value's extent; of a block the first key, with its value where that is a scalar on the same line."""
+    start = mark.start
+    while mark.block:
+        if mark.entries:
+            entry = next(iter(mark.entries.values()))
+            nested = entry.value.entries is not None or entry.value.items is not None
+            same = not nested and entry.value.line == entry.line and entry.value.alias is None
+            return entry.start, max(entry.stop, entry.value.stop) if same else entry.stop
+        if not mark.items:
+            break
+        mark = mark.items[0]
+        start = mark.start
+    return start, mark.stop
 
 
 def _text(value: Any) -> str:

@@ -74,7 +74,7 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
     duplicates: list[Duplicate] = []
     stack: list[Mark] = []
     keys: list[str | int] = []  # the step being filled, one per open container
-    pending: tuple[int, int] | None = None  # where the key stands whose value comes next
+    pending: tuple[int, int, int, int] | None = None  # where the key stands whose value comes next
     while True:
         match = _TOKEN.match(text, offset)
         assert match is not None
@@ -83,17 +83,20 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
         if token in ":,":
             continue
         if token in "}]":
-            mark = stack.pop()
+            mark = stack.pop()._replace(stop=offset)
             keys.pop()
             if not stack:
                 return mark, duplicates
+            _close(stack[-1], keys[-1], mark)
             continue
-        line, column = place(match.start(1))
+        start = match.start(1)
+        line, column = place(start)
         if stack and stack[-1].entries is not None and pending is None:
-            pending = (line, column)
+            pending = (line, column, start, offset)
             keys[-1] = json.loads(token)
             continue
-        mark = Mark(line, column, False, {} if token == "{" else None, [] if token == "[" else None)
+        entries: dict[str, Entry] | None = {} if token == "{" else None
+        mark = Mark(line, column, False, entries, [] if token == "[" else None, start, offset)
         if stack:
             parent = stack[-1]
             if parent.entries is not None:
@@ -101,9 +104,9 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
                 key = str(keys[-1])
                 earlier = parent.entries.get(key)
                 if earlier is None:
-                    parent.entries[key] = Entry(*pending, mark)
+                    parent.entries[key] = Entry(pending[0], pending[1], mark, pending[2], pending[3])
                 elif len(duplicates) < MAX_FAULTS:
-                    duplicates.append(Duplicate(join_path(tuple(keys)), *pending, earlier.line))
+                    duplicates.append(Duplicate(join_path(tuple(keys)), *pending[:2], earlier.line))
                 pending = None
             elif parent.items is not None:
                 keys[-1] = len(parent.items)
@@ -113,6 +116,14 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
             keys.append("")
         elif not stack:
             return mark, duplicates
+
+
+def _close(parent: Mark, step: str | int, mark: Mark) -> None:
+    """Puts a container whose end is now known in the place of the open one."""
+    if parent.items is not None:
+        parent.items[-1] = mark
+    elif parent.entries is not None and parent.entries[str(step)].value.start == mark.start:  # else it stands twice
+        parent.entries[str(step)] = parent.entries[str(step)]._replace(value=mark)
 
 
 def _float(text: str) -> int | float:

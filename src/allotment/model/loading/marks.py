@@ -17,21 +17,31 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class Mark(NamedTuple):
-    """Line and column (from 0) where a value starts, and its children: keyed entries or items."""
+    """Line and column (from 0) where a value starts, and its children: keyed entries or items.
+
+    ``start`` and ``stop`` are its offsets in the text: from its anchor or tag, if it has one, to the end of what is
+    written, without the comments and blank lines that follow. ``block`` tells a mapping or list in block style.
+    ``alias`` is where ``*name`` stands when the value was written elsewhere.
+    """
 
     line: int
     column: int
     block: bool
     entries: dict[str, Entry] | None
     items: list[Mark] | None
+    start: int = 0
+    stop: int = 0
+    alias: tuple[int, int] | None = None
 
 
 class Entry(NamedTuple):
-    """A key of a mapping: where the key stands, and its value."""
+    """A key of a mapping: where the key stands, and its value. What a merge brings has no entry."""
 
     line: int
     column: int
     value: Mark
+    start: int = 0
+    stop: int = 0
 
 
 class Fault(Exception):

@@ -40,15 +40,15 @@ def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
     loaded = Loaded([], [])
     if isinstance(source, bytes):
         try:
-            text = source.decode("utf-8-sig")
+            return load_text(source.decode("utf-8"), file)
         except UnicodeDecodeError as error:
             loaded.problems.append(_undecodable(source, error, file))
             return loaded
-    else:
-        text = source.removeprefix("\ufeff")
-    for chunk, first_line in chunks(text):
+    text = source.removeprefix("\ufeff")
+    for chunk in chunks(text):
+        first_line = chunk.first_line
         try:
-            for tree, origin, duplicates in _read(chunk, file, first_line):
+            for tree, origin, duplicates in _read(chunk, file, source):
                 if duplicates:
                     loaded.problems.extend(_duplicate(duplicate, origin) for duplicate in _in_order(duplicates))
                 else:
@@ -59,11 +59,19 @@ def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
     return loaded
 
 
-def chunks(text: str) -> Iterator[tuple[str, int]]:
-    """The text cut at its ``---`` lines, each chunk with the number of its first line."""
+class Chunk(NamedTuple):
+    """A part of a text that is read by itself, the number of its first line, and its offset behind a BOM."""
+
+    text: str
+    first_line: int
+    offset: int
+
+
+def chunks(text: str) -> Iterator[Chunk]:
+    """The text cut at its ``---`` lines."""
     starts = [match.start() for match in _SEPARATOR.finditer(text)]
     if not starts:
-        yield text, 1
+        yield Chunk(text, 1, 0)
         return
     line = 1
     begin = 0
@@ -72,34 +80,37 @@ def chunks(text: str) -> Iterator[tuple[str, int]]:
         if end != len(text) and _DIRECTIVES.match(chunk):
             continue
         if not _BLANK.match(chunk):
-            yield chunk, line
+            yield Chunk(chunk, line, begin)
         line += chunk.count("\n")
         begin = end
 
 
-def _read(chunk: str, file: str, first_line: int) -> Iterator[tuple[Any, Origin, list[Duplicate]]]:
-    start = jsons.start(chunk)
+def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[Duplicate]]]:
+    text = chunk.text
+    offset = chunk.offset + source.startswith("\ufeff")
+    start = jsons.start(text)
     if start is not None:
         try:
-            values = list(jsons.read(chunk, start))
+            values = list(jsons.read(text, start))
         except Fault as fault:
             # Flow-style YAML opens like JSON. Where YAML fails too, the file's name tells what was meant.
             if fault.code != "bad-json" or file.endswith(".json"):
                 raise
         else:
-            for value, offset, duplicates in values:
-                yield value, Origin(file, first_line, partial(_json_mark, chunk, offset)), duplicates
+            for value, at, duplicates in values:
+                marks = partial(_json_mark, at)
+                yield value, Origin(file, chunk.first_line, marks, source, text, offset, json=True), duplicates
             return
-    for index, (tree, _, duplicates) in enumerate(yamls.read(chunk, first_line)):
-        yield tree, Origin(file, first_line, partial(_yaml_mark, chunk, index)), duplicates
+    for index, (tree, _, duplicates) in enumerate(yamls.read(text, chunk.first_line)):
+        yield tree, Origin(file, chunk.first_line, partial(_yaml_mark, index), source, text, offset), duplicates
 
 
-def _json_mark(chunk: str, offset: int) -> Mark:
-    return jsons.marks(chunk, offset)[0]
+def _json_mark(at: int, text: str) -> Mark:
+    return jsons.marks(text, at)[0]
 
 
-def _yaml_mark(chunk: str, nth: int) -> Mark:
-    for index, document in enumerate(yamls.read(chunk, with_marks=True)):
+def _yaml_mark(nth: int, text: str) -> Mark:
+    for index, document in enumerate(yamls.read(text, with_marks=True)):
         if index == nth:
             assert document.mark is not None
             return document.mark

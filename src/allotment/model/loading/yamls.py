@@ -21,6 +21,7 @@ Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # What YAML does not let stand in a text, not even in quotes.
 _FORBIDDEN: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_HEADER: Final = re.compile(r"(?:[&!]\S*\s+)*[|>]([-+0-9]*)")
 _MAX_EXPANSION: Final = 1_000_000
 _MISSING: Final = object()
 
@@ -36,7 +37,10 @@ class Read(NamedTuple):
 class _Frame:
     """A mapping or sequence that is still open."""
 
-    __slots__ = ("anchor", "container", "entries", "items", "key", "key_mark", "mark", "merges", "size", "lines")
+    __slots__ = (
+        "anchor", "container", "entries", "items", "key", "key_mark", "key_stop", "lines", "mark", "merges", "size",
+        "stop",
+    )  # fmt: skip
 
     def __init__(self, container: dict[str, Any] | list[Any], anchor: str | None, size: int) -> None:
         self.container = container
@@ -44,6 +48,8 @@ class _Frame:
         self.size = size
         self.key: Any = _MISSING
         self.key_mark: Any = None
+        self.key_stop = 0
+        self.stop = 0
         self.merges: list[Any] | None = None
         self.lines: dict[str, int] = {}
         self.mark: Any = None
@@ -65,7 +71,7 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
         parser.get_event()  # the stream starts
         while not isinstance(parser.peek_event(), yaml.StreamEndEvent):
             parser.get_event()  # the document starts
-            yield _Composer(parser, with_marks).compose()
+            yield _Composer(parser, text if with_marks else None).compose()
             parser.get_event()  # the document ends
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
@@ -83,9 +89,11 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
 
 
 class _Composer:
-    def __init__(self, parser: Any, with_marks: bool) -> None:
+    """``text`` is given where marks are wanted."""
+
+    def __init__(self, parser: Any, text: str | None) -> None:
         self.parser = parser
-        self.with_marks = with_marks
+        self.text = text
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[Any, int, Mark | None]] = {}
         self.count = 0
@@ -102,8 +110,9 @@ class _Composer:
             if kind is yaml.ScalarEvent:
                 self.count += 1
                 value = self.scalar(event)
-                if self.with_marks:
-                    mark = Mark(event.start_mark.line, event.start_mark.column, False, None, None)
+                if self.text is not None:
+                    start = event.start_mark
+                    mark = Mark(start.line, start.column, False, None, None, start.index, _stop(self.text, event))
                 if event.anchor is not None:
                     self.anchors[event.anchor] = (value, 1, mark)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
@@ -118,15 +127,19 @@ class _Composer:
                 continue
             elif kind is yaml.AliasEvent:
                 value, mark = self.alias(event)
+                if mark is not None:
+                    mark = mark._replace(alias=(event.start_mark.index, event.end_mark.index))
             else:
                 frame = stack.pop()
                 value = self.close(frame)
-                if self.with_marks:
+                if self.text is not None:
                     start = frame.mark.start_mark
                     mapping = type(value) is dict
+                    block = not frame.mark.flow_style
                     mark = Mark(
-                        start.line, start.column, not frame.mark.flow_style,
+                        start.line, start.column, block,
                         frame.entries if mapping else None, None if mapping else frame.items,
+                        start.index, frame.stop if block else event.end_mark.index,
                     )  # fmt: skip
                 if frame.anchor is not None:
                     self.anchors[frame.anchor] = (value, self.count - frame.size + 1, mark)
@@ -137,6 +150,8 @@ class _Composer:
 
     def put(self, frame: _Frame, value: Any, mark: Mark | None, event: Any) -> None:
         container = frame.container
+        if mark is not None:
+            frame.stop = mark.stop if mark.alias is None else mark.alias[1]
         if type(container) is list:
             container.append(value)
             if mark is not None:
@@ -146,6 +161,7 @@ class _Composer:
         if key is _MISSING:
             frame.key = self.key(value, event)
             frame.key_mark = event.start_mark
+            frame.key_stop = frame.stop
             return
         frame.key = _MISSING
         if key is None:  # a merge
@@ -157,7 +173,8 @@ class _Composer:
             container[key] = value
             frame.lines[key] = frame.key_mark.line
         if mark is not None:
-            frame.entries[key] = Entry(frame.key_mark.line, frame.key_mark.column, mark)
+            start = frame.key_mark
+            frame.entries[key] = Entry(start.line, start.column, mark, start.index, frame.key_stop)
 
     def key(self, value: Any, event: Any) -> str | None:
         if type(value) is str:
@@ -231,6 +248,21 @@ def _step(frame: _Frame) -> str | int:
     if frame.key is _MISSING:
         return "?"
     return "<<" if frame.key is None else str(frame.key)
+
+
+def _stop(text: str, event: Any) -> int:
+    """Where a scalar ends, without its last line break. The parser counts blank lines below a block scalar as its."""
+    start: int = event.start_mark.index
+    stop: int = event.end_mark.index
+    if event.style not in ("|", ">"):
+        return stop
+    header = _HEADER.match(text, start)
+    keeps = header is not None and "+" in header[1]
+    while (line := text.rfind("\n", start, stop)) >= 0 and not text[line:stop].strip(" \t\r\n"):
+        stop = line - 1 if text[line - 1] == "\r" else line
+        if keeps:
+            break
+    return stop
 
 
 def _is_plain(event: Any) -> bool:
