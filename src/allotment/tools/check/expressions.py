@@ -295,7 +295,12 @@ class Expression:
 
 def expression(bundle: Bundle, view: SelectorView) -> Expression:
     """A selector's expression, for the release and gates that the files are checked for."""
-    return _read(view.expression, environment(bundle.features, "new"))
+    return expression_of(bundle, view.expression)
+
+
+def expression_of(bundle: Bundle, source: str) -> Expression:
+    """An expression that stands elsewhere (a class of the cluster's), read alike."""
+    return _read(source, environment(bundle.features, "new"))
 
 
 def replaced(view: SelectorView, extent: Extent, text: str) -> ReplaceText:

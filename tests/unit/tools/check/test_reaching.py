@@ -1,0 +1,135 @@
+"""Which devices an expression is evaluated for, and where one of them makes it an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import expression
+from allotment.tools.check.reaching import drivers_meant, lacking, reaching, reaching_access
+from allotment.tools.views import SelectorView
+from tests.unit.tools.check.bundles import bundle_of
+
+_CLASS = """apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata:
+  name: mine
+spec:
+  selectors:
+"""
+_CLAIM = """apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: mine
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: {}
+        selectors:
+"""
+
+
+def _selector(expression: str) -> str:
+    return "    - cel:\n        expression: |-\n          " + expression.replace("\n", "\n          ") + "\n"
+
+
+def _of_class(*expressions: str) -> tuple[Bundle, SelectorView]:
+    bundle = bundle_of(_CLASS + "".join(map(_selector, expressions)))
+    return bundle, bundle.selectors[-1]
+
+
+def _of_request(class_name: str, *expressions: str, more: str = "") -> tuple[Bundle, SelectorView]:
+    selectors = "".join(map(_selector, expressions)).replace("\n", "\n    ").rstrip(" ")
+    bundle = bundle_of(more + _CLAIM.format(class_name) + "    " + selectors)
+    return bundle, bundle.selectors[-1]
+
+
+def _lacks(bundle: Bundle, view: SelectorView) -> list[tuple[str, list[str]]]:
+    return [(lack.access.name, [s.type or s.driver for s in lack.sorts]) for lack in lacking(bundle, view)]
+
+
+N = 'device.attributes["gpu.nvidia.com"]'
+C = 'device.capacity["gpu.nvidia.com"]'
+
+
+@pytest.mark.parametrize(
+    ("guarded", "unguarded"),
+    [
+        (f'device.driver == "gpu.nvidia.com" && {N}.productName == "x"', f'{N}.productName == "x"'),
+        # An error on the left of && is swallowed by a false on its right.
+        (f'{N}.productName == "x" && device.driver == "gpu.nvidia.com"', f'{N}.productName == "x" && true'),
+        (f'"productName" in {N} && {N}.productName == "x"', f'"a" in device.attributes["b.c"] && {N}.uuid == "x"'),
+        (f'has({N}.productName) && {N}.productName == "x"', f'has({N}.uuid) || {N}.productName == "x"'),
+        (f'{N}.?productName.orValue("") == "x"', f'{N}.?productName.orValue({N}.uuid) == "x"'),
+        (f'device.driver != "gpu.nvidia.com" || {N}.type == "x"', f'device.driver == "a.b" || {N}.type == "x"'),
+        (f'device.driver in ["gpu.nvidia.com"] && {N}.type == "gpu"', f'device.driver in ["a.b"] || {N}.type == "gpu"'),
+        (f'device.driver == "gpu.nvidia.com" ? {N}.type == "gpu" : false', f'{N}.type == "gpu" ? true : false'),
+        (f'"gpu.nvidia.com" in device.attributes && {N}.type == ""', f'has(device.attributes.x.y) || {N}.type == ""'),
+        (f'!(device.driver != "gpu.nvidia.com") && {N}.type == "gpu"', f'!({N}.type == "gpu")'),
+    ],
+)  # fmt: skip
+def test_a_foreign_device_gets_to_a_class_unless_something_keeps_it_out(guarded: str, unguarded: str) -> None:
+    bundle, view = _of_class(guarded)
+    assert _lacks(bundle, view) == []
+    bundle, view = _of_class(unguarded)
+    assert {"", "b.c"} & {sort.driver for lack in lacking(bundle, view) for sort in lack.sorts}
+
+
+def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
+    driver = 'device.driver == "gpu.nvidia.com"'
+    assert _lacks(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == [("memory", ["vfio"])]
+    assert _lacks(*_of_class(f'{driver} && {N}.type == "gpu" && {C}.memory.isGreaterThan(quantity("1Gi"))')) == []
+    assert _lacks(*_of_class(f'{driver} && {N}.type in ["gpu", "mig"] && {C}.memory != quantity("1Gi")')) == []
+    assert _lacks(*_of_class(driver, f'{N}.type == "mig"', f'{N}.profile == "1g.5gb"')) == []
+    assert _lacks(*_of_class(driver, f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu", "vfio"])]
+
+
+def test_names_that_only_some_devices_of_a_type_have() -> None:
+    bundle, view = _of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM"')
+    (lack,) = lacking(bundle, view)
+    assert lack.sometimes
+    assert [str(sort) for sort in lack.sorts] == ["a device of gpu.nvidia.com of type gpu"]
+    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.?addressingMode.orValue("") == "HMM"')) == []
+    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" && "addressingMode" in {N}')) == []
+    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" || true')) == []
+
+
+def test_a_request_gets_what_its_class_lets_through() -> None:
+    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.productName == "x"')) == []
+    assert _lacks(*_of_request("mig.nvidia.com", f'{N}.profile == "1g.5gb"')) == []
+    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
+    assert _lacks(*_of_request("nobody-knows", f'{N}.profile == "1g.5gb"')) == []
+    own = _CLASS + _selector('device.driver == "gpu.nvidia.com"') + "---\n"
+    assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=own)) == [("profile", ["gpu", "vfio"])]
+    broken = _CLASS + _selector("device.driver = ") + "---\n"
+    assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=broken)) == []
+    unmended = _CLASS + _selector(f'device.driver == "gpu.nvidia.com" && {C}.memory >= quantity("1Gi")') + "---\n"
+    assert _lacks(*_of_request("mine", f'{N}.uuid == "x"', more=unmended)) == [("uuid", ["mig"])]
+
+
+def test_names_that_nobody_publishes_are_another_mistake() -> None:
+    assert _lacks(*_of_class(f'{N}.model == "x"')) == []
+    assert _lacks(*_of_class('device.attributes["model"].string == "x"')) == []
+    assert _lacks(*_of_class('device.attributes["gpu.acme.example"].model == "x"')) == [("model", [""])]
+
+
+def test_what_decides_for_an_access() -> None:
+    bundle, view = _of_class(f'device.driver == "gpu.nvidia.com" && {N}.type == "mig" && {N}.profile == "x"')
+    access = expression(bundle, view).accesses[-1]
+    assert [s.type for s in reaching_access(bundle, view, access) or ()] == ["mig"]
+    assert reaching(*_of_request("nobody-knows", "true")) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "drivers"),
+    [
+        ('device.driver == "gpu.nvidia.com" && device.attributes["model"].string == "x"', ("gpu.nvidia.com",)),
+        ('device.attributes["model"].string == "x"', ()),
+        ('device.driver == "nvidia.com"', ("nvidia.com",)),
+        ('device.driver in ["gpu.nvidia.com", "gpu.amd.com"]', ("gpu.nvidia.com", "gpu.amd.com")),
+    ],
+)
+def test_drivers_that_are_meant(source: str, drivers: tuple[str, ...]) -> None:
+    assert drivers_meant(*_of_class(source)) == drivers
