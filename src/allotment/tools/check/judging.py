@@ -29,6 +29,11 @@ class Policy:
     ignored_in: Callable[[str], tuple[str, ...]] = _nothing
     rules: tuple[Rule, ...] = RULES
 
+    @property
+    def tries(self) -> bool:
+        """Whether objects are tried on the devices that are given."""
+        return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in self.rules)
+
     def judge(self, bundle: Bundle, sources: Mapping[str, str]) -> Silenced:
         """Everything that is to be told of a bundle. ``sources`` are the texts of its files."""
         idle = {rule.code for rule in self.rules if rule.family == _NEED_DEVICES} if bundle.world is None else set()

@@ -1,0 +1,77 @@
+"""``allot check``: what is wrong with manifests before a cluster sees them, told or mended."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from allotment.cli.checking.options import Options, options_of
+from allotment.cli.checking.reading import Files, read_files
+from allotment.cli.checking.telling import Told, tell, tell_concisely
+from allotment.cli.screen import Screen, open_screen
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.suppressing import Silenced
+
+EXIT_FINE, EXIT_FINDINGS = 0, 1
+
+
+def run(arguments: Namespace) -> int:
+    """Check, and mend if asked; 1 when something is found that is as bad as ``--fail-on`` says."""
+    screen = open_screen()
+    options = options_of(arguments)
+    paths = arguments.paths or ["."]
+    files = read_files(paths, options.is_excluded, arguments.force_exclude, arguments.stdin_filename or "")
+    for note in options.notes:
+        sys.stderr.write(f"note: {note}\n")
+    bundle = Bundle(files.documents, options.settings, options.world, files.problems, options.namespace)
+    if arguments.fix or arguments.diff:
+        from allotment.cli.checking.mending import mend
+
+        return mend(screen, arguments, options, files, bundle)
+    told = told_of(bundle, options.policy.judge(bundle, files.sources), options, files)
+    write(screen, told, arguments.output)
+    return exit_code(told, options)
+
+
+def told_of(bundle: Bundle, judged: Silenced, options: Options, files: Files) -> Told:
+    """What is to be told of a bundle."""
+    asks = bool(bundle.claims or bundle.pods)
+    proven = options.policy.tries and asks and options.world is not None
+    unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.silenced))
+    return Told(
+        judged.findings,
+        files.sources,
+        objects=len(bundle.documents),
+        silenced=len(judged.silenced),
+        templates=files.templates,
+        place=options.place,
+        fitting=proven and not unproven and not bundle.problems,
+    )
+
+
+def write(screen: Screen, told: Told, output: str | None) -> None:
+    """Tell it in the format that was asked for."""
+    if output == "json":
+        from allotment.cli.checking.data import data
+        from allotment.model.formats import to_json
+
+        screen.line(to_json(data(told)))
+    elif output == "sarif":
+        from allotment.cli.checking.sarif import log
+        from allotment.model.formats import to_json
+
+        screen.line(to_json(log(told)))
+    elif output == "github":
+        from allotment.cli.checking.github import commands
+
+        for command in commands(told.findings):
+            screen.line(command)
+    elif output == "concise":
+        tell_concisely(screen, told)
+    else:
+        tell(screen, told)
+
+
+def exit_code(told: Told, options: Options) -> int:
+    """1 when something was found that is as bad as ``--fail-on`` says."""
+    return EXIT_FINDINGS if any(f.level in options.failing for f in told.findings) else EXIT_FINE

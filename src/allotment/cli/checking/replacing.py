@@ -1,0 +1,60 @@
+"""A fix as pieces of files and what takes their place, for editors and for reviews that offer it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from allotment.model.editing.edits import Edit, EditError
+from allotment.model.loading import Document
+from allotment.tools.check.finding import Range
+from allotment.tools.check.rule import Fix
+
+
+class Replacement(NamedTuple):
+    """A piece of a file, and the text that takes its place."""
+
+    where: Range
+    text: str
+
+
+def replacements(fix: Fix, sources: Mapping[str, str]) -> tuple[Replacement, ...]:
+    """What a fix changes, in the order of places; nothing where it cannot be written by itself."""
+    from allotment.model.editing.rewriting import rewrite
+
+    by_file: dict[str, list[tuple[Document, Edit]]] = {}
+    for document, edit in fix.edits:
+        by_file.setdefault(document.file, []).append((document, edit))
+    found: list[Replacement] = []
+    for file, edits in sorted(by_file.items()):
+        source = sources.get(file)
+        if source is None:
+            return ()
+        try:
+            found += differences(file, source, rewrite(source, file, edits))
+        except EditError:
+            return ()
+    return tuple(found)
+
+
+def differences(file: str, before: str, after: str) -> Iterator[Replacement]:
+    """What makes one text of another: whole lines, but of a single line only the part that differs."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    for tag, begin, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        text = "".join(new[first:last])
+        if end - begin == 1 == last - first:
+            start, stop, inner = _inside(old[begin], text)
+            yield Replacement(Range(file, begin + 1, start + 1, begin + 1, stop + 1), inner)
+        else:
+            yield Replacement(Range(file, begin + 1, 1, end + 1, 1), text)
+
+
+def _inside(old: str, new: str) -> tuple[int, int, str]:
+    """Of two lines, the columns in which they differ, and the new text there."""
+    most = min(len(old), len(new))
+    start = next((n for n in range(most) if old[n] != new[n]), most)
+    tail = next((n for n in range(most - start) if old[-1 - n] != new[-1 - n]), most - start)
+    return start, len(old) - tail, new[start : len(new) - tail]
