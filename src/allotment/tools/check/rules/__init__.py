@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.tools.check.rule import Rule
+from allotment.tools.check.rules.shape import SHAPE
 
-RULES: Final[tuple[Rule, ...]] = ()
+RULES: Final[tuple[Rule, ...]] = (*SHAPE,)
 
 BY_CODE: Final = {rule.code: rule for rule in RULES}

@@ -1,0 +1,42 @@
+"""Shape and version: whether it is an object that a cluster of the release takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.tools.check.rule import Rule
+from allotment.tools.check.rules.shape import (
+    flat_request,
+    fragment,
+    gate_off,
+    given_twice,
+    key_operator_values,
+    no_such_kind,
+    old_version,
+    pod_claim_source,
+    refused,
+    request_without_name,
+    slice_without_pool,
+    slices_contradict,
+    unknown_field,
+    untyped_value,
+    wrong_type,
+)
+
+SHAPE: Final[tuple[Rule, ...]] = (
+    old_version.RULE,
+    flat_request.RULE,
+    pod_claim_source.RULE,
+    key_operator_values.RULE,
+    request_without_name.RULE,
+    unknown_field.RULE,
+    no_such_kind.RULE,
+    wrong_type.RULE,
+    refused.RULE,
+    gate_off.RULE,
+    slice_without_pool.RULE,
+    untyped_value.RULE,
+    given_twice.RULE,
+    fragment.RULE,
+    slices_contradict.RULE,
+)

@@ -1,0 +1,93 @@
+"""S102: the fields of a request beside its name, as v1beta1 had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.model.editing.edits import Edit, Nest, Remove, SetValue
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.shape.misfits import misfits_of
+from allotment.tools.check.rules.shape.wording import listed
+from allotment.tools.views import at, mapping
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      deviceClassName: gpu.nvidia.com   # any of them
+      count: 1
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com   # any of them
+        count: 1
+"""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Requests of v1 with flat fields, each once."""
+    requests: dict[tuple[Document, Path], list[str]] = {}
+    for owned in misfits_of(bundle, "flat-request"):
+        path = owned.misfit.path
+        requests.setdefault((owned.document, path[:-1]), []).append(str(path[-1]))
+    for (document, path), names in requests.items():
+        request = mapping(at(document.tree, path))
+        fix, help_text = _mended(document, path, request, names)
+        message = f"{listed(names)} must stand under exactly, not beside the request's name"
+        yield Found(document, (*path, names[0]), message, help=help_text, fix=fix, key=True)
+
+
+def _mended(document: Document, path: Path, request: dict[str, Any], names: list[str]) -> tuple[Fix | None, str]:
+    if request.get("firstAvailable") is not None:
+        return None, "a request is either exactly one or a list firstAvailable: move these fields into an alternative"
+    if not request.get("exactly"):
+        edits: list[Edit] = [Remove((*path, "exactly"))] if "exactly" in request else []
+        edits.append(Nest(path, tuple(names), "exactly"))
+        return _fix(document, f"move {'it' if len(names) == 1 else 'them'} under exactly", edits), ""
+    exactly = mapping(request["exactly"])
+    twice = [name for name in names if name in exactly and exactly[name] != request[name]]
+    if twice or not exactly:
+        return None, f"{listed(twice)} is there twice, with different values: keep the right one under exactly"
+    edits = [Remove((*path, name)) for name in names]
+    edits += [SetValue((*path, "exactly", name), request[name]) for name in names if name not in exactly]
+    return _fix(document, "move what stands beside exactly into it", edits), ""
+
+
+def _fix(document: Document, text: str, edits: list[Edit]) -> Fix:
+    return Fix(text, tuple((document, edit) for edit in edits), safe=True)
+
+
+RULE = Rule(
+    code="S102",
+    name="flat-request",
+    family="shape",
+    level="error",
+    summary="A request's fields stand beside its name instead of under exactly",
+    why=(
+        "Since v1beta2 a request says what it wants either under exactly or in a list firstAvailable (KEP-4816). In v1"
+        " the API server refuses deviceClassName, selectors or count beside the name: strictly as unknown fields;"
+        " with fieldValidation=Ignore it drops them and then finds neither exactly nor firstAvailable."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe",
+    see="https://kep.k8s.io/4816",
+)

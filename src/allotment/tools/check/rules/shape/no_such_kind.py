@@ -1,0 +1,126 @@
+"""S107: kinds that no such cluster has: misspelt, in the wrong group, or of classic DRA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.decoding import DecodingError
+from allotment.model.editing.edits import SetValue
+from allotment.model.fields import shape_of, versions_of
+from allotment.model.loading import Document
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.shape.classic import replaced_by
+from allotment.tools.check.rules.shape.places import version_of
+from allotment.tools.check.rules.shape.releases import VERSIONS
+from allotment.tools.views import is_dra
+
+_BAD = """\
+apiVersion: v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+"""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Objects of kinds that do not exist. Custom kinds are the business of those who define them."""
+    for document in bundle.documents:
+        kind, version = document.kind, document.api_version
+        if kind and not version:
+            found = _unversioned(document)
+        elif instead := replaced_by(document):
+            message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has"
+            found = Found(document, ("kind",), message, help=instead[:1].upper() + instead[1:])
+        elif is_dra(document) and kind in VERSIONS:
+            found = None  # which of its versions there are is another rule's question
+        else:
+            found = _unknown(bundle, document)
+        if found is not None:
+            yield found
+
+
+def _unversioned(document: Document) -> Found | None:
+    """An object without apiVersion: the API server could do without, kubectl cannot."""
+    kind = document.kind
+    known = [version for version in versions_of(kind) if shape_of(version, kind) is not None]
+    if not known:
+        return None
+    best = _best(known)
+    edit = SetValue(("apiVersion",), best, first=True)
+    return Found(
+        document,
+        ("kind",),
+        f"{kind} without apiVersion: kubectl cannot tell where to send it, and refuses the file",
+        fix=Fix(f"write apiVersion: {best}", ((document, edit),), safe=len({v.rpartition("/")[0] for v in known}) == 1),
+        level="warning",
+    )
+
+
+def _best(versions: list[str]) -> str:
+    """The one that is stable, if one is."""
+    stable = [one for one in versions if version_is_stable(one)]
+    return (stable or versions)[0]
+
+
+def version_is_stable(api_version: str) -> bool:
+    """Whether a version is neither alpha nor beta."""
+    return not any(word in api_version.rpartition("/")[2] for word in ("alpha", "beta"))
+
+
+def _unknown(bundle: Bundle, document: Document) -> Found | None:
+    decoded = bundle.decoded[document]
+    if not isinstance(decoded, DecodingError):
+        return None
+    problem = next((one for one in decoded.problems if one.code == "no-such-kind"), None)
+    if problem is None:
+        return None
+    at, suggestion = problem.path or "kind", problem.suggestion
+    if at == "apiVersion" and suggestion:
+        suggestion = _best([version for version in versions_of(document.kind) if not _was_removed(version, document)])
+    fix = Fix(f"write {suggestion}", ((document, SetValue((at,), suggestion)),), safe=False) if suggestion else None
+    message = f"There is no kind {document.kind} in {document.api_version}"
+    return Found(document, (at,), message, fix=fix)
+
+
+def _was_removed(version: str, document: Document) -> bool:
+    return version.endswith("/v1alpha3") and document.kind in VERSIONS and version_of(document) != "v1alpha3"
+
+
+RULE = Rule(
+    code="S107",
+    name="no-such-kind",
+    family="shape",
+    level="error",
+    summary="A kind that Kubernetes does not have, or no longer",
+    why=(
+        "kubectl asks the cluster for the kind and finds no match: the kind is misspelt, belongs to another group or"
+        " version, or is one of classic DRA (KEP-3063). Classic DRA let drivers allocate, with ResourceClass,"
+        " PodSchedulingContext and parameters of vendors' own kinds; it was withdrawn for structured parameters"
+        " (KEP-4381), and its kinds are gone since 1.32. Kinds of groups that Kubernetes does not know are taken for"
+        " custom resources."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe or unsafe",
+    see="https://kep.k8s.io/3063",
+)

@@ -1,0 +1,98 @@
+"""S101: an API version that the cluster does not serve, or only when told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import SetValue
+from allotment.model.fields import GROUP
+from allotment.model.loading import Document
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.rules.shape.classic import is_classic
+from allotment.tools.check.rules.shape.places import version_of
+from allotment.tools.check.rules.shape.releases import FLAT, HUB, VERSIONS, newest
+from allotment.tools.check.rules.shape.to_v1 import reshaping
+from allotment.tools.views import is_dra
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaim
+metadata:
+  name: training
+spec:
+  devices:
+    requests:
+    - name: gpu
+      # Two of them.
+      deviceClassName: gpu.nvidia.com
+      count: 2
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: training
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        # Two of them.
+        deviceClassName: gpu.nvidia.com
+        count: 2
+"""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Objects in a version other than the one that the release serves."""
+    kube = bundle.features.kube
+    for document in bundle.documents:
+        kind, version = document.kind, version_of(document)
+        best = newest(kind, kube)
+        if not best or version == best or not is_dra(document) or is_classic(document):
+            continue
+        level, message = _said(kind, version, best, kube)
+        yield Found(document, ("apiVersion",), message, fix=_fix(document, version, best), level=level)
+
+
+def _said(kind: str, version: str, best: str, kube: str) -> tuple[Level, str]:
+    life = VERSIONS[kind].get(version)
+    written = f"{GROUP}/{version}"
+    if life is None:
+        return "error", f"There is no {kind} in {written}" + (": that was another API" if "alpha" in version else "")
+    if life.over(kube):
+        return "error", f"Kubernetes {kube} has no {kind} in {written}: removed in {life.gone}"
+    if not life.in_release(kube):
+        return "error", f"Kubernetes {kube} has no {kind} in {written} yet: it comes with {life.since}"
+    end = f", and gone in {life.gone}" if life.gone else ""
+    if best != HUB:
+        return "note", f"{written} is the older one of two versions of {kind}{end}"
+    return "warning", f"{written} is not served by default{end}"
+
+
+def _fix(document: Document, version: str, best: str) -> Fix:
+    edits = [SetValue(("apiVersion",), f"{GROUP}/{best}")]
+    shape = list(reshaping(document, version)) if best == HUB and version in FLAT else []
+    text = f"write {GROUP}/{best}" + (", and give requests and devices its shape" if shape else "")
+    return Fix(text, tuple((document, edit) for edit in [*edits, *shape]), safe=True)
+
+
+RULE = Rule(
+    code="S101",
+    name="old-version",
+    family="shape",
+    level="warning",
+    summary="The API version is not the one that the cluster serves",
+    why=(
+        "Kubernetes serves resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless --runtime-config"
+        " switches them on, and they end: v1alpha3 lost claims, templates, classes and slices in 1.34, v1beta1 goes in"
+        " 1.38 and v1beta2 in 1.39. kubectl then says 'no matches for kind'. v1beta1 and v1alpha3 also wrote requests"
+        " and devices in another shape: without exactly, and with a device's fields under basic (KEP-4381)."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe",
+    see="https://kep.k8s.io/4381",
+)

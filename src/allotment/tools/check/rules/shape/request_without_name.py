@@ -1,0 +1,196 @@
+"""S105: requests without a name, or with one that is no DNS label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from allotment.model.editing.edits import Edit, SetValue
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.model.validation.names import label_problems
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.shape.classic import is_classic
+from allotment.tools.views import ClaimView, at, items, mapping, text
+
+_FIRST_PART: Final = re.compile(r"[a-z]([a-z0-9]*)")
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - exactly:
+        deviceClassName: gpu.nvidia.com
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+"""
+
+
+class _Named(NamedTuple):
+    """A request or an alternative (of the request called ``of``): its path, its name as written, and its class."""
+
+    path: Path
+    name: str
+    class_name: str
+    of: str = ""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Requests and alternatives that need a name, and those whose name is no label."""
+    for claim in bundle.claims:
+        if is_classic(claim.document):
+            continue
+        requests = mapping(at(claim.document.tree, claim.devices)).get("requests")
+        top = [_named((*claim.devices, "requests", n), request) for n, request in items(requests)]
+        groups = [top]
+        for one in top:
+            alternatives = at(claim.document.tree, (*one.path, "firstAvailable"))
+            if alternatives is not None:
+                path: Path = (*one.path, "firstAvailable")
+                groups.append([_named((*path, n), entry, one.name) for n, entry in items(alternatives)])
+        for group in groups:
+            yield from _in_group(bundle, claim, group, group is top)
+
+
+def _named(path: Path, request: dict[str, Any], of: str = "") -> _Named:
+    body = mapping(request.get("exactly")) or request
+    return _Named(path, text(request.get("name")), text(body.get("deviceClassName")), of)
+
+
+def _in_group(bundle: Bundle, claim: ClaimView, group: list[_Named], is_top: bool) -> Iterator[Found]:
+    taken = {one.name for one in group if one.name}
+    nameless = [one for one in group if not one.name]
+    dangling = _dangling(claim, taken) if is_top else []
+    for one in group:
+        if isinstance(at(claim.document.tree, (*one.path, "name")), int | float | bool | list | dict):
+            continue  # no string: another rule tells
+        if not one.name:
+            # A name that constraints or config use and nobody has can only be this one's.
+            name = (
+                dangling[0] if len(nameless) == len(dangling) == 1 else _fresh(_base(one.class_name), nameless, taken)
+            )
+            taken.add(name)
+            edit = SetValue((*one.path, "name"), name, first=True)
+            yield Found(
+                claim.document,
+                one.path,
+                "A request needs a name" if is_top else "An alternative of a request needs a name",
+                fix=Fix(f"call it {name}", ((claim.document, edit),), safe=True),
+            )
+        elif problems := label_problems(one.name):
+            name = _fresh(_label(one.name) or _base(one.class_name), [], taken)
+            taken.add(name)
+            others = _references(bundle, claim, one, name)
+            edits = ((claim.document, SetValue((*one.path, "name"), name)), *others)
+            yield Found(
+                claim.document,
+                (*one.path, "name"),
+                f'"{one.name}" cannot be the name of a request: {_short(problems[0])}',
+                fix=Fix(f"call it {name}" + (", also where it is referred to" if others else ""), edits, not others),
+            )
+
+
+def _short(problem: str) -> str:
+    return "it must be lower-case letters, digits and '-'" if problem.startswith("a lowercase") else problem
+
+
+def _base(class_name: str) -> str:
+    """What a class's devices are called: ``gpu`` of gpu.nvidia.com."""
+    first = class_name.partition(".")[0]
+    return first if "." in class_name and _FIRST_PART.fullmatch(first) else "gpu"
+
+
+def _label(name: str) -> str:
+    """A name as a DNS label; empty where nothing of it is left."""
+    humps = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+    return re.sub(r"[^a-z0-9]+", "-", humps.lower()).strip("-")[:63].strip("-")
+
+
+def _fresh(base: str, nameless: list[_Named], taken: set[str]) -> str:
+    """A name that no other request has; several that have none are counted."""
+    if len(nameless) < 2 and base not in taken:
+        return base
+    number = 1
+    while f"{base}-{number}" in taken:
+        number += 1
+    return f"{base}-{number}"
+
+
+def _dangling(claim: ClaimView, known: set[str]) -> list[str]:
+    """Names in constraints and config that no request has, and that a request could have."""
+    used = [name for listed in _references_in(claim) for name in listed]
+    return [
+        name for name in dict.fromkeys(one.partition("/")[0] for one in used)
+        if name not in known and not label_problems(name)
+    ]  # fmt: skip
+
+
+def _references_in(claim: ClaimView) -> Iterator[tuple[str, ...]]:
+    yield from (constraint.requests for constraint in claim.constraints)
+    yield from (config.requests for config in claim.configs)
+
+
+def _references(bundle: Bundle, claim: ClaimView, one: _Named, name: str) -> list[tuple[Document, Edit]]:
+    """The edits where a request is referred to: constraints and config of the claim, and containers of its pods."""
+    edits: list[tuple[Document, Edit]] = []
+    old, new = (f"{one.of}/{one.name}", f"{one.of}/{name}") if one.of else (one.name, name)
+    for field in ("constraints", "config"):
+        for number, entry in items(at(claim.document.tree, (*claim.devices, field))):
+            path: Path = (*claim.devices, field, number, "requests")
+            listed = entry.get("requests")
+            for place, used in enumerate(listed if isinstance(listed, list) else []):
+                if not isinstance(used, str):
+                    continue
+                if used == old:
+                    edits.append((claim.document, SetValue((*path, place), new)))
+                elif not one.of and used.startswith(f"{old}/"):
+                    edits.append((claim.document, SetValue((*path, place), new + used.removeprefix(old))))
+    if one.of:
+        return edits
+    for pod in bundle.pods:
+        entries = {
+            entry.name for entry in pod.entries
+            if (entry.kind, entry.refers_to, pod.key.namespace) == (claim.kind, claim.key.name, claim.key.namespace)
+        }  # fmt: skip
+        edits += [
+            (pod.document, SetValue((*use.path, "request"), name))
+            for container in pod.containers
+            for use in container.uses
+            if use.name in entries and use.request == one.name
+        ]
+    return edits
+
+
+RULE = Rule(
+    code="S105",
+    name="request-without-name",
+    family="shape",
+    level="error",
+    summary="A request has no name, or one that is no DNS label",
+    why=(
+        "Every request and every alternative has a name: results, constraints, configuration and containers refer to"
+        " it. The API server wants a DNS label (RFC 1123): lower-case letters, digits and '-', at most 63 of them, no"
+        " dots, since the name becomes part of others (KEP-4381). It refuses an empty name, too."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe or unsafe",
+    see="https://kep.k8s.io/4381",
+)

@@ -1,0 +1,120 @@
+"""S111: slices that do not say which pool they are part of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.model.editing.edits import SetValue
+from allotment.model.loading import Document
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.shape.wording import listed
+from allotment.tools.views import is_dra, mapping, text
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata:
+  name: worker-2-gpu.example.com
+spec:
+  driver: gpu.example.com
+  nodeName: worker-2
+  devices:
+  - name: gpu-0
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata:
+  name: worker-2-gpu.example.com
+spec:
+  driver: gpu.example.com
+  pool:
+    name: worker-2
+    generation: 1
+    resourceSliceCount: 1
+  nodeName: worker-2
+  devices:
+  - name: gpu-0
+"""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Slices without a pool, or with one that lacks its name or the number of its slices."""
+    for document in bundle.documents:
+        spec = document.tree.get("spec")
+        if not is_dra(document) or document.kind != "ResourceSlice" or not isinstance(spec, dict):
+            continue
+        pool = spec.get("pool")
+        if pool is not None and not isinstance(pool, dict):
+            continue
+        missing = [name for name in ("name", "resourceSliceCount") if name not in mapping(pool)]
+        if not missing:
+            continue
+        whole = not pool
+        what = (
+            "pool" if whole else f"pool.{missing[0]}" if len(missing) == 1 else "pool.name and pool.resourceSliceCount"
+        )
+        yield Found(
+            document,
+            ("spec",) if pool is None else ("spec", "pool"),
+            f"A ResourceSlice is part of a pool, and {what} is missing",
+            help="" if _pool(bundle, spec) else "name the pool, and say how many slices it has",
+            fix=_fix(bundle, document, spec, missing),
+            key=True,
+        )
+
+
+def _fix(bundle: Bundle, document: Document, spec: dict[str, Any], missing: list[str]) -> Fix | None:
+    made = _pool(bundle, spec)
+    if not made:
+        return None
+    if not spec.get("pool"):
+        after = next((name for name in ("driver", "nodeName") if name in spec), None)
+        edits = [SetValue(("spec", "pool"), made, after=after)]
+        text_ = f'put it into pool "{made["name"]}", generation 1, of {_slices(made["resourceSliceCount"])}'
+    else:
+        edits = [SetValue(("spec", "pool", name), made[name]) for name in missing]
+        text_ = "write " + listed([f"{name}: {made[name]}" for name in missing])
+    return Fix(text_, tuple((document, edit) for edit in edits), safe=False)
+
+
+def _slices(count: int) -> str:
+    return "1 slice" if count == 1 else f"{count} slices"
+
+
+def _pool(bundle: Bundle, spec: dict[str, Any]) -> dict[str, Any]:
+    """The pool of a node's devices: drivers name it for the node. Empty where devices are of no single node."""
+    node, driver = text(spec.get("nodeName")), text(spec.get("driver"))
+    if not node:
+        return {}
+    same = {
+        one.name
+        for one in bundle.documents
+        if is_dra(one)
+        and one.kind == "ResourceSlice"
+        and mapping(one.tree.get("spec")).get("nodeName") == node
+        and mapping(one.tree.get("spec")).get("driver") == driver
+    }
+    return {"name": node, "generation": 1, "resourceSliceCount": len(same)}
+
+
+RULE = Rule(
+    code="S111",
+    name="slice-without-pool",
+    family="shape",
+    level="error",
+    summary="A ResourceSlice does not say which pool it is part of",
+    why=(
+        "A driver publishes its devices in pools, each in one or more slices. The scheduler uses a pool only when there"
+        " are as many slices of the highest generation as resourceSliceCount says (KEP-4381), so every slice needs"
+        " pool.name and a count above zero, and the API server refuses it without. Drivers usually name a pool for"
+        " the node."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="unsafe",
+    see="https://kep.k8s.io/4381",
+)

@@ -1,0 +1,94 @@
+"""S106: fields that the kind does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.shape.misfits import Owned, misfits_of
+from allotment.tools.views import at, mapping
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClass: gpu.nvidia.com
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+"""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Unknown fields that no other rule explains."""
+    for owned in misfits_of(bundle, "unknown-field"):
+        misfit, struct = owned.misfit, owned.struct
+        where = struct.bare_name if struct is not None and struct.bare_name else owned.document.kind
+        fix = _fix(owned)
+        hint = misfit.hint
+        yield Found(
+            owned.document,
+            misfit.path,
+            f'{where} has no field "{misfit.path[-1]}"',
+            help=hint[:1].upper() + hint[1:],
+            fix=fix,
+            key=True,
+        )
+
+
+def _fix(owned: Owned) -> Fix | None:
+    document, (path, suggestion) = owned.document, (owned.misfit.path, owned.misfit.suggestion)
+    mapping_around, name = mapping(at(document.tree, path[:-1])), str(path[-1])
+    edit: Edit
+    if name == "basic" and owned.struct is not None and owned.struct.bare_name == "Device":
+        inner = mapping(mapping_around["basic"])
+        if not inner or inner.keys() & mapping_around.keys():
+            return None
+        return Fix("write its fields beside the device's name", ((document, Lift(path)),), safe=True)
+    parent, dot, _ = suggestion.rpartition(".")
+    if dot:
+        if parent in mapping_around:
+            return None
+        edit = Nest(path[:-1], (name,), parent)
+        # A template holds a whole claim's spec: whoever writes devices there has left one spec out.
+        left_out = document.kind == "ResourceClaimTemplate" and suggestion == "spec.devices"
+        return Fix(f"move it under {parent}", ((document, edit),), safe=left_out)
+    if not suggestion or suggestion in mapping_around:
+        return None
+    return Fix(f"write {suggestion}", ((document, RenameKey(path, suggestion)),), safe=False)
+
+
+RULE = Rule(
+    code="S106",
+    name="unknown-field",
+    family="shape",
+    level="error",
+    summary="A field that the kind does not have",
+    why=(
+        "kubectl has the API server decode strictly (fieldValidation=Strict): an unknown field, mostly a misspelt one,"
+        " is refused with 'strict decoding error'. Clients that do not ask for it, such as Helm and many operators,"
+        " lose the field without a word, and the object means something else."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe or unsafe",
+    see="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation",
+)

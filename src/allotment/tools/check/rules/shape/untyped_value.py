@@ -1,0 +1,153 @@
+"""S112: attributes without a type, and capacities and counters without ``value``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from allotment.model.editing.edits import SetValue
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.semver import Semver, SemverError
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.rules.shape.drivers_meant import words_of
+from allotment.tools.check.rules.shape.misfits import misfits_of
+from allotment.tools.views import at, mapping, text
+from allotment.vocabulary import drivers
+
+_VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?")
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata:
+  name: worker-2-gpu.nvidia.com
+spec:
+  driver: gpu.nvidia.com
+  nodeName: worker-2
+  pool:
+    name: worker-2
+    generation: 1
+    resourceSliceCount: 1
+  devices:
+  - name: gpu-0
+    attributes:
+      architecture: Ampere
+      cudaComputeCapability: 8.0.0
+    capacity:
+      memory: 40Gi
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata:
+  name: worker-2-gpu.nvidia.com
+spec:
+  driver: gpu.nvidia.com
+  nodeName: worker-2
+  pool:
+    name: worker-2
+    generation: 1
+    resourceSliceCount: 1
+  devices:
+  - name: gpu-0
+    attributes:
+      architecture:
+        string: Ampere
+      cudaComputeCapability:
+        version: 8.0.0
+    capacity:
+      memory:
+        value: 40Gi
+"""
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Bare values, in slices and in pieces of slices."""
+    for owned in misfits_of(bundle, "untyped-value"):
+        expected = owned.expected
+        driver = text(mapping(owned.document.tree.get("spec")).get("driver"))
+        is_attribute = expected is not None and expected.bare_name == "DeviceAttribute"
+        yield _found(bundle, owned.document, owned.misfit.path, is_attribute, driver, "error")
+    for document in bundle.documents:
+        if document.kind or document.api_version:
+            continue
+        for field in ("attributes", "capacity"):
+            for name, value in mapping(document.tree.get(field)).items():
+                if isinstance(value, str | int | float):
+                    yield _found(bundle, document, (field, name), field == "attributes", "", "warning")
+
+
+def _found(bundle: Bundle, document: Document, path: Path, is_attribute: bool, driver: str, level: Level) -> Found:
+    name, value = str(path[-1]), at(document.tree, path)
+    if not is_attribute:
+        message = f"{name} is a bare quantity, and must be {{value: {value}}}"
+        fix = Fix("write it as value", ((document, SetValue(path, {"value": value})),), safe=True)
+        return Found(document, path, message, fix=fix if _is_quantity(value) else None, level=level)
+    kind, meant, safe = _typed(value, _kind(bundle, driver, name))
+    shown = str(meant).lower() if isinstance(meant, bool) else meant
+    return Found(
+        document,
+        path,
+        f"{name} has no type: an attribute is {{string: …}}, {{version: …}}, {{int: …}} or {{bool: …}}",
+        fix=Fix(f"write {kind}: {shown}", ((document, SetValue(path, {kind: meant})),), safe),
+        level=level,
+    )
+
+
+def _is_quantity(value: Any) -> bool:
+    try:
+        Quantity.parse(str(value))
+    except QuantityError:
+        return False
+    return not isinstance(value, bool)
+
+
+def _kind(bundle: Bundle, driver: str, name: str) -> str:
+    """The type that the driver gives an attribute; without a driver, the one that all agree on. Empty for none."""
+    kinds: set[str] = set()
+    for one in (driver,) if driver else drivers():
+        words = words_of(bundle, one)
+        domain, _, bare = name.rpartition("/")
+        term = words.attribute(domain or one, bare) if words else None
+        if term is not None:
+            kinds.add(term.kind)
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _typed(value: Any, known: str) -> tuple[str, Any, bool]:
+    """The type of a bare value, the value in it, and whether there is no doubt."""
+    if isinstance(value, bool):
+        return "bool", value, True
+    if known == "version" or (isinstance(value, str) and not known and _VERSION.fullmatch(value)):
+        try:
+            return "version", str(Semver.parse(str(value), normalize=True)), True
+        except SemverError:
+            pass
+    if isinstance(value, int) and known != "string":
+        return "int", value, True
+    # A number with a point is read as one before anybody could keep how it was written.
+    return "string", str(value), isinstance(value, str) or (isinstance(value, int) and known == "string")
+
+
+RULE = Rule(
+    code="S112",
+    name="untyped-value",
+    family="shape",
+    level="error",
+    summary="An attribute has no type, or a capacity no value",
+    why=(
+        "Attributes in a ResourceSlice are typed: each holds exactly one of string, version, int and bool, so that CEL"
+        " knows what it compares (KEP-4381). Capacities and counters hold their quantity under value, beside which a"
+        " request policy may stand (KEP-5075). Descriptions of hardware often leave that out; the API server cannot"
+        " read a bare value into the object that belongs there."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe or unsafe",
+    see="https://kep.k8s.io/4381",
+)

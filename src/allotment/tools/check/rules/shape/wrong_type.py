@@ -1,0 +1,158 @@
+"""S108: values of another type than the field's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from allotment.model.editing.edits import SetValue
+from allotment.model.fields import Shape
+from allotment.model.quantity import Quantity, QuantityError
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.shape.misfits import Owned, misfits_of
+from allotment.tools.views import at
+
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        count: "2"
+"""
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        count: 2
+"""
+
+_WORDS: Final = {
+    "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
+    "int32": "a whole number", "int64": "a whole number", "float64": "a number", "bytes": "base64 text",
+    "Quantity": "a quantity", "Time": "a time", "MicroTime": "a time", "IntOrString": "a whole number or a string",
+}  # fmt: skip
+#: What people write behind an amount of memory: ``16 GB``, ``40GiB``, ``80gi``.
+_AMOUNT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTtPp])(i?)([Bb]?)\s*")
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Values that do not fit, and what was plainly meant."""
+    for owned in misfits_of(bundle, "wrong-type"):
+        path, document = owned.misfit.path, owned.document
+        value, expected = at(document.tree, path), owned.expected
+        wanted = _WORDS.get(expected.form, "") if expected else ""
+        message = f"{path[-1] if isinstance(path[-1], str) else 'the item'} is {_told(value)}"
+        message = f"{message}, and must be {wanted}" if wanted else f"{message}: {owned.misfit.message}"
+        yield Found(
+            document, path, message[:1].upper() + message[1:] if path[-1:] == (0,) else message, fix=_fix(owned)
+        )
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return f'the string "{value}"' if len(value) < 40 else "a string"
+    return str(value).lower()
+
+
+def _fix(owned: Owned) -> Fix | None:
+    expected, path = owned.expected, owned.misfit.path
+    value = at(owned.document.tree, path)
+    meant = _meant(expected, value) if expected else None
+    if meant is None or isinstance(value, dict):
+        return None
+    new, safe = meant
+    return Fix(f"write {_shown(new)}", ((owned.document, SetValue(path, new)),), safe)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) < 40 else "it as a string"
+    if isinstance(value, dict):
+        return f"it under {next(iter(value))}"
+    return "a list of it" if isinstance(value, list) else str(value).lower()
+
+
+def _meant(expected: Shape, value: Any) -> tuple[Any, bool] | None:
+    """The value that was meant, and whether it can only be that one."""
+    form = expected.form
+    if form in ("int32", "int64") and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,9}\s*", value):
+        return int(value), True
+    if form == "bool" and isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true", True
+    if form == "string" and isinstance(value, bool):
+        return str(value).lower(), False  # yes, on and true are the same to YAML
+    if form == "string" and isinstance(value, int):
+        return str(value), True
+    if form == "string" and isinstance(value, float):
+        return repr(value), False  # 1.10 has lost its zero
+    if form == "Quantity" and isinstance(value, str):
+        return _quantity(value)
+    if form == "slice" and expected.element is not None and isinstance(value, str | int | bool):
+        inner = expected.element
+        if inner.form == "string" and isinstance(value, str):
+            return [value], True
+    if form == "struct" and isinstance(value, str):
+        return _held(expected.bare_name, value)
+    return None
+
+
+def _quantity(text: str) -> tuple[str, bool] | None:
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        return None
+    number, letter, binary, byte = found.groups()
+    unit = "k" if letter in "Kk" and not binary else letter.upper()
+    amount = f"{number}{unit}{binary}"
+    try:
+        Quantity.parse(amount)
+    except QuantityError:
+        return None
+    # GB may be meant in powers of ten or of two; without a B there is nothing else.
+    return amount, bool(binary) or not byte
+
+
+def _held(struct: str, text: str) -> tuple[Any, bool] | None:
+    """A struct that holds one thing, written as that thing."""
+    if struct == "CELDeviceSelector":
+        return {"expression": text}, True
+    if struct == "DeviceSelector":
+        return {"cel": {"expression": text}}, True
+    return None
+
+
+RULE = Rule(
+    code="S108",
+    name="wrong-type",
+    family="shape",
+    level="error",
+    summary="A value is of another type than its field",
+    why=(
+        "The API server reads objects into typed fields and stops at the first value that does not fit: a number in"
+        " quotes is a string to it, and an unquoted true is no string. A quantity is a number with one of Kubernetes'"
+        " own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
+    ),
+    bad=_BAD,
+    good=_GOOD,
+    find=find,
+    fixable="safe or unsafe",
+    see="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",
+)
