@@ -16,18 +16,9 @@ from allotment.cli.screen import Screen, folded
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.formats import to_json, to_yaml
-from allotment.model.meta import ObjectMeta
-from allotment.model.resource import (
-    DeviceClaim,
-    DeviceClass,
-    DeviceRequest,
-    DeviceTaintRule,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceSlice,
-)
+from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.tools.explain import explain
+from allotment.tools.explain.trying import user_of_class
 from allotment.tools.free import kind_of
 from allotment.tools.matches import ClassMatches, NodeMatches, matches
 
@@ -108,11 +99,7 @@ def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
 def _why(device_class: DeviceClass, inputs: Inputs) -> Diagnosis:
     """What a claim for one device of the class is refused for."""
     name = device_class.metadata.name
-    request = DeviceRequest(name="any", exactly=ExactDeviceRequest(device_class_name=name))
-    probe = ResourceClaim(
-        metadata=ObjectMeta(name="any-claim", namespace="default"),
-        spec=ResourceClaimSpec(devices=DeviceClaim(requests=(request,))),
-    )
+    probe = user_of_class(device_class)
     state = [*inputs.of(Node), *inputs.of(ResourceSlice)]
     others = [one for one in inputs.of(DeviceClass) if one.metadata.name != name]
     (answer,) = explain([*state, *others, device_class, probe], inputs.features).answers

@@ -20,20 +20,13 @@ from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, open_screen
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
-from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
+from allotment.model.core import Pod
 from allotment.model.formats import to_json, to_yaml
-from allotment.model.meta import Object, ObjectKey, ObjectMeta
-from allotment.model.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.model.workloads import (
-    DaemonSet,
-    Deployment,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-    template_of,
-)
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.model.workloads import template_of
 from allotment.tools.explain import Answer, Explanation, explain, lines, without_device
+from allotment.tools.explain.trying import ANY_POD, identity, is_state, to_try
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
@@ -44,7 +37,6 @@ _KINDS = {
     "": ("deployment", "deploy", "job", "statefulset", "sts", "daemonset", "ds", "replicaset", "rs"),
 }
 _DEFAULT_WIDTH = 80
-_ANY_POD = "any-pod-with-"
 
 
 def run(arguments: Namespace) -> int:
@@ -86,11 +78,11 @@ def _asks(value: Object) -> bool:
     """Whether an object of a running cluster waits for devices or a node."""
     if isinstance(value, ResourceClaim):
         return value.status.allocation is None
-    return isinstance(value, Pod) and _is_state(value, only_state=False)
+    return isinstance(value, Pod) and is_state(value, only_state=False)
 
 
 def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
-    values = _values(inputs)
+    values = to_try(inputs.cluster, inputs.asked)
     explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
     notes = dict.fromkeys((*explanation.notes, *without_device(values, pods)))
@@ -140,65 +132,9 @@ def _is_hardware(word: str) -> bool:
     return True
 
 
-def _values(inputs: Inputs) -> tuple[Object, ...]:
-    """What to try. What was asked replaces what the cluster has of it, but an existing claim keeps its allocation."""
-    asked = {_identity(value) for value in inputs.asked}
-    existing = {_identity(v) for v in inputs.cluster if isinstance(v, ResourceClaim) and v.status.allocation}
-    waiting = (value for value in inputs.cluster if _is_state(value, only_state=bool(inputs.asked)))
-    cluster = [v for v in waiting if _identity(v) in existing or _identity(v) not in asked]
-    new = [value for value in inputs.asked if _identity(value) not in existing]
-    return (*cluster, *new, *_users_of_templates(new))
-
-
-def _users_of_templates(values: Iterable[Object]) -> Iterable[Pod]:
-    """A pod for each template that none of the given pods and workloads names, so that it can be explained alone.
-
-    One that is named from another namespace is left to the answer for that pod.
-    """
-    templates: dict[ObjectKey, ResourceClaimTemplate] = {}
-    named: set[str] = set()
-    for value in values:
-        key = _identity(value)[1]
-        if isinstance(value, ResourceClaimTemplate):
-            templates[key] = value
-            continue
-        template = template_of(value)
-        spec = value.spec if isinstance(value, Pod) else template[1].spec if template else PodSpec()
-        named.update(
-            entry.resource_claim_template_name for entry in spec.resource_claims if entry.resource_claim_template_name
-        )
-    unused = (key for key in templates if key.name not in named)
-    return [
-        Pod(
-            metadata=ObjectMeta(name=f"{_ANY_POD}{key.name}", namespace=key.namespace),
-            spec=PodSpec(
-                resource_claims=(PodResourceClaim(name="claim", resource_claim_template_name=key.name),),
-                containers=(Container(name="any"),),
-            ),
-        )
-        for key in unused
-    ]
-
-
-def _identity(value: Object) -> tuple[str, ObjectKey]:
-    metadata = value.metadata
-    return type(value).__name__, ObjectKey(metadata.namespace, metadata.name)
-
-
-def _is_state(value: Object, only_state: bool) -> bool:
-    """Whether an object of a snapshot takes part: pods only while they wait and nothing else is asked about.
-
-    A snapshot's workloads are left out: their pods are in it.
-    """
-    if isinstance(value, Pod):
-        waits = not value.spec.node_name and value.status.phase in ("", "Pending")
-        return waits and not only_state
-    return not isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job)
-
-
 def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
     """Only the answers that were asked for: for what ``-f`` brought, and (``by_name``) what is named."""
-    asked = {_identity(value) for value in inputs.asked}
+    asked = {identity(value) for value in inputs.asked}
     answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_asked(a, asked)]
     if arguments.object is not None and by_name:
         everything = answers
@@ -216,7 +152,7 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_na
 
 
 def _with_note(answer: Answer) -> Answer:
-    if not answer.name.rpartition("/")[2].startswith(_ANY_POD):
+    if not answer.name.rpartition("/")[2].startswith(ANY_POD):
         return answer
     return replace(answer, notes=(*answer.notes, "no pod names the template; tried with one made up for it"))
 

@@ -25,6 +25,9 @@ POD_TEMPLATES: Final[dict[str, Path]] = {
     ),
 }
 
+#: What tells a fragment of a pod's spec.
+_OF_PODS: Final = ("containers", "resourceClaims")
+
 ClaimKind: TypeAlias = Literal["ResourceClaim", "ResourceClaimTemplate"]
 
 
@@ -303,7 +306,7 @@ def pod_view(document: Document, namespace: str = "default") -> PodView | None:
     """The pods that a document makes, if it makes any; a fragment of a pod's spec makes one."""
     kind = document.kind
     where = POD_TEMPLATES.get(kind)
-    if not kind and not document.api_version and isinstance(document.tree.get("containers"), list):
+    if not kind and not document.api_version and any(isinstance(document.tree.get(f), list) for f in _OF_PODS):
         spec: Path = ()
     elif where is None or document.api_version.partition("/")[0] == GROUP:
         return None

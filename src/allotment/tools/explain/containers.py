@@ -30,6 +30,14 @@ def without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator
             yield from _of_pod(f"{type(value).__name__} {name}", pod, claims, templates)
 
 
+def lacking(container: str, request: str, claim: str, requests: Iterable[str]) -> str:
+    """What is to be said of a container that names a request which the claim or template does not have."""
+    return (
+        f"container {container} names request {request}, which {claim} does not have "
+        f"(it has {', '.join(requests)}): Kubernetes starts it without a device"
+    )
+
+
 def _of_pod(
     owner: str, pod: Pod, claims: dict[ObjectKey, ResourceClaimSpec], templates: dict[ObjectKey, ResourceClaimSpec]
 ) -> Iterator[str]:
@@ -46,7 +54,4 @@ def _of_pod(
                 continue
             requests = [request.name for request in spec.devices.requests]
             if use.request not in requests:
-                yield (
-                    f"container {container.name} of {owner} names request {use.request}, which {what} does not have "
-                    f"(it has {', '.join(requests)}): Kubernetes starts it without a device"
-                )
+                yield lacking(f"{container.name} of {owner}", use.request, what, requests)
