@@ -1,0 +1,63 @@
+"""The edits that move a workload from extended resources to a claim, and nothing else of its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from allotment.model.editing.edits import Edit, InsertItem, Remove, SetValue
+from allotment.model.loading.marks import Path
+from allotment.tools.migrate.asking import WorkloadAsk
+from allotment.tools.migrate.plan import Use
+from allotment.tools.views import at, mapping
+
+
+def entry_name(workload: WorkloadAsk) -> str:
+    """How the pod calls the claim: ``gpu``, or with a number where it has such a claim already."""
+    taken = {entry.name for entry in workload.view.entries}
+    number, name = 1, "gpu"
+    while name in taken:
+        number += 1
+        name = f"gpu-{number}"
+    return name
+
+
+def edits_of(
+    workload: WorkloadAsk, uses: Iterable[Use], refers: tuple[str, str], removed: Iterable[Path]
+) -> list[Edit]:
+    """The edits for one workload. ``refers``: field and name, ``resourceClaimTemplateName`` and ``web-gpu``."""
+    name = entry_name(workload)
+    edits: list[Edit] = []
+    for use in uses:
+        edits += _container(workload.view.document.tree, use, name)
+    edits += (Remove(path) for path in removed)
+    spec = workload.view.spec
+    edits.append(_added(workload.view.tree, spec, "resourceClaims", [{"name": name, refers[0]: refers[1]}]))
+    return edits
+
+
+def _container(tree: dict[str, Any], use: Use, name: str) -> Iterator[Edit]:
+    path: Path = (*use.path, "resources")
+    resources = mapping(at(tree, path))
+    for field in ("limits", "requests"):
+        amounts = mapping(resources.get(field))
+        gone = [resource for resource in use.resources if resource in amounts]
+        if not gone:
+            continue
+        if len(gone) == len(amounts):
+            yield Remove((*path, field))
+        else:
+            yield from (Remove((*path, field, resource)) for resource in gone)
+    claims: list[dict[str, str]] = [{"name": name, "request": request} for request in use.requests] or [{"name": name}]
+    written = resources.get("claims")
+    if isinstance(written, list) and written:
+        yield from (InsertItem((*path, "claims"), len(written) + n, claim) for n, claim in enumerate(claims))
+    else:
+        yield SetValue((*path, "claims"), claims)
+
+
+def _added(tree: dict[str, Any], spec: Path, field: str, items: list[dict[str, str]]) -> Edit:
+    written = tree.get(field)
+    if isinstance(written, list) and written:
+        return InsertItem((*spec, field), len(written), items[0])
+    return SetValue((*spec, field), items)
