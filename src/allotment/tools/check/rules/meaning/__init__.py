@@ -1,0 +1,48 @@
+"""Rules on meaning: will it do what is meant?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.tools.check.rule import Rule
+from allotment.tools.check.rules.meaning import (
+    admin_access_label,
+    all_devices,
+    capacity_equality,
+    claim_not_given,
+    claim_unused,
+    class_selects_nothing,
+    constraint_nobody_publishes,
+    device_plugin_too,
+    match_and_distinct,
+    more_than_any_server,
+    no_such_request,
+    node_name,
+    other_namespace,
+    shared_by_replicas,
+    sharing_alone,
+    template_edited,
+    toleration_evicted,
+    too_many_pods,
+)
+
+MEANING: Final[tuple[Rule, ...]] = (
+    all_devices.RULE,
+    capacity_equality.RULE,
+    constraint_nobody_publishes.RULE,
+    no_such_request.RULE,
+    claim_not_given.RULE,
+    other_namespace.RULE,
+    shared_by_replicas.RULE,
+    sharing_alone.RULE,
+    admin_access_label.RULE,
+    node_name.RULE,
+    claim_unused.RULE,
+    more_than_any_server.RULE,
+    template_edited.RULE,
+    match_and_distinct.RULE,
+    toleration_evicted.RULE,
+    device_plugin_too.RULE,
+    too_many_pods.RULE,
+    class_selects_nothing.RULE,
+)

@@ -1,0 +1,115 @@
+"""M409: admin access in a namespace that does not allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.core import Namespace
+from allotment.model.editing.edits import Edit, RenameKey, SetValue
+from allotment.model.loading import Document
+from allotment.model.validation.admin_access import LABEL, granted
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.views import at, mapping
+
+#: What the label was called while the feature was alpha.
+LEGACY = "resource.k8s.io/admin-access"
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for claim in bundle.claims:
+        for request in claim.requests:
+            if not request.admin_access:
+                continue
+            name = claim.key.namespace
+            namespace = bundle.namespaces.get(name)
+            if namespace is not None and granted(namespace.metadata.labels):
+                continue
+            path = (*request.body, "adminAccess")
+            if namespace is None:
+                message = f"admin access is refused unless namespace {name} has label {LABEL}: true"
+                yield Found(claim.document, path, message, help=_by_hand(name), level="note")
+                continue
+            has = namespace.metadata.labels
+            why = f"it has {LEGACY}, which counts no more" if LEGACY in has else _written(has.get(LABEL))
+            message = f"namespace {name} does not allow admin access ({why}): the API server refuses the {claim.kind}"
+            yield Found(claim.document, path, message, help=_help(bundle, name), fix=_fix(bundle, name))
+
+
+def _written(value: str | None) -> str:
+    return f"it lacks label {LABEL}" if value is None else f'label {LABEL} is "{value}", not "true"'
+
+
+def _help(bundle: Bundle, name: str) -> str:
+    return "" if _document(bundle, name) else _by_hand(name)
+
+
+def _by_hand(name: str) -> str:
+    return f"an administrator can: kubectl label namespace {name} {LABEL}=true"
+
+
+def _document(bundle: Bundle, name: str) -> Document | None:
+    return next(
+        (d for d, m in bundle.manifests.items() if isinstance(m.value, Namespace) and m.value.metadata.name == name),
+        None,
+    )
+
+
+def _fix(bundle: Bundle, name: str) -> Fix | None:
+    document = _document(bundle, name)
+    if document is None:
+        return None
+    labels = at(document.tree, ("metadata", "labels"))
+    path = ("metadata", "labels", LABEL)
+    edit: Edit
+    if not isinstance(labels, dict):
+        edit = SetValue(("metadata", "labels"), {LABEL: "true"})
+    elif mapping(labels).get(LEGACY) == "true" and LABEL not in labels:
+        edit = RenameKey(("metadata", "labels", LEGACY), LABEL)
+    else:
+        edit = SetValue(path, "true")
+    return Fix(f"label namespace {name}, which allows admin access there", ((document, edit),), safe=False)
+
+
+_EXAMPLE = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: monitoring
+  labels:
+    team: platform
+{label}---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: all-gpus
+  namespace: monitoring
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpus
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          allocationMode: All
+          adminAccess: true
+"""
+
+RULE = Rule(
+    code="M409",
+    name="admin-access-label",
+    family="meaning",
+    level="error",
+    summary="a claim asks for admin access in a namespace without the label that allows it",
+    why=(
+        "Admin access gives devices that others use. The API server takes such a claim or template only in a namespace "
+        'with label resource.kubernetes.io/admin-access: "true", spelt and capitalised just so (KEP-5018). While '
+        "the feature was alpha, the label was resource.k8s.io/admin-access; that one is not looked at any more. It is "
+        "a note where the Namespace is neither in the files nor in the cluster."
+    ),
+    bad=_EXAMPLE.format(label=""),
+    good=_EXAMPLE.format(label=f'    {LABEL}: "true"\n'),
+    find=_find,
+    fixable="unsafe",
+    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-auth/5018-dra-adminaccess",
+)

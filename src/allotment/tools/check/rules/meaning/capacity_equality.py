@@ -1,0 +1,101 @@
+"""M402: an amount that a device must have exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from allotment.cel.syntax.ast import Call
+from allotment.fleet.profiles import MIB, accelerators
+from allotment.model.quantity import Quantity
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import expression, replaced
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.views import SelectorView
+
+#: Smaller amounts are counts (of engines, shares, partitions), which are as exact as they look.
+_LEAST = Quantity.parse("1Mi")
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for selector in bundle.selectors:
+        if "==" in selector.expression:
+            yield from _equalities(bundle, selector)
+
+
+def _equalities(bundle: Bundle, selector: SelectorView) -> Iterator[Found]:
+    read = expression(bundle, selector)
+    for one in read.compared:
+        node, document = one.node, selector.document
+        if one.operator != "==" or one.access.kind != "capacity" or not isinstance(node, Call):
+            continue
+        # Who writes x.compareTo(y) == 0 knows what it means.
+        if node.target is not None or any(isinstance(arg, Call) and arg.function == "compareTo" for arg in node.args):
+            continue
+        amount = one.literals[0]
+        if not isinstance(amount.value, Quantity) or amount.value < _LEAST:
+            continue
+        value, literal = (read.source[slice(*extent)] for extent in (one.access.extent, amount.extent))
+        some = amount.value in _published()
+        whose = "only some devices publish" if some else "no known device publishes"
+        yield Found(
+            document,
+            selector.path,
+            f"== on {one.access.name} is equality, not at least: {whose} exactly {amount.value}",
+            help="drivers publish what the hardware reports, which is seldom the number on the box",
+            fix=Fix(
+                f"ask for at least {amount.value}",
+                ((document, replaced(selector, one.extent, f"{value}.compareTo({literal}) >= 0")),),
+                safe=False,
+            ),
+            level="note" if some else None,
+            part=one.extent,
+        )
+
+
+@cache
+def _published() -> frozenset[Quantity]:
+    """The amounts of memory that known hardware reports, whole or cut."""
+    mib: set[int] = set()
+    for one in accelerators().values():
+        mib.add(one.memory_mib)
+        mib.update(profile.memory_mib for profile in (one.mig.profiles if one.mig else ()))
+        mib.update(partition.memory_mib for partition in one.partitions)
+    return frozenset(Quantity.parse(str(amount * MIB)) for amount in mib)
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: large-gpu
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          selectors:
+          - cel:
+              expression: device.capacity["gpu.nvidia.com"].memory{condition}
+"""
+
+RULE = Rule(
+    code="M402",
+    name="capacity-equality",
+    family="meaning",
+    level="warning",
+    summary="a capacity is compared with ==, which only an exact match satisfies",
+    why=(
+        'Quantities compare exactly: memory == quantity("64Gi") holds for a device that publishes 64Gi and for no '
+        "other, neither smaller nor larger. Drivers publish what the hardware reports, often less than its name says "
+        "(an 80 GB H100 has 81559Mi), so such a selector seldom matches anything, and the pod stays pending. At least "
+        "is compareTo(...) >= 0; isGreaterThan is strict. It is a note where some known device reports that figure."
+    ),
+    bad=_EXAMPLE.format(condition=' == quantity("64Gi")'),
+    good=_EXAMPLE.format(condition='.compareTo(quantity("64Gi")) >= 0'),
+    find=_find,
+    fixable="unsafe",
+    see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
+)

@@ -1,0 +1,100 @@
+"""M411: devices that are allocated and that no container gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import Edit, InsertItem, SetValue
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.views import EntryView, PodView, at, items, mapping, text
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for pod in bundle.pods:
+        entries = {entry.name for entry in pod.entries}
+        used = {use.name for container in pod.containers for use in container.uses}
+        used |= {
+            text(use.get("name"))
+            for _, container in items(pod.tree.get("ephemeralContainers"))
+            for _, use in items(mapping(container.get("resources")).get("claims"))
+        }
+        # A container that names an entry by a wrong name is refused by the API server, and told of there.
+        if not pod.containers or used - entries:
+            continue
+        for entry in pod.entries:
+            if entry.name and entry.name not in used:
+                yield Found(
+                    pod.document,
+                    (*entry.path, "name"),
+                    f"no container uses claim {entry.name}: its devices are allocated and nobody gets them",
+                    help="name it in resources.claims of the container that needs it",
+                    fix=_fix(pod, entry),
+                )
+
+
+def _fix(pod: PodView, entry: EntryView) -> Fix | None:
+    """A pod's only container must be the one."""
+    containers = [container for container in pod.containers if not container.init]
+    if len(containers) != 1:
+        return None
+    container = containers[0]
+    use = {"name": entry.name}
+    resources = at(pod.document.tree, (*container.path, "resources"))
+    claims = mapping(resources).get("claims")
+    edit: Edit
+    if resources is None:
+        edit = SetValue((*container.path, "resources"), {"claims": [use]})
+    elif isinstance(claims, list) and claims:
+        edit = InsertItem((*container.path, "resources", "claims"), len(claims), use)
+    else:
+        edit = SetValue((*container.path, "resources", "claims"), [use])
+    return Fix(f"give it to container {container.name}", ((pod.document, edit),), safe=False)
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: single-gpu
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu.nvidia.com
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: server
+spec:
+  resourceClaims:
+  - name: gpu
+    resourceClaimTemplateName: single-gpu
+  containers:
+  - name: server
+    image: registry.example/server:1
+    resources:
+      limits:
+        memory: 1Gi
+{claims}"""
+
+RULE = Rule(
+    code="M411",
+    name="claim-unused",
+    family="meaning",
+    level="warning",
+    summary="no container uses a claim of the pod: its devices are allocated and nobody gets them",
+    why=(
+        "The claims of a pod are allocated and prepared whether containers use them or not, and are taken from others "
+        "as long as the pod lives. A container gets devices only by naming the claim in resources.claims; one that "
+        "does not, starts without them, and nothing says so."
+    ),
+    bad=_EXAMPLE.format(claims=""),
+    good=_EXAMPLE.format(claims="      claims:\n      - name: gpu\n"),
+    find=_find,
+    fixable="unsafe",
+    see="https://kubernetes.io/docs/tasks/configure-pod-container/assign-resources/allocate-devices-dra/",
+)

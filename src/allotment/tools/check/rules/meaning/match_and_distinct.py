@@ -1,0 +1,73 @@
+"""M414: a constraint that wants devices equal and different, of which Kubernetes reads one half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import InsertItem, Remove
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.views import at, items
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for claim in bundle.claims:
+        where = (*claim.devices, "constraints")
+        for number, constraint in items(at(claim.document.tree, where)):
+            match, distinct = (constraint.get(name) for name in ("matchAttribute", "distinctAttribute"))
+            if not isinstance(match, str) or not isinstance(distinct, str):
+                continue
+            second = {key: value for key, value in constraint.items() if key != "matchAttribute"}
+            if match == distinct:
+                fix = None
+            else:
+                edits = (
+                    (claim.document, Remove((*where, number, "distinctAttribute"))),
+                    (claim.document, InsertItem(where, number + 1, second)),
+                )
+                fix = Fix("make two constraints of it", edits, safe=False)
+            yield Found(
+                claim.document,
+                (*where, number, "distinctAttribute"),
+                "beside matchAttribute, distinctAttribute is ignored without a word",
+                help="devices cannot be equal and different in one attribute" if match == distinct else "",
+                fix=fix,
+                key=True,
+            )
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: two-gpus
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpus
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          count: 2
+      constraints:
+      - matchAttribute: gpu.nvidia.com/productName
+        {second}distinctAttribute: gpu.nvidia.com/brand
+"""
+
+RULE = Rule(
+    code="M414",
+    name="match-and-distinct",
+    family="meaning",
+    level="error",
+    summary="a constraint has both matchAttribute and distinctAttribute: the second is ignored",
+    why=(
+        "Exactly one of the two may be set, says the API. But the API server takes a constraint with both, and the "
+        "allocator then looks at matchAttribute alone: devices may be equal in what distinctAttribute names. Two "
+        "constraints do what is meant (KEP-5075)."
+    ),
+    bad=_EXAMPLE.format(second=""),
+    good=_EXAMPLE.replace("        {second}", "      - ").format(),
+    find=_find,
+    fixable="unsafe",
+    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5075-dra-consumable-capacity",
+)

@@ -1,0 +1,120 @@
+"""M404: a request by a name that the claim does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.engine.diagnosis.names import near
+from allotment.model.editing.edits import SetValue
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.meaning.targets import RequestNames, names_of, request_names, targets
+from allotment.tools.check.views import ClaimView, at, items
+from allotment.tools.explain import lacking
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for claim in bundle.claims:
+        yield from _in_claim(claim)
+    for target in targets(bundle):
+        names = request_names(target)
+        if names is None:
+            continue
+        for container in target.pod.containers:
+            for use in container.uses:
+                if use.name != target.entry.name or not use.request or use.request in names:
+                    continue
+                document, path = target.pod.document, (*use.path, "request")
+                main, _, alternative = use.request.partition("/")
+                if main in names and alternative in names[main]:
+                    message = f"a container can only name a whole request: {main}, not its alternative {alternative}"
+                    fix = _renamed(document, path, main)
+                    yield Found(document, path, f"{message}; the API server refuses it", fix=fix)
+                    continue
+                told = lacking(container.name, use.request, target.what, names)
+                yield Found(document, path, told, fix=_meant(document, path, use.request, names))
+
+
+def _in_claim(claim: ClaimView) -> Iterator[Found]:
+    """Names in constraints and config, where an alternative may be named, too."""
+    mains = names_of(claim)
+    if mains is None:
+        return
+    known = [*mains, *(f"{main}/{alternative}" for main in mains for alternative in mains[main])]
+    for field in ("constraints", "config"):
+        for number, item in items(at(claim.document.tree, (*claim.devices, field))):
+            listed = item.get("requests")
+            for index, name in enumerate(listed if isinstance(listed, list) else ()):
+                if not isinstance(name, str) or name in known:
+                    continue
+                path = (*claim.devices, field, number, "requests", index)
+                what = "a constraint" if field == "constraints" else "configuration"
+                yield Found(
+                    claim.document,
+                    path,
+                    f"{what} is for request {name}, which the claim does not have (it has {', '.join(mains)}); "
+                    "the API server refuses it",
+                    fix=_meant(claim.document, path, name, dict.fromkeys(known, ())),
+                )
+
+
+def _meant(document: Document, path: Path, name: str, known: RequestNames) -> Fix | None:
+    """The one request that can be meant: the only one that is near, or the only one."""
+    close = near(name, known)
+    meant = close or tuple(known)
+    return _renamed(document, path, meant[0]) if len(meant) == 1 else None
+
+
+def _renamed(document: Document, path: Path, name: str) -> Fix:
+    return Fix(f"name request {name}", ((document, SetValue(path, name)),), safe=False)
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: shared-gpu
+spec:
+  devices:
+    requests:
+    - name: mps-gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: server
+spec:
+  resourceClaims:
+  - name: gpu
+    resourceClaimName: shared-gpu
+  containers:
+  - name: server
+    image: registry.example/server:1
+    resources:
+      claims:
+      - name: gpu
+        request: {request}
+"""
+
+RULE = Rule(
+    code="M404",
+    name="no-such-request",
+    family="meaning",
+    level="error",
+    summary="a container, constraint or configuration names a request that the claim does not have",
+    why=(
+        "Constraints and configuration may only name requests of their own claim, or alternatives of one; the API "
+        "server refuses others. A container that names a request is checked by nobody: the pod is scheduled, its claim "
+        "is allocated, and the kubelet, which looks for that request's devices, finds none and starts the container "
+        "without any. There is neither an event nor an error (KEP-4381)."
+    ),
+    bad=_EXAMPLE.format(request="ts-gpu"),
+    good=_EXAMPLE.format(request="mps-gpu"),
+    find=_find,
+    fixable="unsafe",
+    see="https://kubernetes.io/docs/tasks/configure-pod-container/assign-resources/allocate-devices-dra/",
+)

@@ -1,0 +1,104 @@
+"""M410: a pod that goes past the scheduler, and so never gets its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import Edit, Remove, SetValue
+from allotment.model.resource import ResourceClaim
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.meaning.targets import Target, targets
+from allotment.tools.check.views import PodView, mapping
+
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    everything = list(targets(bundle))
+    for pod in bundle.pods:
+        own = [target for target in everything if target.pod is pod]
+        if not pod.node_name or not own or all(_allocated(target) for target in own):
+            continue
+        # A claim that another pod names may have been allocated for that one.
+        maybe = all(_allocated(target) or _has_others(target, everything) for target in own)
+        yield Found(
+            pod.document,
+            (*pod.spec, "nodeName"),
+            "nodeName goes past the scheduler, which alone allocates claims: the pod never starts"
+            + (" unless its claims are allocated before" if maybe else ""),
+            help="let the scheduler choose that node: nodeSelector",
+            fix=_fix(pod),
+            level="warning" if maybe else None,
+        )
+
+
+def _allocated(target: Target) -> bool:
+    return isinstance(target.stored, ResourceClaim) and target.stored.status.allocation is not None
+
+
+def _has_others(target: Target, everything: list[Target]) -> bool:
+    return target.entry.kind == "ResourceClaim" and any(
+        other.key == target.key and other.entry.kind == target.entry.kind and not other.pod.node_name
+        for other in everything
+    )
+
+
+def _fix(pod: PodView) -> Fix:
+    path = (*pod.spec, "nodeName")
+    if mapping(pod.tree.get("nodeSelector")):
+        add: Edit = SetValue((*pod.spec, "nodeSelector", _HOSTNAME), pod.node_name)
+    else:
+        add = SetValue((*pod.spec, "nodeSelector"), {_HOSTNAME: pod.node_name}, after="nodeName")
+    text = f"select node {pod.node_name} by its label {_HOSTNAME} instead"
+    return Fix(text, ((pod.document, add), (pod.document, Remove(path))), safe=False)
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: single-gpu
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu.nvidia.com
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: server
+spec:
+{node}
+  resourceClaims:
+  - name: gpu
+    resourceClaimTemplateName: single-gpu
+  containers:
+  - name: server
+    image: registry.example/server:1
+    resources:
+      claims:
+      - name: gpu
+"""
+
+RULE = Rule(
+    code="M410",
+    name="node-name",
+    family="meaning",
+    level="error",
+    summary="a pod with claims has nodeName, which goes past the scheduler: its claims are never allocated",
+    why=(
+        "A pod with nodeName is on its node at once, and no scheduler sees it. But it is the scheduler that allocates "
+        'claims. The kubelet then refuses to start the pod, again and again ("pod … is not allowed to use '
+        'ResourceClaim …"). Only a claim that was allocated before, for another pod, can be used so. A nodeSelector '
+        "for the label kubernetes.io/hostname picks the node and leaves the rest to the scheduler."
+    ),
+    bad=_EXAMPLE.format(node="  nodeName: gpu-1"),
+    good=_EXAMPLE.format(node="  nodeSelector:\n    kubernetes.io/hostname: gpu-1"),
+    find=_find,
+    fixable="unsafe",
+    see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#pre-scheduled-pods",
+)

@@ -1,0 +1,45 @@
+"""What of a claim says that several containers or pods are to share its devices, and how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.views import ClaimView, ConfigView, RequestView, mapping
+
+#: Devices that programs have for themselves unless somebody divides them: not channels, networks or CPUs.
+_EXCLUSIVE = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)
+
+
+def sharing_configs(claim: ClaimView) -> Iterator[ConfigView]:
+    """The parameters of a claim that say how containers share its devices (time-slicing, MPS, partitions)."""
+    return (config for config in claim.configs if _shares(config.parameters))
+
+
+def shares(bundle: Bundle, claim: ClaimView) -> bool:
+    """Whether the claim, or a class that it asks for, has parameters for sharing, or takes only shares of devices."""
+    if any(True for _ in sharing_configs(claim)):
+        return True
+    if claim.requests and all(request.capacity or request.admin_access for request in claim.requests):
+        return True
+    classes = {request.class_name for request in claim.requests}
+    return any(_shares(config.parameters) for view in bundle.classes if view.name in classes for config in view.configs)
+
+
+def is_exclusive(request: RequestView) -> bool:
+    """Whether a request is for devices that are of little use to several programs at once, unless divided."""
+    return bool(_EXCLUSIVE.search(request.class_name)) or any(
+        _EXCLUSIVE.search(selector.expression) for selector in request.selectors
+    )
+
+
+def strategy(config: ConfigView) -> str:
+    """How devices are to be shared, in the driver's word: ``TimeSlicing``."""
+    found = mapping(mapping(config.parameters).get("sharing")).get("strategy")
+    return found if isinstance(found, str) else ""
+
+
+def _shares(parameters: dict[str, Any] | None) -> bool:
+    return "sharing" in (parameters or {})

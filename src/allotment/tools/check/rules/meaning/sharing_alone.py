@@ -1,0 +1,121 @@
+"""M408: parameters for sharing on a claim that nobody shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.loading import Document
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.meaning.sharing import sharing_configs, strategy
+from allotment.tools.check.rules.meaning.targets import Target, named, targets
+from allotment.tools.check.views import ClaimView, ConfigView
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    users_of: dict[Document, tuple[ClaimView, list[Target]]] = {}
+    for target in targets(bundle):
+        if target.entry.kind == "ResourceClaimTemplate" and target.view is not None:
+            users_of.setdefault(target.view.document, (target.view, []))[1].append(target)
+    for claim, users in users_of.values():
+        for config in sharing_configs(claim):
+            if any(_containers(target, config) > 1 for target in users):
+                continue
+            pods = sum(target.pod.replicas if target.pod.kind != "DaemonSet" else 2 for target in users)
+            how = strategy(config) or "sharing"
+            if pods > 1:
+                why = f"each pod gets a claim and a device of its own from template {claim.key.name}"
+            else:
+                why = f"only one container of {named(users[0].pod)} uses the device"
+            yield Found(
+                claim.document,
+                (*config.path, "opaque", "parameters", "sharing"),
+                f"{how} shares nothing: {why}",
+                help="pods share a device when they name one ResourceClaim",
+                level=None if pods > 1 else "note",
+                key=True,
+            )
+
+
+def _containers(target: Target, config: ConfigView) -> int:
+    """How many containers of a pod get devices that the configuration is for."""
+    return sum(
+        any(
+            use.name == target.entry.name and (not use.request or not config.requests or use.request in config.requests)
+            for use in container.uses
+        )
+        for container in target.pod.containers
+    )
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+{claim}
+      config:
+      - requests: [gpu]
+        opaque:
+          driver: gpu.example.com
+          parameters:
+            apiVersion: gpu.resource.example.com/v1alpha1
+            kind: GpuConfig
+            sharing:
+              strategy: TimeSlicing
+              timeSlicingConfig:
+                interval: Long
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: server
+spec:
+  replicas: 3
+  selector:
+    matchLabels: {{app: server}}
+  template:
+    metadata:
+      labels: {{app: server}}
+    spec:
+      resourceClaims:
+      - name: gpu
+        {field}: server-gpu
+      containers:
+      - name: server
+        image: registry.example/server:1
+        resources:
+          claims:
+          - name: gpu
+"""
+
+_TEMPLATE = """\
+kind: ResourceClaimTemplate
+metadata:
+  name: server-gpu
+spec:
+  spec:
+    devices:
+      requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]"""
+_CLAIM = """\
+kind: ResourceClaim
+metadata:
+  name: server-gpu
+spec:
+    devices:
+      requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]"""
+
+RULE = Rule(
+    code="M408",
+    name="sharing-alone",
+    family="meaning",
+    level="warning",
+    summary="a template has parameters for sharing, but each claim made from it has one user",
+    why=(
+        "Parameters such as time-slicing and MPS tell the driver how the users of one claim share its device. From a "
+        "template every pod gets a claim of its own, with a device of its own, so nothing is shared between pods, and "
+        "the cluster runs out of devices as if there were no sharing. Sharing between pods takes one ResourceClaim "
+        "that all of them name; a template shares only between the containers of a pod."
+    ),
+    bad=_EXAMPLE.format(claim=_TEMPLATE, field="resourceClaimTemplateName"),
+    good=_EXAMPLE.format(claim=_CLAIM, field="resourceClaimName"),
+    find=_find,
+    see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
+)

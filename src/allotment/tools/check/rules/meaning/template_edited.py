@@ -1,0 +1,110 @@
+"""M413: a template or claim that is edited while what it made, or was given, stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.cel.admission import validation_context
+from allotment.model.core import Pod
+from allotment.model.generated import POD_CLAIM_NAME, is_made_for
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.model.validation import create
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.views import ClaimView
+
+_NOW = "2000-01-01T00:00:00Z"
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    if bundle.world is None:
+        return
+    for view in bundle.claims:
+        claim, template = bundle.cluster_claims.get(view.key), bundle.cluster_templates.get(view.key)
+        old = claim if view.kind == "ResourceClaim" else template
+        if old is None or not _differs(bundle, view, old):
+            continue
+        what = "claim" if isinstance(old, ResourceClaim) else "template"
+        yield Found(
+            view.document,
+            ("spec",) if "spec" in view.document.tree else (),
+            f"{what} {view.key} exists with another spec, and specs cannot be changed: the API server refuses this",
+            help=_for_claim(old) if isinstance(old, ResourceClaim) else _for_template(_made(bundle, view.key)),
+            key=True,
+        )
+
+
+def _for_claim(old: ResourceClaim) -> str:
+    users = len(old.status.reserved_for)
+    wait = f"; it goes when the {users} pod{'s' if users > 1 else ''} that use it have ended" if users else ""
+    return f"delete the claim and create it again{wait}"
+
+
+def _for_template(made: int) -> str:
+    advice = "delete the template and create it again, or give it another name"
+    if not made:
+        return advice
+    claims = "a claim made from it keeps" if made == 1 else f"{made} claims made from it keep"
+    return f"{advice}; {claims} the old spec until the pods are replaced (kubectl rollout restart)"
+
+
+def _differs(bundle: Bundle, view: ClaimView, old: ResourceClaim | ResourceClaimTemplate) -> bool:
+    """Whether the API server would see another spec, defaults filled in."""
+    manifest = bundle.manifests.get(view.document)
+    if manifest is None or not isinstance(manifest.value, ResourceClaim | ResourceClaimTemplate):
+        return False
+    version = manifest.api_version.rpartition("/")[2]
+    new = create(manifest.value, validation_context(bundle.features), version=version, now=_NOW).value
+    return bool(new.spec != old.spec)
+
+
+def _made(bundle: Bundle, key: ObjectKey) -> int:
+    """How many claims of the cluster were made from a template."""
+    assert bundle.world is not None
+    count = 0
+    for pod in bundle.world.of(Pod):
+        if pod.metadata.namespace != key.namespace:
+            continue
+        entries = {e.name for e in pod.spec.resource_claims if e.resource_claim_template_name == key.name}
+        count += sum(
+            claim.metadata.annotations.get(POD_CLAIM_NAME) in entries and is_made_for(claim, pod)
+            for claim in bundle.cluster_claims.values()
+        )
+    return count
+
+
+_TEMPLATE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: training
+  namespace: default
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpus
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          allocationMode: ExactCount
+          count: {count}
+"""
+
+RULE = Rule(
+    code="M413",
+    name="template-edited",
+    family="meaning",
+    level="error",
+    summary="the cluster has the claim or template with another spec, which cannot be changed",
+    why=(
+        "The specs of ResourceClaims and ResourceClaimTemplates are immutable (KEP-4381): an object that exists must "
+        "be deleted and created again. Claims that were made from a template are copies. They keep the spec that it "
+        "had then, whatever becomes of it, until their pods are gone; so a new template needs a roll-out as well."
+    ),
+    bad=_TEMPLATE.format(count=4),
+    good=_TEMPLATE.format(count=2),
+    find=_find,
+    see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
+    cluster=_TEMPLATE.format(count=2),
+)

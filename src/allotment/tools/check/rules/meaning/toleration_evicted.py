@@ -1,0 +1,82 @@
+"""M415: a toleration that lets the pod in, and does not keep it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import Edit, InsertItem, SetValue
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.views import at, items
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for claim in bundle.claims:
+        for request in claim.requests:
+            where = (*request.body, "tolerations")
+            written = list(items(at(claim.document.tree, where)))
+            for number, toleration in written:
+                if toleration.get("effect"):
+                    continue
+                # Another one for the same key and effect NoExecute keeps the pod.
+                if any(o.get("effect") == "NoExecute" and _alike(o, toleration) for _, o in written):
+                    continue
+                edits: tuple[Edit, ...] = (
+                    SetValue((*where, number, "effect"), "NoSchedule"),
+                    InsertItem(where, number + 1, {**toleration, "effect": "NoExecute"}),
+                )
+                yield Found(
+                    claim.document,
+                    (*where, number),
+                    "without effect it lets the pod onto a device tainted NoExecute, and does not keep it from being "
+                    "evicted from there",
+                    fix=Fix(
+                        "write it once for each effect", tuple((claim.document, edit) for edit in edits), safe=True
+                    ),
+                )
+
+
+def _alike(one: dict[str, object], other: dict[str, object]) -> bool:
+    return all(one.get(field) == other.get(field) for field in ("key", "operator", "value"))
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: any-health
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          tolerations:
+          - key: gpu.nvidia.com/xid
+            operator: Exists
+{more}"""
+
+RULE = Rule(
+    code="M415",
+    name="toleration-evicted",
+    family="meaning",
+    level="warning",
+    summary="a device toleration without effect does not keep the pod from being evicted",
+    why=(
+        "Without effect a toleration is for taints of every effect, and the scheduler reads it so (KEP-5055). The "
+        "controller that evicts pods from devices with NoExecute taints counts only tolerations that say NoExecute "
+        "themselves, up to Kubernetes 1.37 at least. So the pod is given the tainted device, is evicted, and comes "
+        "back to the same device. Two tolerations, one for each effect, mean the same to both."
+    ),
+    bad=_EXAMPLE.format(more=""),
+    good=_EXAMPLE.format(
+        more=(
+            "            effect: NoSchedule\n"
+            "          - key: gpu.nvidia.com/xid\n            operator: Exists\n            effect: NoExecute\n"
+        )
+    ),
+    find=_find,
+    fixable="safe",
+    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations",
+)
