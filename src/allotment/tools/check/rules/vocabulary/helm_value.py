@@ -147,8 +147,9 @@ def _moved(document: Document, path: Path, dotted: str) -> Iterator[Edit]:
 
 
 def _effect(dotted: str, words: Vocabulary) -> str:
-    meanings = [meaning for key, meaning in words.helm.items() if key == dotted or key.startswith(f"{dotted}.")]
-    return f"{dotted}: {meanings[0]}" if meanings else ""
+    """What the value that is meant does."""
+    told = [(key, does) for key, does in words.helm.items() if key == dotted or key.startswith(f"{dotted}.")]
+    return " is for: ".join(told[0]) if told else ""
 
 
 def _override(document: Document, words: Vocabulary) -> Iterator[Found]:

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.tools.check.bundle import Bundle
-from allotment.vocabulary import Vocabulary, drivers, vocabulary
+from allotment.tools.check.reaching import words_of
+from allotment.vocabulary import Vocabulary, drivers
 
-#: The domain of names that drivers share (KEP-4381); it belongs to nobody's vocabulary alone.
-STANDARD = "resource.kubernetes.io"
 #: From here on two names differ by a slip of the finger, not by what they mean.
 SLIP = 0.85
 
@@ -20,11 +19,6 @@ def vocabularies(bundle: Bundle) -> Iterator[Vocabulary]:
         words = words_of(bundle, driver)
         if words is not None:
             yield words
-
-
-def words_of(bundle: Bundle, driver: str) -> Vocabulary | None:
-    """The words of a driver in the release that the files are checked for; None for one that is not known."""
-    return vocabulary(driver, bundle.settings.drivers.get(driver, ""))
 
 
 def slip(name: str, known: Iterable[str]) -> str:
@@ -45,3 +39,8 @@ def either(names: Iterable[str], last: str = "or") -> str:
     """
     listed = list(names)
     return f" {last} ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
+
+
+def quoted(name: str) -> str:
+    """A name as messages have it."""
+    return f'"{name}"'

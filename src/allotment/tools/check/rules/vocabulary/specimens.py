@@ -65,7 +65,7 @@ def specimens(driver: str, release: str = "") -> tuple[Specimen, ...]:
         if accelerator.vendor != vendor:
             continue
         machine = hardware(accelerator.id)
-        for mode in _modes(accelerator, "v0" if vendor == "amd" and release.startswith(("v0", "0", "2025")) else ""):
+        for mode in _modes(accelerator, "v0" if vendor == "amd" and release.startswith("0") else ""):
             for one in slices_of(machine, parse_mode(mode, machine), "node"):
                 for specimen in _of_slice(one, accelerator):
                     found.setdefault((accelerator.id, f"{specimen.part} {specimen.text('type')}"), specimen)
@@ -103,6 +103,15 @@ def _of_slice(one: ResourceSlice, accelerator: Accelerator | None) -> Iterator[S
         yield specimen._replace(part="" if part.startswith("spx") else part)
 
 
+def of_class(bundle: Bundle, name: str, devices: Iterable[Specimen]) -> tuple[Specimen, ...]:
+    """The devices that a class selects; all of them where nobody knows the class."""
+    found: DeviceClass | None = bundle.known_classes.get(name) or _INSTALLED.get(name)
+    expressions = [one.cel.expression for one in (found.spec.selectors if found else ()) if one.cel]
+    compiled = [_compiled(expression, bundle) for expression in expressions]
+    chosen = [one for one in compiled if one is not None]
+    return tuple(one for one in devices if all(_matches(selector.matches, one) is True for selector in chosen))
+
+
 def let_through(
     bundle: Bundle, view: SelectorView, devices: Iterable[Specimen], without: Iterable[tuple[int, int]] = ()
 ) -> tuple[Specimen, ...]:
@@ -116,12 +125,10 @@ def let_through(
         return ()
     left_out = tuple(without)
     conjuncts = [one for one in selector.conjuncts if not any(_overlap((one.start, one.stop), o) for o in left_out)]
-    chosen = _class_selectors(bundle, view.class_name)
     return tuple(
-        specimen
-        for specimen in devices
-        if all(_matches(one.matches, specimen) is True for one in chosen)
-        and all(_matches(one.matches, specimen) is not False for one in conjuncts)
+        one
+        for one in of_class(bundle, view.class_name, devices)
+        if all(_matches(conjunct.matches, one) is not False for conjunct in conjuncts)
     )
 
 
@@ -134,13 +141,6 @@ def _matches(match: Callable[[DeviceInput], bool], specimen: Specimen) -> bool |
         return match(specimen.seen)
     except EvaluationError:
         return None
-
-
-def _class_selectors(bundle: Bundle, name: str) -> tuple[Selector, ...]:
-    found: DeviceClass | None = bundle.known_classes.get(name) or _INSTALLED.get(name)
-    expressions = [one.cel.expression for one in (found.spec.selectors if found else ()) if one.cel]
-    compiled = [_compiled(expression, bundle) for expression in expressions]
-    return tuple(one for one in compiled if one is not None)
 
 
 def _compiled(expression: str, bundle: Bundle) -> Selector | None:

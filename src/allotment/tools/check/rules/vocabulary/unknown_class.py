@@ -67,7 +67,7 @@ def _uses(bundle: Bundle) -> Iterator[_Use]:
             if not request.class_name:
                 continue
             for base in (request.body, request.path):
-                path = (*base, "deviceClassName")
+                path: Path = (*base, "deviceClassName")
                 if at(claim.document.tree, path) == request.class_name:
                     yield _Use(claim.document, path, request.class_name, request)
                     break
@@ -75,7 +75,7 @@ def _uses(bundle: Bundle) -> Iterator[_Use]:
         for container in pod.containers:
             for resource in container.limits:
                 if str(resource).startswith(IMPLICIT):
-                    path: Path = (*container.path, "resources", "limits", resource)
+                    path = (*container.path, "resources", "limits", resource)
                     yield _Use(pod.document, path, resource.removeprefix(IMPLICIT), key=True)
 
 

@@ -1,0 +1,168 @@
+"""V303: a name of another release of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.editing.edits import SetValue
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Access, Expression
+from allotment.tools.check.reaching import words_of
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.vocabulary.known import quoted
+from allotment.tools.check.rules.vocabulary.mending import renamed as renamed_access
+from allotment.tools.check.rules.vocabulary.reach import read_selectors
+from allotment.tools.check.views import ClaimView, ConstraintView, SelectorView
+from allotment.vocabulary import Renamed, Vocabulary, vocabulary
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for view, read in read_selectors(bundle):
+        for access in read.accesses:
+            words = words_of(bundle, access.domain)
+            kind = "attribute" if access.kind == "attributes" else "capacity"
+            gone = words.renaming(f"{access.domain}/{access.name}", kind) if words is not None else None
+            if words is not None and gone is not None and _matters(bundle, read, access, gone):
+                yield _in_selector(bundle, view, read, access, words, gone)
+    for claim in bundle.claims:
+        for constraint in claim.constraints:
+            domain, _, name = constraint.attribute.rpartition("/")
+            words = words_of(bundle, domain)
+            gone = words.renaming(constraint.attribute) if words is not None else None
+            if words is None or gone is None:
+                continue
+            published = _published(bundle, domain)
+            if published is None or name not in published or (gone.redefined and _becomes(gone, published)):
+                yield _in_constraint(claim, constraint, words, gone, published)
+
+
+def _matters(bundle: Bundle, read: Expression, access: Access, gone: Renamed) -> bool:
+    """Whether the old meaning is meant, and the cluster's driver does not have it."""
+    published = _published(bundle, access.domain)
+    if published is not None and access.name in published and not gone.redefined:
+        return False
+    if gone.redefined:
+        # The new meaning is a PCI id (0x74a1), the old one a long number.
+        literals = [one for c in read.compared if c.access == access for one in c.literals]
+        return any(isinstance(one.value, str) and one.value.isdigit() for one in literals)
+    return True
+
+
+def _in_selector(
+    bundle: Bundle, view: SelectorView, read: Expression, access: Access, words: Vocabulary, gone: Renamed
+) -> Found:
+    published = _published(bundle, access.domain)
+    target = gone.becomes if published is None else _becomes(gone, published)
+    fix = None
+    if target and _alike(words, gone):
+        fix = Fix(
+            f"read {target.removeprefix(f'{access.domain}/')}",
+            ((view.document, renamed_access(view, read, access, target)),),
+            safe=False,
+        )
+    return Found(
+        view.document,
+        view.path,
+        _message(access.name, access.domain, gone),
+        help=_advice(gone, f'"{access.name}" in device.attributes["{access.domain}"] ? … : …'),
+        fix=fix,
+        part=access.name_extent,
+        level="note" if access.tolerant else None,
+    )
+
+
+def _in_constraint(
+    claim: ClaimView, constraint: ConstraintView, words: Vocabulary, gone: Renamed, published: frozenset[str] | None
+) -> Found:
+    path = (*constraint.path, constraint.field)
+    target = gone.becomes if published is None else _becomes(gone, published) or _sibling(words, gone, published)
+    fix = None
+    if target:
+        edit = SetValue(path, target)
+        fix = Fix(f"set {constraint.field}: {target}", ((claim.document, edit),), safe=False)
+    domain, _, name = constraint.attribute.rpartition("/")
+    return Found(claim.document, path, _message(name, domain, gone), help=_advice(gone, ""), fix=fix)
+
+
+def _message(name: str, domain: str, gone: Renamed) -> str:
+    if gone.redefined:
+        return f"{quoted(name)} of {domain} has another meaning since release {gone.release}: it was {gone.meaning}"
+    after = f"it is {gone.becomes.removeprefix(f'{domain}/')} now" if gone.becomes else "nothing took its place"
+    return f"{domain} publishes no {quoted(name)} since release {gone.release}: {after}"
+
+
+def _advice(gone: Renamed, guard: str) -> str:
+    if gone.redefined:
+        return f"what it was for is {gone.becomes} now" if gone.becomes else ""
+    either = f"; where clusters differ, ask for both: {guard}" if guard and gone.becomes else ""
+    return f"it was {gone.meaning}{either}"
+
+
+def _alike(words: Vocabulary, gone: Renamed) -> bool:
+    """Whether the new name has values of the same kind, so that what was compared with the old can stay."""
+    new = words.attributes_by_name.get(gone.becomes)
+    if new is None:
+        return gone.becomes in words.capacities_by_name
+    for release in reversed(words.releases):
+        earlier = vocabulary(words.driver, release)
+        old = earlier.attributes_by_name.get(gone.name) if earlier is not None else None
+        if old is not None:
+            return old.kind == new.kind and not new.shared
+    return False
+
+
+# --- against slices ----------------------------------------------------------------------------------------------
+
+
+def _published(bundle: Bundle, domain: str) -> frozenset[str] | None:
+    """The attributes of a driver's devices in the given slices: those of its domain bare, others in full."""
+    if bundle.published is None or domain not in bundle.published.drivers:
+        return None
+    own = bundle.published.attributes.get(domain, {})
+    return frozenset(own) | {f"{d}/{name}" for d, names in bundle.published.attributes.items() for name in names}
+
+
+def _becomes(gone: Renamed, published: frozenset[str]) -> str:
+    return gone.becomes if gone.becomes in published else ""
+
+
+def _sibling(words: Vocabulary, gone: Renamed, published: frozenset[str]) -> str:
+    """What an older driver publishes of those names that became the same: a GPU's and a partition's."""
+    names = (one.name for one in words.renamed if gone.becomes and one.becomes == gone.becomes)
+    return next((name for name in names if name in published), "")
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: two-parts-of-one-gpu
+spec:
+  devices:
+    requests:
+    - name: parts
+      exactly:
+        deviceClassName: gpu.amd.com
+        count: 2
+    constraints:
+    - matchAttribute: {name}
+"""
+
+RULE = Rule(
+    code="V303",
+    name="renamed-name",
+    family="vocabulary",
+    level="warning",
+    summary="a name that the driver published in another release, or that means something else now",
+    why=(
+        "Drivers renamed attributes when Kubernetes agreed on names of its own (resource.kubernetes.io), and before "
+        "they called themselves stable. A selector with an old name fails on every device, a constraint fits none. "
+        "AMD's deviceID was a number of each GPU's own until 1.0 and is the PCI id of the model since, so that "
+        "'of one GPU' silently became 'of one model'."
+    ),
+    bad=_EXAMPLE.format(name="gpu.amd.com/deviceID"),
+    good=_EXAMPLE.format(name="resource.kubernetes.io/pciBusID"),
+    find=_find,
+    fixable="unsafe",
+    see="https://github.com/ROCm/k8s-gpu-dra-driver/pull/36",
+)
