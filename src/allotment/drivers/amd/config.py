@@ -1,38 +1,12 @@
-"""The parameters that claims and classes may carry for AMD's devices (group ``gpu.resource.amd.com/v1alpha1``)."""
+"""The parameters that claims and classes may carry for AMD's devices."""
 
-from __future__ import annotations
+from typing import Final
 
-from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from allotment.vocabulary.parameters.amd import KINDS
+from allotment.vocabulary.parameters.amd import VERSION as VERSION
+from allotment.vocabulary.parameters.amd import Config as Config
+from allotment.vocabulary.parameters.amd import GpuConfig as GpuConfig
+from allotment.vocabulary.parameters.amd import Iommu as Iommu
+from allotment.vocabulary.parameters.amd import VfioDeviceConfig as VfioDeviceConfig
 
-from msgspec import Struct
-
-VERSION: Final = "gpu.resource.amd.com/v1alpha1"
-
-
-class _Parameters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Names as in manifests; nothing unknown."""
-
-
-class GpuConfig(_Parameters, frozen=True):
-    """For GPUs and partitions. The vendor has given it no fields: sharing is several pods on one claim."""
-
-
-class Iommu(_Parameters, frozen=True):
-    """Through which interface a virtual machine gets the device."""
-
-    backend_policy: Literal["LegacyOnly", "PreferIommuFD"] = "LegacyOnly"
-
-
-class VfioDeviceConfig(_Parameters, frozen=True):
-    """For GPUs that are handed to virtual machines."""
-
-    iommu: Iommu = Iommu()
-
-
-Config: TypeAlias = GpuConfig | VfioDeviceConfig
-
-CONFIGS: Final[Mapping[tuple[str, str], type]] = {
-    (VERSION, "GpuConfig"): GpuConfig,
-    (VERSION, "VfioDeviceConfig"): VfioDeviceConfig,
-}
+CONFIGS: Final = KINDS

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
-
-import msgspec
+from typing import Any, Final
 
 from allotment.drivers.driver import Granted, Offer, Refused, Tree
 from allotment.drivers.example.imaginary import Imaginary
@@ -13,35 +11,14 @@ from allotment.fleet.example import GPU_DRIVER, gpu_offering
 from allotment.fleet.modes import Example
 from allotment.model.resource import Device
 from allotment.model.trees import to_tree
-
-CONFIG: Final = ("gpu.resource.example.com/v1alpha1", "GpuConfig")
-
-
-class TimeSlicingConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """How long a program computes before it is another's turn."""
-
-    interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
-
-
-class SpacePartitioningConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """Into how many equal parts a GPU is divided."""
-
-    partition_count: int = 1
-
-
-class GpuSharing(msgspec.Struct, frozen=True, rename="camel"):
-    """How the programs of a claim share its GPUs."""
-
-    strategy: Literal["TimeSlicing", "SpacePartitioning"]
-    time_slicing_config: TimeSlicingConfig | None = None
-    space_partitioning_config: SpacePartitioningConfig | None = None
-
-
-class GpuConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """The parameters; programs take turns unless told otherwise."""
-
-    sharing: GpuSharing | None = None
-
+from allotment.vocabulary.parameters.example import (
+    GPU_KINDS,
+    GpuConfig,
+    GpuSharing,
+    SpacePartitioningConfig,
+    TimeSlicingConfig,
+    gpu_problems,
+)
 
 #: Whole GPUs, for one claim each.
 USUAL: Final = Example()
@@ -57,24 +34,12 @@ class ExampleGpus(Imaginary):
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
         """One kind."""
-        return {CONFIG: GpuConfig}
+        return GPU_KINDS
 
     def validate(self, config: Any) -> None:
         """The settings must be those of the strategy."""
-        sharing = config.sharing
-        if sharing is None:
-            return
-        other = "space_partitioning_config" if sharing.strategy == "TimeSlicing" else "time_slicing_config"
-        if getattr(sharing, other) is not None:
-            name = "spacePartitioningConfig" if sharing.strategy == "TimeSlicing" else "timeSlicingConfig"
-            raise Refused(
-                f"sharing.{name}: not with strategy {sharing.strategy}; leave one of them out", permanent=True
-            )
-        parts = sharing.space_partitioning_config
-        if parts is not None and parts.partition_count < 0:
-            found = parts.partition_count
-            path = "sharing.spacePartitioningConfig.partitionCount"
-            raise Refused(f"{path}: wanted 0 or more, found {found}", permanent=True)
+        for problem in gpu_problems(config):
+            raise Refused(str(problem), permanent=True)
 
     def variables(self, granted: Granted) -> Sequence[str]:
         """Which GPU, how it is shared, and how much of it."""

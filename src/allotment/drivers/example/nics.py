@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from allotment.drivers.driver import Granted, Offer, Refused
 from allotment.drivers.example.imaginary import Imaginary
 from allotment.fleet.example import NET_DRIVER, nic_groups
-
-CONFIG: Final = ("net.resource.example.com/v1alpha1", "NetConfig")
-
-#: Bits: the traffic shaper counts bytes in 32 bits.
-_MOST_BURST: Final = 8 * (2**32 - 1)
-
-
-class Burst(msgspec.Struct, frozen=True, rename="camel"):
-    """Bits that may pass at once; 0 leaves it to the system."""
-
-    ingress_burst: int = 0
-    egress_burst: int = 0
-
-
-class NetConfig(msgspec.Struct, frozen=True):
-    """The parameters."""
-
-    burst: Burst | None = msgspec.field(default=None, name="bwBurst")
+from allotment.vocabulary.parameters.example import NET_KINDS, Burst, net_problems
 
 
 class ExampleNics(Imaginary):
@@ -39,14 +20,12 @@ class ExampleNics(Imaginary):
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
         """One kind."""
-        return {CONFIG: NetConfig}
+        return NET_KINDS
 
     def validate(self, config: Any) -> None:
         """Bursts have a limit."""
-        burst = config.burst or Burst()
-        for name, bits in (("ingressBurst", burst.ingress_burst), ("egressBurst", burst.egress_burst)):
-            if not 0 <= bits < _MOST_BURST:
-                raise Refused(f"bwBurst.{name}: wanted 0 or more, and less than 4 GiB, found {bits}", permanent=True)
+        for problem in net_problems(config):
+            raise Refused(str(problem), permanent=True)
 
     def variables(self, granted: Granted) -> Sequence[str]:
         """Rates and bursts."""

@@ -1,31 +1,34 @@
-"""The parameters that claims and classes may carry for NVIDIA's devices, and what is asked of them.
+"""What is asked of the parameters that claims carry for NVIDIA's devices, on a node with its gates.
 
-Names and meanings are the vendor's own (group ``resource.nvidia.com/v1beta1``). Whether a value is possible at all is
-decided here; whether it suits the devices that a claim was given, when its preparation is planned.
+The kinds themselves, and what is wrong with a value by itself, are in :mod:`allotment.vocabulary.parameters.nvidia`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
-
-from msgspec import Struct, field
+from typing import Final, NamedTuple
 
 from allotment.drivers.driver import Refused
-from allotment.fleet.profiles import MIB
 from allotment.model.quantity import Quantity
+from allotment.vocabulary.parameters import nvidia
+from allotment.vocabulary.parameters.nvidia import GATES as _GATES
+from allotment.vocabulary.parameters.nvidia import VERSION as VERSION
+from allotment.vocabulary.parameters.nvidia import Config as Config
+from allotment.vocabulary.parameters.nvidia import GpuConfig as GpuConfig
+from allotment.vocabulary.parameters.nvidia import GpuSharing as GpuSharing
+from allotment.vocabulary.parameters.nvidia import Interval as Interval
+from allotment.vocabulary.parameters.nvidia import Iommu as Iommu
+from allotment.vocabulary.parameters.nvidia import MigDeviceConfig as MigDeviceConfig
+from allotment.vocabulary.parameters.nvidia import MigDeviceSharing as MigDeviceSharing
+from allotment.vocabulary.parameters.nvidia import MpsConfig as MpsConfig
+from allotment.vocabulary.parameters.nvidia import Strategy as Strategy
+from allotment.vocabulary.parameters.nvidia import TimeSlicingConfig as TimeSlicingConfig
+from allotment.vocabulary.parameters.nvidia import VfioDeviceConfig as VfioDeviceConfig
 
-VERSION: Final = "resource.nvidia.com/v1beta1"
-
-Strategy: TypeAlias = Literal["TimeSlicing", "MPS"]
-Interval: TypeAlias = Literal["Default", "Short", "Medium", "Long"]
+CONFIGS: Final = nvidia.KINDS
 
 #: As ``nvidia-smi compute-policy --set-timeslice`` counts.
 INTERVALS: Final[Mapping[Interval, int]] = {"Default": 0, "Short": 1, "Medium": 2, "Long": 3}
-
-_GPU_UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,3}")
 
 
 class Gates(NamedTuple):
@@ -41,7 +44,6 @@ class Gates(NamedTuple):
 
 ALL_ON: Final = Gates()
 
-_GATES: Final[Mapping[Strategy, str]] = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
 _SWITCHES: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
@@ -60,108 +62,21 @@ def gates_of(text: str) -> Gates:
     return Gates(*found.values())
 
 
-class _Parameters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Names as in manifests; nothing unknown."""
-
-
-class TimeSlicingConfig(_Parameters, frozen=True):
-    """How long a program may compute before it is another one's turn."""
-
-    interval: Interval = "Default"
-
-
-class MpsConfig(_Parameters, frozen=True):
-    """What each program that shares a GPU by MPS may have of it; by default everything."""
-
-    default_active_thread_percentage: int | None = None
-    default_pinned_device_memory_limit: Quantity | None = None
-    default_per_device_pinned_memory_limit: dict[str, Quantity] | None = None
-    multi_user: bool = False
-
-
-class GpuSharing(_Parameters, frozen=True):
-    """How the programs of one claim share its GPUs."""
-
-    strategy: Strategy
-    time_slicing_config: TimeSlicingConfig | None = None
-    mps_config: MpsConfig | None = None
-
-
-class MigDeviceSharing(_Parameters, frozen=True):
-    """How the programs of one claim share its MIG devices; they take turns anyway, without settings."""
-
-    strategy: Strategy
-    mps_config: MpsConfig | None = None
-
-
-class GpuConfig(_Parameters, frozen=True):
-    """Parameters for whole GPUs."""
-
-    sharing: GpuSharing | None = None
-
-
-class MigDeviceConfig(_Parameters, frozen=True):
-    """Parameters for MIG devices."""
-
-    sharing: MigDeviceSharing | None = None
-
-
-class Iommu(_Parameters, frozen=True):
-    """How a virtual machine's monitor gets at a GPU."""
-
-    backend_policy: Literal["LegacyOnly", "PreferIommuFD"] = "LegacyOnly"
-    # Renaming to camel case would make it enableApiDevice.
-    enable_api_device: bool = field(default=False, name="enableAPIDevice")
-
-
-class VfioDeviceConfig(_Parameters, frozen=True):
-    """Parameters for GPUs that are handed to virtual machines."""
-
-    iommu: Iommu | None = None
-
-
-Config: TypeAlias = GpuConfig | MigDeviceConfig | VfioDeviceConfig
-
-CONFIGS: Final[Mapping[tuple[str, str], type]] = {
-    (VERSION, kind.__name__): kind for kind in (GpuConfig, MigDeviceConfig, VfioDeviceConfig)
-}
-
-
-# --- what must hold ---------------------------------------------------------------------------------------------------
-
-
 def validate(config: Config, gates: Gates) -> None:
     """Check parameters by themselves. Raises Refused: for good, unless it is the node that lets them down."""
-    if isinstance(config, VfioDeviceConfig) or config.sharing is None:
-        return
-    sharing = config.sharing
-    if not gates.allows(sharing.strategy):
-        gate = _GATES[sharing.strategy]
+    off = {_GATES[strategy] for strategy in _GATES if not gates.allows(strategy)}
+    for problem in nvidia.problems(config, off):
+        if not problem.gate:
+            raise Refused(str(problem), permanent=True)
+        assert not isinstance(config, VfioDeviceConfig)
+        assert config.sharing is not None
         raise Refused(  # not for good: whoever runs the driver can switch it on
-            f"sharing.strategy: {sharing.strategy} is switched off on this node: the driver's feature gate {gate} is "
-            f"off, as it is in the vendor's driver by default; switch it on (featureGates.{gate}=true), or leave "
-            "sharing out and let the claim's pods share the GPU without settings",
+            f"{problem.place}: {config.sharing.strategy} is switched off on this node: the driver's feature gate "
+            f"{problem.gate} is off, as it is in the vendor's driver by default; switch it on "
+            f"(featureGates.{problem.gate}=true), or leave sharing out and let the claim's pods share the GPU without "
+            "settings",
             permanent=False,
         )
-    if isinstance(sharing, GpuSharing) and sharing.time_slicing_config is not None and sharing.strategy == "MPS":
-        raise _wrong("sharing.timeSlicingConfig: not with strategy MPS; leave it out, or use strategy TimeSlicing")
-    if sharing.mps_config is not None:
-        if sharing.strategy != "MPS":
-            raise _wrong("sharing.mpsConfig: not with strategy TimeSlicing; leave it out, or use strategy MPS")
-        _validate_mps(sharing.mps_config)
-
-
-def _validate_mps(config: MpsConfig) -> None:
-    threads = config.default_active_thread_percentage
-    if threads is not None and not 0 <= threads <= 100:
-        raise _wrong(f"sharing.mpsConfig.defaultActiveThreadPercentage: wanted 0 to 100 (percent), found {threads}")
-    if config.default_pinned_device_memory_limit is not None:
-        mebibytes(config.default_pinned_device_memory_limit, "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit")
-    for key, limit in (config.default_per_device_pinned_memory_limit or {}).items():
-        place = f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]"
-        if not _GPU_UUID.fullmatch(key) and not _INDEX.fullmatch(key):
-            raise _wrong(f"{place}: wanted a device's UUID (GPU-…, MIG-…) or its index among the claim's (0, 1, …)")
-        mebibytes(limit, place)
 
 
 def mebibytes(limit: Quantity, place: str) -> int:
@@ -170,9 +85,9 @@ def mebibytes(limit: Quantity, place: str) -> int:
     >>> mebibytes(Quantity.parse("5Gi"), "limit")
     5120
     """
-    whole = limit.value() // MIB
+    whole = nvidia.mebibytes(limit)
     if whole < 1:
-        raise _wrong(f"{place}: wanted at least 1Mi, found {limit}")
+        raise Refused(f"{place}: {nvidia.too_small(limit)}", permanent=True)
     return whole
 
 
@@ -192,12 +107,9 @@ def memory_limits(uuids: Sequence[str], default: int | None, by_device: Mapping[
         elif key.isdigit() and int(key) < len(devices):
             limits[devices[int(key)]] = limit
         else:
-            raise _wrong(
+            raise Refused(
                 f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]: the claim has no such device; these "
-                f"parameters are for {', '.join(f'{index} ({uuid})' for index, uuid in enumerate(devices))}"
+                f"parameters are for {', '.join(f'{index} ({uuid})' for index, uuid in enumerate(devices))}",
+                permanent=True,
             )
     return limits
-
-
-def _wrong(text: str) -> Refused:
-    return Refused(text, permanent=True)

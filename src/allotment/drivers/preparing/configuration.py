@@ -4,23 +4,19 @@ Parameters come with the class and with the claim; the claim's count more, and l
 entry is for the requests that it names, or for all. One claim can mix kinds of devices (whole GPUs and MIG): parameters
 for all requests pass over devices that they are not for, while parameters that name a request must suit its device.
 
-They are opaque to Kubernetes, so this is the first place that looks into them. What is wrong here stays wrong however
-often it is tried, so a refusal is permanent unless the driver says otherwise, and tells all that is needed to correct
-it.
+They are opaque to Kubernetes, so on a cluster this is the first place that looks into them. What is wrong here stays
+wrong however often it is tried, so a refusal is permanent unless the driver says otherwise, and tells all that is
+needed to correct it.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
-
-import msgspec
-from msgspec import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from allotment.drivers.driver import Refused
-from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.resource import DeviceAllocationConfiguration
+from allotment.vocabulary.parameters import strict
 
 Configs = Mapping[tuple[str, str], type]
 
@@ -98,12 +94,10 @@ def winner(driver: Reader, entries: Sequence[Entry], request: str, device: str) 
     return None
 
 
-# --- strict reading ----------------------------------------------------------------------------------------------
-
-
 def decode(parameters: Any, configs: Configs) -> Any:
     """The value of a driver's parameters. Raises Refused with the path, what was found and what is wanted.
 
+    >>> import msgspec
     >>> class Mode(msgspec.Struct):
     ...     speed: int = 1
     >>> decode({"apiVersion": "v1", "kind": "Mode", "sped": 2}, {("v1", "Mode"): Mode})
@@ -111,127 +105,7 @@ def decode(parameters: Any, configs: Configs) -> Any:
     ...
     allotment.drivers.driver.Refused: sped: Mode has no such field; did you mean "speed"?
     """
-    if not isinstance(parameters, dict):
-        raise Refused(f"parameters: wanted an object, found {_shown(parameters)}", permanent=True)
-    version, kind = parameters.get("apiVersion"), parameters.get("kind")
-    wanted = configs.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
-    if wanted is None:
-        raise Refused(_unknown_kind(version, kind, configs), permanent=True)
-    tree = {key: value for key, value in parameters.items() if key not in ("apiVersion", "kind")}
-    faults = list(_faults(tree, inspect.type_info(wanted), ""))
-    if faults:
-        raise Refused("; ".join(faults), permanent=True)
     try:
-        return msgspec.convert(tree, wanted, dec_hook=_decode)
-    except (msgspec.ValidationError, QuantityError) as error:
-        # The walk knows names and closed sets; what is left are bounds and patterns of the type itself.
-        text, _, path = str(error).partition(" - at `$")
-        raise Refused(f"{path.rstrip('`').lstrip('.') or 'parameters'}: {text}", permanent=True) from None
-
-
-def _decode(wanted: type, value: Any) -> Any:
-    if wanted is Quantity:
-        return Quantity.parse(value) if isinstance(value, str) else Quantity.of_int(value)
-    raise NotImplementedError(wanted)
-
-
-def _unknown_kind(version: object, kind: object, configs: Configs) -> str:
-    known = (
-        ", ".join(f"{kind} of {version}" for version, kind in sorted(configs)) or "none: this driver has no parameters"
-    )
-    if version is None or kind is None:
-        missing = " and ".join(name for name, value in (("apiVersion", version), ("kind", kind)) if value is None)
-        return f"{missing}: wanted, found none; known are {known}"
-    for known_version, known_kind in configs:
-        if known_kind == kind:
-            return f'apiVersion: {kind} is of "{known_version}", found {_shown(version)}'
-    near = _near(kind, [known_kind for _, known_kind in configs])
-    return f"kind: found {_shown(kind)} of {_shown(version)}; known are {known}{near}"
-
-
-def _faults(value: Any, type: inspect.Type, path: str) -> Iterator[str]:
-    """Names and values that a type has not, at their paths."""
-    if isinstance(type, inspect.UnionType):
-        if value is None and any(isinstance(each, inspect.NoneType) for each in type.types):
-            return
-        fitting = [each for each in type.types if not isinstance(each, inspect.NoneType)]
-        if len(fitting) == 1:
-            yield from _faults(value, fitting[0], path)
-    elif isinstance(type, inspect.StructType):
-        yield from _struct_faults(value, type, path)
-    elif isinstance(type, inspect.DictType):
-        if not isinstance(value, dict):
-            yield _wrong(path, "an object", value)
-            return
-        for key, each in value.items():
-            yield from _faults(each, type.value_type, f"{path}[{_shown(key)}]")
-    elif isinstance(type, inspect.VarTupleType | inspect.ListType):
-        if not isinstance(value, list):
-            yield _wrong(path, "a list", value)
-            return
-        for index, each in enumerate(value):
-            yield from _faults(each, type.item_type, f"{path}[{index}]")
-    elif isinstance(type, inspect.LiteralType | inspect.EnumType):
-        known = [each.value for each in type.cls] if isinstance(type, inspect.EnumType) else list(type.values)
-        if value not in known or isinstance(value, bool):
-            wanted = ", ".join(_shown(each) for each in known)
-            yield f"{path}: wanted one of {wanted}, found {_shown(value)}{_near(value, known)}"
-    elif isinstance(type, inspect.CustomType) and type.cls is Quantity:
-        yield from _quantity_faults(value, path)
-    else:
-        for kind, (fits, wanted) in _PLAIN.items():
-            if isinstance(type, kind) and (
-                not isinstance(value, fits) or (isinstance(value, bool) and fits is not bool)
-            ):
-                yield _wrong(path, wanted, value)
-
-
-def _struct_faults(value: Any, type: inspect.StructType, path: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield _wrong(path, "an object", value)
-        return
-    fields = {field.encode_name: field for field in type.fields}
-    for key, each in value.items():
-        at = f"{path}.{key}" if path else str(key)
-        if key in fields:
-            yield from _faults(each, fields[key].type, at)
-        else:
-            near = _near(key, fields) or f"; its fields are {', '.join(fields) or 'none'}"
-            yield f"{at}: {type.cls.__name__} has no such field{near}"
-    for name, field in fields.items():
-        if field.required and name not in value:
-            yield f"{f'{path}.{name}' if path else name}: wanted, found none"
-
-
-def _quantity_faults(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, str):
-        try:
-            Quantity.parse(value)
-        except QuantityError:
-            yield _wrong(path, 'a quantity such as "512Mi"', value)
-    elif isinstance(value, bool) or not isinstance(value, int):
-        yield _wrong(path, 'a quantity such as "512Mi"', value)
-
-
-_PLAIN: Final[Mapping[type[inspect.Type], tuple[type | tuple[type, ...], str]]] = {
-    inspect.IntType: (int, "a whole number"),
-    inspect.FloatType: ((int, float), "a number"),
-    inspect.StrType: (str, "a string"),
-    inspect.BoolType: (bool, "true or false"),
-}
-
-
-def _wrong(path: str, wanted: str, found: Any) -> str:
-    return f"{path}: wanted {wanted}, found {_shown(found)}"
-
-
-def _near(name: Any, known: Iterable[Any]) -> str:
-    """`; did you mean "x"?`, also where only the case differs; empty where nothing is near."""
-    by_case = {str(each).casefold(): str(each) for each in known}
-    close = difflib.get_close_matches(str(name).casefold(), by_case, 1, 0.6)
-    return f'; did you mean "{by_case[close[0]]}"?' if close else ""
-
-
-def _shown(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        return strict.read(parameters, configs)
+    except strict.Misread as error:
+        raise Refused(str(error), permanent=True) from None

@@ -28,6 +28,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
     Tree,
 )
 from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER, domain_devices
+from allotment.vocabulary.parameters.compute_domain import problems
 
 #: A node changes often: its kubelet says that it is alive.
 _ATTEMPTS: Final = 5
@@ -76,8 +77,8 @@ class ComputeDomainDriver:
 
     def validate(self, config: ComputeDomainChannelConfig | ComputeDomainDaemonConfig) -> None:
         """A domain must be named. Raises Refused."""
-        if not config.domain_id:
-            raise Refused("domainID: wanted the uid of a ComputeDomain, found none", permanent=True)
+        for problem in problems(config):
+            raise Refused(str(problem), permanent=True)
 
     def plan(self, claim: Claim) -> Tree:
         """Which domain, and as what. Raises Refused."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
-
-from msgspec import Struct, field
+from typing import Any, Final
 
 from allotment.cluster.client import Resource
+from allotment.vocabulary.parameters.compute_domain import KINDS
+from allotment.vocabulary.parameters.compute_domain import AllocationMode as AllocationMode
+from allotment.vocabulary.parameters.compute_domain import ComputeDomainChannelConfig as ComputeDomainChannelConfig
+from allotment.vocabulary.parameters.compute_domain import ComputeDomainDaemonConfig as ComputeDomainDaemonConfig
 
 Tree = dict[str, Any]
 
@@ -27,26 +28,8 @@ DRIVER_NAMESPACE: Final = "nvidia-dra-driver-gpu"
 #: Channels of a node; one of them is published.
 CHANNELS: Final = 2048
 
-AllocationMode = Literal["Single", "All"]
-
-
-class ComputeDomainChannelConfig(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Which domain a workload's claim is for. Written by the controller into the template."""
-
-    domain_id: str = field(name="domainID")
-    allocation_mode: AllocationMode = "Single"
-
-
-class ComputeDomainDaemonConfig(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Which domain a daemon's claim is for."""
-
-    domain_id: str = field(name="domainID")
-
-
-CONFIGS: Final[Mapping[tuple[str, str], type]] = {
-    (COMPUTE_DOMAINS.api_version, kind.__name__): kind
-    for kind in (ComputeDomainChannelConfig, ComputeDomainDaemonConfig)
-}
+#: Kinds of parameters.
+CONFIGS: Final = KINDS
 
 
 def objects_name(uid: str) -> str:

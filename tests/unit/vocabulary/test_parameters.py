@@ -1,0 +1,180 @@
+"""Parameters are judged before a driver sees them, in the driver's words."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.drivers.driver import Refused
+from allotment.drivers.example import ExampleGpus, ExampleNics
+from allotment.drivers.nvidia.config import ALL_ON, CONFIGS, validate
+from allotment.drivers.preparing.configuration import decode
+from allotment.vocabulary import vocabulary
+from allotment.vocabulary.parameters import kinds_of, parameters_of
+
+NVIDIA = "resource.nvidia.com/v1beta1"
+ON = {"MPSSupport": True, "TimeSlicingSettings": True, "PassthroughSupport": True, "VFIOPassthrough": True}
+
+
+def nvidia(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": NVIDIA, "kind": kind, **fields}
+
+
+def test_parameters_of_unknown_drivers_are_not_judged() -> None:
+    assert parameters_of("gpu.somebody.example", {"anything": 1}) == ()
+    assert parameters_of("tpu.google.com", {"anything": 1}) == ()
+    assert kinds_of("gpu.somebody.example") is None
+
+
+def test_a_driver_without_parameters_says_so() -> None:
+    (problem,) = parameters_of("cpu.example.com", {"apiVersion": "v1", "kind": "CpuConfig"})
+    assert str(problem) == 'kind: found "CpuConfig" of "v1"; known are none: this driver has no parameters'
+
+
+@pytest.mark.parametrize(
+    ("strategy", "gate"), [("MPS", "MPSSupport"), ("TimeSlicing", "TimeSlicingSettings")], ids=["mps", "time-slicing"]
+)
+def test_sharing_needs_a_gate_that_is_off_by_default(strategy: str, gate: str) -> None:
+    tree = nvidia("GpuConfig", sharing={"strategy": strategy})
+    (problem,) = parameters_of("gpu.nvidia.com", tree)
+    assert (problem.gate, problem.path) == (gate, ("sharing", "strategy"))
+    assert f"featureGates.{gate}=true" in problem.text
+    assert parameters_of("gpu.nvidia.com", tree, {gate: True}) == ()
+
+
+def test_before_there_were_gates_sharing_was_on() -> None:
+    assert parameters_of("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "MPS"}), release="25.3") == ()
+
+
+@pytest.mark.parametrize(
+    ("driver", "gate", "tree"),
+    [
+        ("gpu.nvidia.com", "PassthroughSupport", nvidia("VfioDeviceConfig")),
+        ("gpu.amd.com", "VFIOPassthrough", {"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "VfioDeviceConfig"}),
+    ],
+    ids=["nvidia", "amd"],
+)
+def test_parameters_for_devices_that_a_gate_brings_need_it(driver: str, gate: str, tree: dict[str, Any]) -> None:
+    (problem,) = parameters_of(driver, tree)
+    assert (problem.gate, problem.path) == (gate, ("kind",))
+    assert parameters_of(driver, tree, ON) == ()
+
+
+def test_a_misspelt_field_is_told_with_its_path_and_what_was_meant() -> None:
+    tree = nvidia("GpuConfig", sharing={"strategy": "MPS", "mpsConfg": {}})
+    (problem,) = parameters_of("gpu.nvidia.com", tree, ON)
+    assert (problem.path, problem.near, problem.key) == (("sharing", "mpsConfg"), "mpsConfig", True)
+    assert str(problem) == 'sharing.mpsConfg: GpuSharing has no such field; did you mean "mpsConfig"?'
+
+
+def test_a_misspelt_value_is_told_with_what_was_meant() -> None:
+    (problem,) = parameters_of("gpu.nvidia.com", nvidia("GpuConfig", sharing={"strategy": "mps"}))
+    assert (problem.path, problem.near, problem.key) == (("sharing", "strategy"), "MPS", False)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    limits = {"defaultPerDevicePinnedMemoryLimit": {"gpu-0": "5Gi", "0": "1"}, "defaultActiveThreadPercentage": 101}
+    tree = nvidia("GpuConfig", sharing={"strategy": "MPS", "timeSlicingConfig": {}, "mpsConfig": limits})
+    paths = [problem.path for problem in parameters_of("gpu.nvidia.com", tree)]
+    mps = ("sharing", "mpsConfig")
+    assert paths == [
+        ("sharing", "strategy"),
+        ("sharing", "timeSlicingConfig"),
+        (*mps, "defaultActiveThreadPercentage"),
+        (*mps, "defaultPerDevicePinnedMemoryLimit", "gpu-0"),
+        (*mps, "defaultPerDevicePinnedMemoryLimit", "0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tree", "path", "since"),
+    [
+        (nvidia("VfioDeviceConfig", iommu={"backendPolicy": "LegacyOnly"}), ("iommu",), "0.4"),
+        (
+            nvidia("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": {"multiUser": True}}),
+            ("sharing", "mpsConfig", "multiUser"),
+            "0.5-dev",
+        ),
+    ],
+    ids=["iommu", "multiUser"],
+)
+def test_fields_that_came_later_are_told_to_earlier_releases(
+    tree: dict[str, Any], path: tuple[str, ...], since: str
+) -> None:
+    (problem,) = parameters_of("gpu.nvidia.com", tree, ON, "25.12")
+    assert problem.path == path
+    assert since in problem.text
+    assert parameters_of("gpu.nvidia.com", tree, ON, since) == ()
+
+
+def test_kinds_that_came_later_are_unknown_to_earlier_releases() -> None:
+    (problem,) = parameters_of("gpu.nvidia.com", nvidia("VfioDeviceConfig"), ON, "25.8")
+    assert problem.path == ("kind",)
+
+
+def test_a_compute_domain_must_be_named() -> None:
+    (problem,) = parameters_of("compute-domain.nvidia.com", nvidia("ComputeDomainDaemonConfig", domainID=""))
+    assert str(problem) == "domainID: wanted the uid of a ComputeDomain, found none"
+
+
+@pytest.mark.parametrize(
+    ("driver", "tree", "text"),
+    [
+        (
+            "gpu.example.com",
+            {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing", "spacePartitioningConfig": {}}},
+            "sharing.spacePartitioningConfig: not with strategy TimeSlicing",
+        ),
+        (
+            "gpu.example.com",
+            {
+                "kind": "GpuConfig",
+                "sharing": {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
+            },
+            "sharing.spacePartitioningConfig.partitionCount: wanted 0 or more, found -1",
+        ),
+        ("net.example.com", {"kind": "NetConfig", "bwBurst": {"egressBurst": -1}}, "bwBurst.egressBurst: wanted 0"),
+    ],
+    ids=["other strategy", "negative", "burst"],
+)
+def test_the_example_drivers_parameters(driver: str, tree: dict[str, Any], text: str) -> None:
+    group = driver.replace(".example", ".resource.example")
+    (problem,) = parameters_of(driver, {"apiVersion": f"{group}/v1alpha1", **tree})
+    assert str(problem).startswith(text)
+
+
+@pytest.mark.parametrize("driver", ["gpu.nvidia.com", "compute-domain.nvidia.com", "gpu.amd.com", "gpu.example.com"])
+def test_the_vocabulary_lists_the_kinds_that_can_be_read(driver: str) -> None:
+    words, kinds = vocabulary(driver), kinds_of(driver)
+    assert words is not None
+    assert kinds is not None
+    assert set(words.configs) == {f"{version}/{kind}" for version, kind in kinds}
+    types = {one.name for one in words.types}
+    assert all(types.issuperset(suited) for suited in words.configs.values())
+
+
+NAMES = ("sharing", "strategy", "mpsConfig", "timeSlicingConfig", "interval", "iommu", "defaultActiveThreadPercentage")
+VALUES = st.sampled_from(["MPS", "TimeSlicing", "Long", "mps", "5Gi", -1, 50, True, None])
+TREES = st.recursive(
+    VALUES, lambda inner: st.dictionaries(st.sampled_from(NAMES), inner, max_size=3) | st.lists(inner, max_size=2)
+)
+
+
+@given(st.sampled_from(["GpuConfig", "MigDeviceConfig", "VfioDeviceConfig", "Gpu"]), TREES)
+def test_what_the_check_says_is_what_the_driver_says(kind: str, tree: Any) -> None:
+    """With every gate on: the first of the check's problems, or all misreadings, are the driver's refusal."""
+    given = nvidia(kind, **tree) if isinstance(tree, dict) else nvidia(kind, sharing=tree)
+    problems = parameters_of("gpu.nvidia.com", given, ON)
+    try:
+        validate(decode(given, CONFIGS), ALL_ON)
+        refusal = ""
+    except Refused as error:
+        refusal = str(error)
+    assert refusal in ("; ".join(map(str, problems)), *map(str, problems[:1]))
+    assert bool(refusal) == bool(problems)
+
+
+def test_the_example_drivers_read_the_same_kinds() -> None:
+    assert ExampleGpus("node").configs == kinds_of("gpu.example.com")
+    assert ExampleNics("node").configs == kinds_of("net.example.com")
