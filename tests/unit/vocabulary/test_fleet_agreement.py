@@ -106,8 +106,6 @@ def test_what_is_sometimes_there_is_not_on_all_devices_of_any_known_mode(old: bo
     everywhere = {"numaNode", "pcieRoot"}
     if driver == "gpu.amd.com":  # figures of GPUs for virtual machines are those of models that are known
         everywhere |= {"memory", "computeUnits", "simdUnits"}
-        {"memory", "computeUnits", "simdUnits"} if driver == "gpu.amd.com" else set()
-    )
     for term in _terms(words):
         for kind, presence in term.on.items():
             devices = [d for d in _published(old)[driver] if _type(d, words) == kind]
