@@ -67,7 +67,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document,
             () if first is None else (first,),
-            f"This is no Kubernetes object: it has no {lacks}. It looks like {_seems(document)}",
+            f"No Kubernetes object, for want of {lacks}; this looks like {_seems(document)}",
             help="Only what stands here is checked: not what it is part of",
             key=first is not None,
         )
@@ -85,9 +85,9 @@ def _seems(document: Document) -> str:
     for driver in drivers():
         words = vocabulary(driver)
         if words is not None and keys & _top_level(words.helm):
-            return f"the values of a Helm chart: that of {words.title}"
+            return f"the values of a Helm chart, that of driver {driver}"
     if len(_OPERATOR & keys) > 1:
-        return "the values of a Helm chart: NVIDIA's gpu-operator"
+        return "the values of a Helm chart, that of NVIDIA's gpu-operator"
     return "the values of a Helm chart, or some other configuration"
 
 

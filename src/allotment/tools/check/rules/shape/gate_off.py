@@ -53,19 +53,29 @@ def _is_refused(bundle: Bundle, document: Document) -> bool:
 
 def _found(bundle: Bundle, document: Document, needed: Needed, level: Level) -> Found:
     features, gate, path = bundle.features, needed.gate, needed.places[0]
-    what = document.kind if path == ("kind",) else str(path[-1])
-    more = f" (and {len(needed.places) - 1} more places)" if len(needed.places) > 1 else ""
     whole = path == ("kind",)
-    result = needed.effect.result
+    what = document.kind if whole else f"{path[-1]}{' of a PodGroup' if document.kind == 'PodGroup' else ''}"
+    others = len(needed.places) - 1
+    if others:
+        what += f" (here and in {others} more place{'s' if others > 1 else ''})"
+    message = f"{what} needs feature gate {gate}, {stage(gate, features)}"
     if not is_known(gate, features):
-        level = "error"
-        result = "the API server does not know the " + ("kind" if whole else "field, and refuses it")
-    message = f"{what}{more} needs feature gate {gate}, {stage(gate, features)}: {result}"
-    switch = f"--feature-gates={gate}=true on kube-apiserver, kube-scheduler, kube-controller-manager and kubelet"
-    if whole or document.kind == "PodGroup":
-        switch += f", and --runtime-config={document.api_version}=true on kube-apiserver"
-    help_text = f"Switch it on: {switch}" if is_known(gate, features) else "Use a newer release, or do without"
+        result = "The API server does not know the kind" if whole else "The API server does not know the field"
+        return Found(document, path, message, help=f"{result}, and refuses it", level="error", key=not whole)
+    result = needed.effect.result
+    help_text = f"{result[:1].upper()}{result[1:]}. {_switch(document, gate, whole)}"
     return Found(document, path, message, help=help_text, level=level, key=not whole)
+
+
+def _switch(document: Document, gate: str, whole: bool) -> str:
+    """How to have it on."""
+    gates = f"{gate}=true"
+    if document.kind == "PodGroup":
+        gates = f"GenericWorkload=true,{gates}"
+    switch = f"Switch it on with --feature-gates={gates} on all components"
+    if whole or document.kind == "PodGroup":
+        switch += f", and its API with --runtime-config={document.api_version}=true"
+    return switch
 
 
 RULE = Rule(

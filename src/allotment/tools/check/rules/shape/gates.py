@@ -63,7 +63,7 @@ _LISTS: Final = Effect(
 _EXTENDED: Final = Effect(
     ("DRAExtendedResource",), f"{_DROPPED}: pods that ask for the resource get no device of the class"
 )
-_GROUP: Final = Effect(("DRAWorkloadResourceClaims",), f"{_DROPPED}: no claim is made for the group")
+_GROUP: Final = Effect(("DRAWorkloadResourceClaims",), "every pod gets a claim of its own instead of the group's")
 _RULE: Final = Effect(("DRADeviceTaintRules",), "nobody acts upon the rule, and no device is tainted by it")
 _STATUS: Final = Effect(("DRAResourcePoolStatus",), "nobody answers the request")
 _IMPLICIT: Final = Effect(("DRAExtendedResource",), "no node has such a resource, and the pod stays pending", "error")
@@ -140,7 +140,7 @@ def stage(gate: str, features: Features) -> str:
     known, kube = GATES[gate], features.kube
     if kube not in known:
         first = next(iter(known))
-        return f"which Kubernetes {kube} does not have yet (it came with {first})"
+        return f"which Kubernetes {kube} does not have (it came with {first})"
     level, default = known[kube]
     word = level if level == "GA" else level.lower()
     if default:

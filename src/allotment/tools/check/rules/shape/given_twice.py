@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from typing import Any, Final
 
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Level, Rule
-from allotment.tools.views import key_of
+from allotment.tools.views import is_dra, key_of
 
 #: Kinds whose spec cannot be changed once they exist, or next to nothing of it.
 _IMMUTABLE: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "Pod", "Job"})
@@ -67,41 +68,50 @@ spec:
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
-    """Every object that was given before."""
-    first: dict[tuple[str, str, str, str], Document] = {}
+    """Every object that was given before. Files of different folders are never applied as one, and may be alike."""
+    first: dict[tuple[str, ...], Document] = {}
     for document in bundle.documents:
         if not document.kind or not document.name or not document.api_version:
             continue
         key = key_of(document, bundle.namespace)
         namespace = "" if document.kind in _CLUSTER_SCOPED else key.namespace
-        identity = (document.api_version.rpartition("/")[0], document.kind, namespace, key.name)
-        known = first.setdefault(identity, document)
+        group, folder = document.api_version.rpartition("/")[0], posixpath.dirname(document.file)
+        known = first.setdefault((group, document.kind, namespace, key.name, folder), document)
         if known is not document:
-            yield _found(known, document, namespace)
+            yield from _found(bundle, known, document, namespace)
 
 
-def _found(known: Document, document: Document, namespace: str) -> Found:
+def _found(bundle: Bundle, known: Document, document: Document, namespace: str) -> Iterator[Found]:
     same_file = known.file == document.file
+    is_equal = _meaning(bundle, known) == _meaning(bundle, document)
+    if is_equal and not same_file:
+        return  # each file is whole by itself
     place = known.position(("metadata", "name"))
-    where = f"line {place.line}" if same_file else f"{place.file}:{place.line}"
+    where = f"line {place.line}" if same_file else f"{posixpath.basename(place.file)}:{place.line}"
     name = f"{namespace}/{document.name}" if namespace else document.name
-    level: Level
-    if _meaning(known) == _meaning(document):
-        level, rest = "note", "and says the same"
-        help_text = ""
+    level: Level = "note" if is_equal else "warning"
+    help_text = "" if same_file else "Unless only one of the files is applied, give one of them another name"
+    if is_equal:
+        rest = "and says the same"
     elif document.kind in _IMMUTABLE:
-        # Files of one folder are often alternatives, of which only one is applied.
-        level, rest = "error" if same_file else "warning", "and its spec cannot be changed"
-        help_text = "Give one of them another name" + ("" if same_file else ", unless only one of the files is applied")
+        level, rest = "error" if same_file else level, "with another spec, which cannot be changed"
     else:
-        level, rest = "warning", "and the later one replaces it"
-        help_text = "Give one of them another name" + ("" if same_file else ", unless only one of the files is applied")
-    message = f"{document.kind} {name} is in {where} already, {rest}"
-    return Found(document, ("metadata", "name"), message, help=help_text, level=level)
+        rest = "and says something else; the later one replaces it"
+    yield Found(
+        document,
+        ("metadata", "name"),
+        f"{document.kind} {name} is in {where} already, {rest}",
+        help=help_text,
+        level=level,
+    )
 
 
-def _meaning(document: Document) -> dict[str, Any]:
-    return {field: value for field, value in document.tree.items() if field not in ("metadata", "status")}
+def _meaning(bundle: Bundle, document: Document) -> Any:
+    """What an object says, its metadata apart: in the v1 shape if it is one of DRA's that can be read."""
+    manifest = bundle.manifests.get(document)
+    if manifest is not None and is_dra(document):
+        return getattr(manifest.value, "spec", None)
+    return {name: value for name, value in document.tree.items() if name not in ("apiVersion", "metadata", "status")}
 
 
 RULE = Rule(
@@ -113,8 +123,8 @@ RULE = Rule(
     why=(
         "Objects of a kind are told apart by namespace and name: the second one is an update of the first. The spec of"
         " a ResourceClaim and of a ResourceClaimTemplate cannot be changed (KEP-4381), nor most of a pod's, so that the"
-        " second apply fails with 'field is immutable'; of other kinds the first is lost. In different files it may be"
-        " meant: one or the other is applied."
+        " second apply fails with 'field is immutable'; of other kinds the first is lost. In different files of a"
+        " folder it may be meant, if one or the other is applied."
     ),
     bad=_BAD,
     good=_GOOD,

@@ -65,7 +65,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
             "A selector is a CEL expression; key, operator and values were never part of DRA",
             help="" if meant else 'write cel: {expression: device.attributes["<driver>"].<name> == "<value>"}',
             fix=Fix(
-                f"select with CEL: {meant.guessed}",
+                f"select with CEL ({meant.guessed})",
                 ((document, SetValue(path, {"cel": {"expression": meant.expression}})),),
                 safe=False,
             )

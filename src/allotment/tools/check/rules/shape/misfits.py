@@ -14,6 +14,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.strict import Misfit, check
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rules.shape.classic import is_classic
 from allotment.tools.check.rules.shape.places import shape_at, shape_for, version_of
 from allotment.tools.check.rules.shape.releases import FLAT, HUB
 from allotment.tools.views import at, is_dra
@@ -52,9 +53,9 @@ class Owned(NamedTuple):
 
 
 def misfits_of(bundle: Bundle, *owners: Owner) -> Iterator[Owned]:
-    """The misfits of all documents that these rules tell."""
+    """The misfits of all documents that these rules tell. Classic DRA is a mistake as a whole."""
     for document in bundle.documents:
-        if document not in bundle.manifests:
+        if document not in bundle.manifests and not is_classic(document):
             yield from (owned for owned in misfits(document) if owned.owner in owners)
 
 

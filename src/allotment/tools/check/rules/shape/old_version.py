@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.editing.edits import SetValue
+from allotment.model.editing.edits import Lift, Nest, SetValue
 from allotment.model.fields import GROUP
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
@@ -74,7 +74,11 @@ def _said(kind: str, version: str, best: str, kube: str) -> tuple[Level, str]:
 def _fix(document: Document, version: str, best: str) -> Fix:
     edits = [SetValue(("apiVersion",), f"{GROUP}/{best}")]
     shape = list(reshaping(document, version)) if best == HUB and version in FLAT else []
-    text = f"write {GROUP}/{best}" + (", and give requests and devices its shape" if shape else "")
+    text = f"write {GROUP}/{best}"
+    if any(isinstance(edit, Nest) for edit in shape):
+        text += ", and move the requests' fields under exactly"
+    if any(isinstance(edit, Lift) for edit in shape):
+        text += ", and the devices' fields out of basic"
     return Fix(text, tuple((document, edit) for edit in [*edits, *shape]), safe=True)
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from allotment.engine.diagnosis.names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
+from allotment.tools.check.rules.shape.wording import listed
 from allotment.vocabulary import vocabulary
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -51,7 +52,9 @@ def in_cel(key: str, operator: str, values: Sequence[str], driver: str) -> InCel
     where = "capacity" if is_size else "attributes"
     if meant in ("exists", "absent"):
         inside = f'"{name}" in device.{where}["{domain}"]'
-        return InCel(inside if meant == "exists" else f"!({inside})", f"{name} is taken for one of {domain}'s {where}")
+        return InCel(
+            inside if meant == "exists" else f"!({inside})", f"{name} is taken for one of the {where} of {domain}"
+        )
     subject = f'device.{where}["{domain}"].{name}'
     return _size(subject, meant, values) if is_size else _attribute(subject, meant, values, domain, name)
 
@@ -77,8 +80,9 @@ def _size(subject: str, meant: str, values: Sequence[str]) -> InCel | None:
     if not all(amounts):
         return None
     literals = [f'quantity("{amount}")' for amount in amounts]
-    bare = [amount for value, amount in zip(values, amounts, strict=True) if value.strip() != amount]
-    guessed = f"{', '.join(bare)} is taken for what was meant, a number has no unit" if bare else "it is a capacity"
+    pairs = [(value.strip(), amount) for value, amount in zip(values, amounts, strict=True)]
+    read = [f"{value} is read as {amount}" for value, amount in pairs if value != amount]
+    guessed = f"{listed(read)}, since no unit is written" if read else f"{subject.rpartition('.')[2]} is a capacity"
     if meant in ("in", "notin"):
         alike = [f"{subject}.compareTo({literal}) == 0" for literal in literals]
         expression = " || ".join(alike)
