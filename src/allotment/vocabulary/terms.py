@@ -58,10 +58,14 @@ class Renamed(Value, frozen=True):
 
 
 class DeviceType(Value, frozen=True):
-    """A type of device, as attribute ``type`` has it (empty where the driver has no such attribute)."""
+    """A type of device, as attribute ``type`` has it (empty where the driver has no such attribute).
+
+    ``special``: there are none of it unless somebody set the driver up for them (GPUs for virtual machines).
+    """
 
     name: str
     meaning: str
+    special: bool = False
 
 
 class ClassTerm(Value, frozen=True):

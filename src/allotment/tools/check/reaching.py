@@ -185,15 +185,20 @@ def _before(bundle: Bundle, view: SelectorView) -> list[Expression]:
 
 
 def _sorts(bundle: Bundle, read: Iterable[Expression]) -> tuple[Sort, ...]:
-    """The sorts of device that expressions tell apart: those of the drivers that they name, and all others as one."""
+    """The sorts of device that expressions tell apart: those of the drivers that they name, and all others as one.
+
+    Types that there are only where somebody wanted them count where an expression speaks of them.
+    """
     drivers: dict[str, None] = {}
+    spoken: set[object] = set()
     for one in read:
+        spoken.update(node.value for node in one.nodes if isinstance(node, Const) and node.kind == "string")
         drivers.update(dict.fromkeys(name for name, _ in one.drivers))
         drivers.update(dict.fromkeys(a.domain for a in one.accesses if "." in a.domain and a.domain != STANDARD))
     found = [Sort("", "", None)]
     for driver in drivers:
         words = words_of(bundle, driver)
-        types = [one.name for one in words.types] if words is not None else []
+        types = [t.name for t in words.types if not t.special or t.name in spoken] if words is not None else []
         found.extend(Sort(driver, one, words) for one in types or ("",))
     return tuple(found)
 

@@ -79,11 +79,16 @@ def test_a_foreign_device_gets_to_a_class_unless_something_keeps_it_out(guarded:
 
 def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
     driver = 'device.driver == "gpu.nvidia.com"'
-    assert _lacks(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == [("memory", ["vfio"])]
+    assert _lacks(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == []
+    shares = f'{C}.decoders.compareTo(quantity("1")) >= 0'
+    assert _lacks(*_of_class(f"{driver} && {shares}")) == [("decoders", ["gpu"])]
+    # GPUs for virtual machines are nowhere unless somebody wants them.
+    wanted = f'{N}.type != "vfio" || {C}.memory != quantity("1Gi")'
+    assert _lacks(*_of_class(driver, wanted)) == [("memory", ["vfio"])]
     assert _lacks(*_of_class(f'{driver} && {N}.type == "gpu" && {C}.memory.isGreaterThan(quantity("1Gi"))')) == []
     assert _lacks(*_of_class(f'{driver} && {N}.type in ["gpu", "mig"] && {C}.memory != quantity("1Gi")')) == []
     assert _lacks(*_of_class(driver, f'{N}.type == "mig"', f'{N}.profile == "1g.5gb"')) == []
-    assert _lacks(*_of_class(driver, f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu", "vfio"])]
+    assert _lacks(*_of_class(driver, f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
 
 
 def test_names_that_only_some_devices_of_a_type_have() -> None:
@@ -102,7 +107,7 @@ def test_a_request_gets_what_its_class_lets_through() -> None:
     assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
     assert _lacks(*_of_request("nobody-knows", f'{N}.profile == "1g.5gb"')) == []
     own = _CLASS + _selector('device.driver == "gpu.nvidia.com"') + "---\n"
-    assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=own)) == [("profile", ["gpu", "vfio"])]
+    assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=own)) == [("profile", ["gpu"])]
     broken = _CLASS + _selector("device.driver = ") + "---\n"
     assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=broken)) == []
     unmended = _CLASS + _selector(f'device.driver == "gpu.nvidia.com" && {C}.memory >= quantity("1Gi")') + "---\n"
