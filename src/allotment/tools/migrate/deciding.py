@@ -112,8 +112,8 @@ def _fraction(case: Case) -> Course | None:
     sized = _sized(case)
     if sized is None:
         reason = (
-            f"It asks for {ask.memory_percent}% of a GPU's memory, and a claim asks for an amount. No label tells which "
-            "GPU it will be."
+            f"It asks for {ask.memory_percent}% of a GPU's memory, and a claim asks for an amount. No label tells "
+            "which GPU it will be."
         )
         return _as_is(case, "cannot", reason, hint="ask in MiB (nvidia.com/gpumem), or name the model with a label")
     reason = (

@@ -1,0 +1,89 @@
+"""What else to know of a workload that changes: how its kind takes a new pod template, and what stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from allotment.tools.migrate.deciding import Course
+from allotment.tools.views import at, items, mapping, text
+
+_SCHEDULER: Final = "default-scheduler"
+
+
+def notes_of(course: Course) -> tuple[str, ...]:
+    """The notes, each a sentence or two."""
+    found = [note for write in _ALWAYS for note in write(course)]
+    if course.decision.changes:
+        found += [note for write in _CHANGED for note in write(course)]
+    return tuple(dict.fromkeys(found))
+
+
+def _unknown(course: Course) -> Iterable[str]:
+    for resource in course.workload.unknown:
+        yield f"{resource} is no resource that is known here; it stays as it is."
+
+
+def _kind(course: Course) -> Iterable[str]:
+    view = course.workload.view
+    spec = mapping(view.document.tree.get("spec"))
+    match view.kind:
+        case "Job":
+            yield "A Job's pod template cannot change: delete the Job and create it again."
+        case "Pod":
+            yield "The claims of a pod cannot change: delete the pod and create it again."
+        case "ReplicaSet" | "ReplicationController":
+            yield "Pods that run already stay as they are: delete them one by one."
+        case "Deployment" if _surges(spec):
+            yield (
+                "The rolling update starts a new pod before it ends an old one, and so needs a GPU more: have one free, "
+                "or set strategy.rollingUpdate.maxSurge to 0."
+            )
+        case "StatefulSet" | "DaemonSet" if mapping(spec.get("updateStrategy")).get("type") == "OnDelete":
+            yield "Pods are replaced when they are deleted (updateStrategy OnDelete)."
+
+
+def _surges(spec: dict[str, Any]) -> bool:
+    strategy = mapping(spec.get("strategy"))
+    if strategy.get("type") == "Recreate":
+        return False
+    return mapping(strategy.get("rollingUpdate")).get("maxSurge") not in (0, "0", "0%")
+
+
+def _together(course: Course) -> Iterable[str]:
+    if course.decision.outcome == "claim":
+        yield "One claim is for one node: its pods are all there, and wait while that node is away."
+
+
+def _left(course: Course) -> Iterable[str]:
+    for label in course.where.labels:
+        if not label.expression and not label.dropped:
+            yield f"{label.term} stays: {label.why}."
+    if course.workload.preferred:
+        yield "Preferred node affinity stays: it ranks nodes as long as they have the labels."
+
+
+def _scheduler(course: Course) -> Iterable[str]:
+    name = text(course.workload.view.tree.get("schedulerName"))
+    if name and name != _SCHEDULER:
+        yield f"schedulerName {name} stays: that scheduler must know ResourceClaims, or take it out."
+
+
+def _queue(course: Course) -> Iterable[str]:
+    labels = mapping(at(course.workload.view.document.tree, ("metadata", "labels")))
+    if any(key.startswith("kueue.x-k8s.io/") for key in labels):
+        yield "Kueue counts the old resource name: map the DeviceClass for it (deviceClassMappings)."
+
+
+def _environment(course: Course) -> Iterable[str]:
+    tree = course.workload.view.document.tree
+    for container in course.workload.containers:
+        for _, variable in items(mapping(at(tree, container.path)).get("env")):
+            if variable.get("name") in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+                name = variable["name"]
+                yield f"Container {container.name} sets {name}, which goes past what the claim gives: take it out."
+
+
+_Writer = Callable[[Course], Iterable[str]]
+_ALWAYS: Final[tuple[_Writer, ...]] = (_unknown,)
+_CHANGED: Final[tuple[_Writer, ...]] = (_kind, _together, _left, _scheduler, _queue, _environment)

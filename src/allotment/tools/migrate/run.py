@@ -1,0 +1,211 @@
+"""``migrate``: from the documents of all files to decisions, new objects, and the texts of the files after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from allotment.model.editing.edits import Edit, EditError
+from allotment.model.editing.rewriting import rewrite
+from allotment.model.loading import Document, load_text
+from allotment.tools.migrate.changing import edits_of
+from allotment.tools.migrate.classes import Serving, serving
+from allotment.tools.migrate.deciding import Course, course_of
+from allotment.tools.migrate.decision import Decision
+from allotment.tools.migrate.naming import Names, after_plan, after_workload
+from allotment.tools.migrate.notes import notes_of
+from allotment.tools.migrate.plan import Plan
+from allotment.tools.migrate.reading import workloads_of
+from allotment.tools.migrate.report import Made, Migrated, Migration
+from allotment.tools.migrate.resources import in_words
+from allotment.tools.migrate.sharing import put_together, with_needs
+from allotment.tools.migrate.target import Target
+from allotment.tools.migrate.writing import claim_text, class_text
+
+CLASSES_FILE = "device-classes.yaml"
+
+
+def migrate(documents: Iterable[Document], target: Target, namespace: str = "default") -> Migration:
+    """What becomes of every workload that asks a device plugin, and the manifests after.
+
+    ``namespace`` is that of objects that name none.
+    """
+    before = tuple(documents)
+    courses = [with_needs(course_of(workload, target)) for workload in workloads_of(before, target, namespace)]
+    claims = _Claims(before, namespace)
+    claims.templates(courses)
+    claims.shared(courses)
+    classes = _classes(courses, target)
+    sources = {document.file: document.origin.source for document in before}
+    texts, unwritten = _texts(courses, claims, sources)
+    workloads = tuple(_told(number, course, claims, classes, unwritten) for number, course in enumerate(courses))
+    made_classes = tuple(_made_class(one, users) for one, users in classes.items() if one.expression)
+    made = tuple(one for one in claims.made if one.file not in unwritten)
+    return Migration(
+        target=target,
+        workloads=workloads,
+        made=made,
+        classes=made_classes,
+        sources=sources,
+        texts=texts,
+        before=before,
+        after=_after(sources, texts, made_classes),
+        unwritten=unwritten,
+    )
+
+
+@dataclass(slots=True)
+class _Claims:
+    """The new claims and templates, and which workload (by number) uses which."""
+
+    documents: tuple[Document, ...]
+    namespace: str
+    made: list[Made] = field(default_factory=list)
+    used: dict[int, Made] = field(default_factory=dict)
+    _names: Names = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._names = Names(self.documents, self.namespace)
+
+    def templates(self, courses: list[Course]) -> None:
+        """One template for each distinct ask of a namespace."""
+        alike: dict[object, list[int]] = {}
+        for number, course in enumerate(courses):
+            if course.decision.outcome == "template" and course.plan is not None:
+                alike.setdefault((course.workload.view.key.namespace, course.plan.identity), []).append(number)
+        for numbers in alike.values():
+            plan = courses[numbers[0]].plan
+            assert plan is not None
+            name = after_plan(plan) if len(numbers) > 1 else after_workload(courses[numbers[0]].workload.view.key.name)
+            self._make("ResourceClaimTemplate", name, plan, courses, numbers)
+
+    def shared(self, courses: list[Course]) -> None:
+        """The claims that several pods name."""
+        for together in put_together(courses):
+            first = courses[together.courses[0]].workload.view.key.name
+            name = "shared-gpu" if len(together.courses) > 1 else after_workload(first)
+            self._make("ResourceClaim", name, together.plan, courses, together.courses)
+
+    def _make(self, kind: str, wanted: str, plan: Plan, courses: list[Course], numbers: Iterable[int]) -> None:
+        users = [courses[number] for number in numbers]
+        view = users[0].workload.view
+        name = self._names.give(kind, view.key.namespace, wanted)
+        written = view.document.tree.get("metadata", {}).get("namespace")
+        subjects = tuple(_subject(user) for user in users)
+        asks = dict.fromkeys(in_words(user.workload.asks) for user in users)
+        why = f"For {', '.join(subjects)}: instead of {'; '.join(asks)}."
+        text = claim_text(kind, name, view.key.namespace if written else "", plan, why)
+        file = _home(view.document)
+        one = Made(kind=kind, namespace=view.key.namespace, name=name, text=text, file=file, users=subjects)
+        self.made.append(one)
+        self.used.update((number, one) for number in numbers)
+
+
+def _home(document: Document) -> str:
+    """The file that a new object goes to: that of its workload, or where that is JSON a new one beside it."""
+    if document.origin.source.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return f"{document.file.removesuffix('.json')}-claims.yaml"
+    return document.file
+
+
+def _subject(course: Course) -> str:
+    view = course.workload.view
+    return f"{view.kind} {view.key}"
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _texts(courses: list[Course], claims: _Claims, sources: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The new texts of files, and why those that could not be changed could not."""
+    edits: dict[str, list[tuple[Document, Edit]]] = {}
+    for number, made in claims.used.items():
+        course = courses[number]
+        document = course.workload.view.document
+        refers = "resourceClaimName" if made.kind == "ResourceClaim" else "resourceClaimTemplateName"
+        changes = edits_of(course.workload, course.uses, (refers, made.name), course.where.removed)
+        edits.setdefault(document.file, []).extend((document, change) for change in changes)
+    texts: dict[str, str] = {}
+    unwritten: dict[str, str] = {}
+    for file, changes in edits.items():
+        try:
+            texts[file] = rewrite(sources[file], file, changes)
+        except EditError as error:
+            unwritten[file] = str(error)
+    for made in claims.made:
+        if made.file not in unwritten:
+            texts[made.file] = _appended(texts.get(made.file, ""), made.text)
+    return texts, unwritten
+
+
+def _appended(text: str, document: str) -> str:
+    """A text with one more document, with the line ends that it has."""
+    if not text.strip():
+        return document
+    ends = "\r\n" if "\r\n" in text else "\n"
+    before = text if text.endswith("\n") else text + ends
+    separator = "" if before.rstrip().endswith("\n---") else f"---{ends}"
+    return before + separator + document.replace("\n", ends)
+
+
+def _after(sources: Mapping[str, str], texts: Mapping[str, str], classes: Iterable[Made]) -> tuple[Document, ...]:
+    """Everything, read again."""
+    everything = {**sources, **texts}
+    documents = [document for file, text in everything.items() for document in load_text(text, file).documents]
+    documents += [document for one in classes for document in load_text(one.text, CLASSES_FILE).documents]
+    return tuple(documents)
+
+
+# --- what is told ----------------------------------------------------------------------------------------------------
+
+
+def _classes(courses: list[Course], target: Target) -> dict[Serving, tuple[str, ...]]:
+    """The classes that serve resources under their old names, each with the workloads that it is for."""
+    found: dict[Serving, tuple[str, ...]] = {}
+    for course in courses:
+        if course.decision.outcome == "class":
+            for ask in course.workload.asks:
+                one = serving(ask, target)
+                found[one] = tuple(dict.fromkeys((*found.get(one, ()), _subject(course))))
+    return found
+
+
+def _made_class(one: Serving, users: tuple[str, ...]) -> Made:
+    why = f"Serves {one.resource} under its old name, for {', '.join(users)}."
+    text = class_text(one.name, one.expression, one.resource, why)
+    return Made(kind="DeviceClass", namespace="", name=one.name, text=text, file="", users=users)
+
+
+def _told(
+    number: int,
+    course: Course,
+    claims: _Claims,
+    classes: Mapping[Serving, tuple[str, ...]],
+    unwritten: Mapping[str, str],
+) -> Migrated:
+    view = course.workload.view
+    made = claims.used.get(number)
+    decision = course.decision
+    if decision.outcome == "class":
+        named = tuple(one.name for one, users in classes.items() if _subject(course) in users)
+        decision = replace(decision, needs=replace(decision.needs, classes=named))
+    if decision.changes and view.document.file in unwritten:
+        reason = f"{decision.reason} But the file cannot be changed: {unwritten[view.document.file]}"
+        decision = Decision(outcome="cannot", reason=reason, basis=decision.basis)
+        made = None
+    return Migrated(
+        kind=view.kind,
+        namespace=view.key.namespace,
+        name=view.key.name,
+        file=view.document.file,
+        line=view.document.position().line,
+        replicas=view.replicas,
+        containers=course.workload.containers,
+        decision=decision,
+        labels=course.where.labels,
+        claim_kind=made.kind if made else "",
+        claim_name=made.name if made else "",
+        notes=notes_of(course),
+    )
