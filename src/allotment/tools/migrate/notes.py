@@ -36,8 +36,8 @@ def _kind(course: Course) -> Iterable[str]:
             yield "Pods that run already stay as they are: delete them one by one."
         case "Deployment" if _surges(spec):
             yield (
-                "The rolling update starts a new pod before it ends an old one, and so needs a GPU more: have one free, "
-                "or set strategy.rollingUpdate.maxSurge to 0."
+                "The rolling update starts a new pod before it ends an old one, and so needs a GPU more: have one "
+                "free, or set strategy.rollingUpdate.maxSurge to 0."
             )
         case "StatefulSet" | "DaemonSet" if mapping(spec.get("updateStrategy")).get("type") == "OnDelete":
             yield "Pods are replaced when they are deleted (updateStrategy OnDelete)."

@@ -39,10 +39,12 @@ def migrate(documents: Iterable[Document], target: Target, namespace: str = "def
     claims.shared(courses)
     classes = _classes(courses, target)
     sources = {document.file: document.origin.source for document in before}
-    texts, unwritten = _texts(courses, claims, sources)
+    texts, unwritten = _changed(courses, claims, sources)
+    made = _housed(claims, sources, unwritten)
+    for one in made:
+        texts[one.file] = _appended(texts.get(one.file, sources.get(one.file, "")), one.text)
     workloads = tuple(_told(number, course, claims, classes, unwritten) for number, course in enumerate(courses))
     made_classes = tuple(_made_class(one, users) for one, users in classes.items() if one.expression)
-    made = tuple(one for one in claims.made if one.file not in unwritten)
     return Migration(
         target=target,
         workloads=workloads,
@@ -64,6 +66,7 @@ class _Claims:
     namespace: str
     made: list[Made] = field(default_factory=list)
     used: dict[int, Made] = field(default_factory=dict)
+    files: dict[Made, tuple[str, ...]] = field(default_factory=dict)
     _names: Names = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,17 +100,11 @@ class _Claims:
         asks = dict.fromkeys(in_words(user.workload.asks) for user in users)
         why = f"For {', '.join(subjects)}: instead of {'; '.join(asks)}."
         text = claim_text(kind, name, view.key.namespace if written else "", plan, why)
-        file = _home(view.document)
+        file = view.document.file
         one = Made(kind=kind, namespace=view.key.namespace, name=name, text=text, file=file, users=subjects)
         self.made.append(one)
+        self.files[one] = tuple(dict.fromkeys(user.workload.view.document.file for user in users))
         self.used.update((number, one) for number in numbers)
-
-
-def _home(document: Document) -> str:
-    """The file that a new object goes to: that of its workload, or where that is JSON a new one beside it."""
-    if document.origin.source.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        return f"{document.file.removesuffix('.json')}-claims.yaml"
-    return document.file
 
 
 def _subject(course: Course) -> str:
@@ -118,8 +115,10 @@ def _subject(course: Course) -> str:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _texts(courses: list[Course], claims: _Claims, sources: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The new texts of files, and why those that could not be changed could not."""
+def _changed(
+    courses: list[Course], claims: _Claims, sources: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of files whose workloads change, and why those that could not be changed could not."""
     edits: dict[str, list[tuple[Document, Edit]]] = {}
     for number, made in claims.used.items():
         course = courses[number]
@@ -129,15 +128,29 @@ def _texts(courses: list[Course], claims: _Claims, sources: Mapping[str, str]) -
         edits.setdefault(document.file, []).extend((document, change) for change in changes)
     texts: dict[str, str] = {}
     unwritten: dict[str, str] = {}
-    for file, changes in edits.items():
+    for file, pairs in edits.items():
         try:
-            texts[file] = rewrite(sources[file], file, changes)
+            texts[file] = rewrite(sources[file], file, pairs)
         except EditError as error:
             unwritten[file] = str(error)
-    for made in claims.made:
-        if made.file not in unwritten:
-            texts[made.file] = _appended(texts.get(made.file, ""), made.text)
     return texts, unwritten
+
+
+def _housed(claims: _Claims, sources: Mapping[str, str], unwritten: Mapping[str, str]) -> tuple[Made, ...]:
+    """The new objects that somebody uses, each in the first file of its users that could be changed.
+
+    Nothing can be added to JSON: what belongs there goes to a new file beside it.
+    """
+    found = []
+    for one in claims.made:
+        files = [file for file in claims.files[one] if file not in unwritten]
+        if not files:
+            continue
+        home = files[0]
+        if sources[home].lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+            home = f"{home.removesuffix('.json')}-claims.yaml"
+        found.append(replace(one, file=home))
+    return tuple(found)
 
 
 def _appended(text: str, document: str) -> str:
