@@ -8,19 +8,31 @@ from typing import Final
 
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules.vocabulary import (
+    driver_gate,
+    driver_parameters,
     helm_value,
+    memory_threshold,
+    no_such_mig_profile,
     renamed_name,
     unknown_attribute,
     unknown_capacity,
     unknown_class,
     unknown_driver,
+    unknown_value,
+    wrong_kind,
 )
 
 VOCABULARY: Final[tuple[Rule, ...]] = (
     unknown_attribute.RULE,
     unknown_capacity.RULE,
     renamed_name.RULE,
+    unknown_value.RULE,
     unknown_driver.RULE,
     unknown_class.RULE,
+    no_such_mig_profile.RULE,
+    memory_threshold.RULE,
+    driver_gate.RULE,
+    driver_parameters.RULE,
     helm_value.RULE,
+    wrong_kind.RULE,
 )

@@ -1,0 +1,75 @@
+"""V309: parameters for which the driver needs a feature gate that is off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.vocabulary.parameters import given_parameters
+from allotment.tools.check.views import at
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for given in given_parameters(bundle):
+        for problem in given.problems(bundle):
+            if not problem.gate:
+                continue
+            gate = given.words.gate(problem.gate)
+            driver = given.config.driver
+            set_off = problem.gate in bundle.settings.driver_gates.get(driver, {})
+            off = "off" if set_off else "off by default"
+            switch = gate.switch if gate is not None else f"featureGates.{problem.gate}=true"
+            yield Found(
+                given.document,
+                (*given.path, *problem.path),
+                f"{at(given.tree, problem.path)} needs feature gate {problem.gate} of {driver}, which is {off}: the "
+                "driver then refuses the claim, and its pods stay in ContainerCreating",
+                help=f"install the driver's chart with {switch}, or leave these parameters out: pods can share a claim "
+                "without any",
+            )
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: shared-gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+"""
+
+RULE = Rule(
+    code="V309",
+    name="driver-gate",
+    family="vocabulary",
+    level="warning",
+    summary="parameters for which the driver needs a feature gate that is off",
+    why=(
+        "Parameters are opaque to Kubernetes: the scheduler gives the pod its device, and the driver reads them when "
+        "the kubelet asks it to prepare the claim (KEP-4381). NVIDIA's driver has time-slicing settings and MPS behind "
+        "gates of its own that are off by default, so the claim is refused there and the kubelet tries for ever. "
+        "Which gates the driver has on cannot be seen in a cluster's objects; it has to be told."
+    ),
+    bad=_EXAMPLE
+    + """\
+    config:
+    - requests: ["gpu"]
+      opaque:
+        driver: gpu.nvidia.com
+        parameters:
+          apiVersion: resource.nvidia.com/v1beta1
+          kind: GpuConfig
+          sharing:
+            strategy: TimeSlicing
+            timeSlicingConfig:
+              interval: Long
+""",
+    good=_EXAMPLE,
+    find=_find,
+    see="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/pkg/featuregates/featuregates.go",
+)

@@ -1,0 +1,136 @@
+"""V312: an attribute compared with a literal of another kind than its values are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Access, Compared, Literally, replaced
+from allotment.tools.check.reaching import words_of
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.vocabulary.reach import read_selectors
+from allotment.tools.check.views import SelectorView
+
+#: What to call values and literals of a kind.
+_CALLED: Final = {
+    "string": "a string", "int": "a whole number", "bool": "true or false", "version": "a version",
+    "double": "a number",
+}  # fmt: skip
+_INT = re.compile(r"-?[0-9]{1,18}")
+_SHORT_VERSION = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    for view, read in read_selectors(bundle):
+        for compared in read.compared:
+            kind = _kind(bundle, compared.access)
+            if not kind:
+                continue
+            for literal in compared.literals:
+                found = _kind_of(literal, kind)
+                if found and found != kind and not (kind == "version" and found == "string"):
+                    yield _told(view, compared, literal, kind, found)
+
+
+def _kind(bundle: Bundle, access: Access) -> str:
+    """The kind of an attribute's values, by the given slices or the driver's words; empty where nobody knows."""
+    if access.kind != "attributes":
+        return ""
+    if bundle.published is not None:
+        kinds = bundle.published.attributes.get(access.domain, {}).get(access.name, frozenset())
+        if kinds:
+            return next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_CALLED) else ""
+    words = words_of(bundle, access.domain)
+    term = words.attribute(access.domain, access.name) if words is not None else None
+    return term.kind if term is not None else ""
+
+
+def _kind_of(literal: Literally, kind: str) -> str:
+    """The kind of a literal; empty for those that other rules speak of."""
+    if isinstance(literal.value, bool):
+        return "bool"
+    if isinstance(literal.value, int):
+        return "int"
+    if isinstance(literal.value, float):
+        # In CEL 4 equals 4.0.
+        return "int" if kind == "int" and literal.value.is_integer() else "double"
+    return "string" if isinstance(literal.value, str) else ""
+
+
+def _told(view: SelectorView, compared: Compared, literal: Literally, kind: str, found: str) -> Found:
+    access = compared.access
+    written = view.expression[literal.extent[0] : literal.extent[1]]
+    return Found(
+        view.document,
+        view.path,
+        f"{access.name} is {_CALLED[kind]}, and {written} is {_CALLED[found]}: they are never equal"
+        if compared.operator in ("==", "!=", "in")
+        else f"{access.name} is {_CALLED[kind]}, and {written} is {_CALLED[found]}: comparing them is an error",
+        fix=_fix(view, compared, literal, kind, written),
+        part=literal.extent,
+    )
+
+
+def _fix(view: SelectorView, compared: Compared, literal: Literally, kind: str, written: str) -> Fix | None:
+    value = literal.value
+    text = ""
+    match kind:
+        case "int" if isinstance(value, str) and _INT.fullmatch(value.strip()):
+            text = str(int(value))
+        case "bool" if isinstance(value, str) and value.lower() in ("true", "false"):
+            text = value.lower()
+        case "string" if isinstance(value, bool | int | float):
+            text = f'"{written}"'
+        case "version" if (short := _SHORT_VERSION.fullmatch(written)) is not None:
+            return _version(view, compared, f"{short[1]}.{short[2] or 0}.0")
+    if not text:
+        return None
+    edit = replaced(view, literal.extent, text)
+    return Fix(f"compare with {text}", ((view.document, edit),), safe=True)
+
+
+def _version(view: SelectorView, compared: Compared, version: str) -> Fix | None:
+    """A number in the place of a version: 8.0 for 8.0.0."""
+    if compared.operator == "in":
+        return None
+    start, stop = compared.access.extent
+    text = f'{view.expression[start:stop]}.compareTo(semver("{version}")) {compared.operator} 0'
+    edit = replaced(view, compared.extent, text)
+    return Fix(f"compare with version {version}", ((view.document, edit),), safe=True)
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: channel
+spec:
+  spec:
+    devices:
+      requests:
+      - name: channel
+        exactly:
+          deviceClassName: compute-domain-default-channel.nvidia.com
+          selectors:
+          - cel:
+              expression: device.attributes["compute-domain.nvidia.com"].id == {value}
+"""
+
+RULE = Rule(
+    code="V312",
+    name="wrong-kind",
+    family="vocabulary",
+    level="warning",
+    summary="an attribute is compared with a literal of another kind than its values",
+    why=(
+        "An attribute has a type (string, version, int, bool), which the API server does not know when it checks an "
+        "expression. In CEL values of different types are never equal, without any error, and ordering them fails "
+        "when the selector runs."
+    ),
+    bad=_EXAMPLE.format(value='"0"'),
+    good=_EXAMPLE.format(value="0"),
+    find=_find,
+    fixable="safe",
+)
