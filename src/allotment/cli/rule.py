@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from argparse import Namespace
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from allotment.cli.mistakes import FRAME_WIDTH, Mistake
 from allotment.cli.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json
-from allotment.tools.check.catalogue import catalogue
+from allotment.tools.check.catalogue import FAMILIES, catalogue
 from allotment.tools.check.reference import address, fixes
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.selecting import is_known, known_words, means
+
+_MARKS: Final = {"": "", "safe": "[*]", "unsafe": "[?]", "safe or unsafe": "[*]"}
+#: Columns of code, level and mark before a summary.
+_MARGIN: Final = 20
 
 
 def run(arguments: Namespace) -> int:
@@ -30,16 +35,36 @@ def run(arguments: Namespace) -> int:
     elif single:
         _show(screen, meant[0])
     else:
-        rows = [(rule.code, rule.name, rule.level, rule.fixable or "", rule.summary) for rule in meant]
-        screen.table(("CODE", "NAME", "LEVEL", "FIX", "SUMMARY"), rows, cut=("SUMMARY",))
+        _list(screen, meant)
     return 0
+
+
+def _list(screen: Screen, rules: Sequence[Rule]) -> None:
+    """By family, each with its summary in full: one that is cut says nothing."""
+    for family, title, question in FAMILIES.values():
+        of_family = [rule for rule in rules if rule.family == family]
+        if of_family:
+            screen.line(screen.paint(f"{title}: {question}", "bold"))
+        for rule in of_family:
+            mark = _MARKS[rule.fixable]
+            first, *rest = _wrapped(rule.summary, (screen.width or FRAME_WIDTH) - _MARGIN)
+            screen.line(f"{rule.code}  {rule.level:<7}  {mark:<3}  {first}")
+            for line in rest:
+                screen.line(f"{' ' * _MARGIN}{line}")
+        if of_family:
+            screen.line()
+    screen.line("[*] mended by --fix, [?] by --fix --unsafe. allot rule S102 says more about one.")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _show(screen: Screen, rule: Rule) -> None:
     for line in folded(f"{rule.code} {rule.name} ({rule.level}): {rule.summary}", screen.width):
         screen.line(screen.paint(line, "bold"))
     screen.line()
-    for line in textwrap.wrap(rule.why, min(screen.width or FRAME_WIDTH, FRAME_WIDTH), break_on_hyphens=False):
+    for line in _wrapped(rule.why, min(screen.width or FRAME_WIDTH, FRAME_WIDTH)):
         screen.line(line)
     for title, example, colour in (("Instead of", rule.bad, "red"), ("write", rule.good, "green")):
         screen.line()

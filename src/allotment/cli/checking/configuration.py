@@ -207,16 +207,16 @@ def _told(value: Any) -> str:
 
 def _place(text: str, header: str, key: str) -> tuple[int, int]:
     """Line and column of a key, or of its own table; the parser of TOML does not tell."""
-    bare = rf"""(["']?){re.escape(key)}\1"""
+    bare = rf"""(?P<key>(?P<quote>["']?){re.escape(key)}(?P=quote))"""
     inside = not header
     for number, line in enumerate(text.splitlines(), 1):
         if table := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
             if found := re.fullmatch(rf"(?:{re.escape(header)}\.)?{bare}(?:\..*)?", table[1]):
                 if not header or table[1].startswith(f"{header}."):
-                    return number, table.start(1) + found.start(1) + 1
+                    return number, table.start(1) + found.start("key") + 1
             inside = table[1] == header or not header
-        elif inside and (found := re.match(rf"\s*({bare})\s*[=.]", line)):
-            return number, found.start(1) + 1
+        elif inside and (found := re.match(rf"\s*{bare}\s*[=.]", line)):
+            return number, found.start("key") + 1
     return 1, 1
 
 

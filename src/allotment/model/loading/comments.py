@@ -52,18 +52,19 @@ def commentary(text: str) -> Commentary:
     comments: list[Comment] = []
     scalars: list[tuple[int, int]] = []
     documents: list[int] = []
-    for chunk, first_line, _ in chunks(text.removeprefix("\ufeff")):
-        lines = chunk.splitlines()
-        shown = [*lines]
+    text = text.removeprefix("\ufeff")
+    lines = text.splitlines()
+    shown = [*lines]
+    for chunk, first_line, _ in chunks(text):
         for first, begin, end in _scalars(chunk, documents, first_line):
             last = end[0] if end[1] else end[0] - 1
             if first < last:
                 scalars.append((first_line + first, first_line + last))
-            _blank(shown, lines, begin, end)
-        for number, line in enumerate(shown):
-            if found := _COMMENT.search(line):
-                alone = not lines[number][: found.start()].strip()
-                comments.append(Comment(first_line + number, found.start() + 1, found[1].rstrip(), alone))
+            _blank(shown, lines, (first_line - 1 + begin[0], begin[1]), (first_line - 1 + end[0], end[1]))
+    for number, line in enumerate(shown):
+        if found := _COMMENT.search(line):
+            alone = not lines[number][: found.start()].strip()
+            comments.append(Comment(number + 1, found.start() + 1, found[1].rstrip(), alone))
     return Commentary(tuple(comments), tuple(scalars), tuple(documents))
 
 

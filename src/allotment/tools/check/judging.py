@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Rule
-from allotment.tools.check.rules import RULES
+from allotment.tools.check.catalogue import table
 from allotment.tools.check.run import check
 from allotment.tools.check.selecting import Choice, means
 from allotment.tools.check.suppressing import Silenced, silence
@@ -27,20 +26,19 @@ class Policy:
 
     choice: Choice = field(default_factory=Choice)
     ignored_in: Callable[[str], tuple[str, ...]] = _nothing
-    rules: tuple[Rule, ...] = RULES
 
     @property
     def tries(self) -> bool:
         """Whether objects are tried on the devices that are given."""
-        return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in self.rules)
+        return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in table())
 
     def judge(self, bundle: Bundle, sources: Mapping[str, str]) -> Silenced:
         """Everything that is to be told of a bundle. ``sources`` are the texts of its files."""
-        idle = {rule.code for rule in self.rules if rule.family == _NEED_DEVICES} if bundle.world is None else set()
+        idle = {rule.code for rule in table() if rule.family == _NEED_DEVICES} if bundle.world is None else set()
         excused = {file: self.ignored_in(file) for file in sources}
         found = [
             finding
-            for finding in check(bundle, self.choice.rules(self.rules))
+            for finding in check(bundle, self.choice.rules(table()))
             if self.choice.has(finding.code)
             and not any(means(word, finding.code) for word in excused.get(finding.where.file, ()))
         ]
