@@ -2,6 +2,9 @@
 
 An edit says what is meant (these fields belong under ``exactly``), not how the text changes, so that the rewriter can
 keep comments where they belong, and check that the text which it made says what was meant.
+
+Several edits of one document all have the paths, item numbers and offsets that it has as it is written; what an earlier
+one makes can be named by the path that it gets (``following``).
 """
 
 from __future__ import annotations

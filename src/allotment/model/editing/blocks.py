@@ -1,0 +1,203 @@
+"""Edits in block style, line by line: a field is the lines from its key to the end of its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.model.editing.edits import EditError, Nest
+from allotment.model.editing.sites import Member, Remark, Site, Splice, Spot
+from allotment.model.editing.writing import block_lines, flow_text, indented, is_inline, item_lines, key_text, literal
+from allotment.model.loading.marks import join_path
+
+
+def put(site: Site, spot: Spot, value: Any, dropped: tuple[Remark, ...] = ()) -> list[Splice]:
+    """Another value in the place of the one at a spot. Comments within the old one go above it, but ``dropped``."""
+    start, stop = spot.place
+    head = site.head(spot)
+    if is_inline(value) and "\n" not in site.text[head:stop] and not dropped:
+        text = flow_text(value, site.hand, flow=False)
+        return [Splice(start, stop, text) if start < stop else Splice(head, stop, f" {text}")]
+    anchor = spot.entry.start if spot.entry is not None else head - 1 if spot.around is not None else start
+    line_stop = site.line_stop(stop)
+    remarks = [remark for remark in site.remarks_in(head, line_stop) if remark not in dropped]
+    text = _below(site, spot, value, site.column(anchor), anchor)
+    if spot.around is None:
+        text = text.lstrip()
+    if len(remarks) == 1 and spot.entry is not None and "\n" not in site.text[head:stop]:
+        first, line, others = text.partition(site.hand.newline)
+        return [Splice(head, line_stop, f"{first} {site.words(remarks[0])}{line}{others}")]
+    splices = [Splice(head, line_stop, text)]
+    margin = " " * site.column(anchor)
+    if site.leads(anchor):
+        above = "".join(f"{margin}{site.words(remark)}{site.hand.newline}" for remark in remarks)
+        at = site.line_start(anchor)
+        return [Splice(at, at, above), *splices] if above else splices
+    below = "".join(f"{site.hand.newline}{margin}{site.words(remark)}" for remark in remarks)
+    return [Splice(head, line_stop, text + below)]
+
+
+def _below(site: Site, spot: Spot, value: Any, column: int, anchor: int) -> str:
+    """What stands behind a colon or dash at ``column``."""
+    hand = site.hand
+    if spot.entry is None and spot.around is not None:
+        gap = _gap(site, spot, anchor)
+        if isinstance(value, str) and (block := literal(value, gap)):
+            return hand.newline.join([f" {block[0]}", *indented(block[1], column + gap)])
+        if is_inline(value):
+            return f" {flow_text(value, hand, flow=False)}"
+        first, *others = block_lines(value, hand)
+        return hand.newline.join([" " * (gap - 1) + first, *indented(others, column + gap)])
+    if isinstance(value, str) and (block := literal(value, hand.step)):
+        return hand.newline.join([f" {block[0]}", *indented(block[1], column + hand.step)])
+    if is_inline(value):
+        return f" {flow_text(value, hand, flow=False)}"
+    deeper = 0 if spot.around is None else hand.dash if isinstance(value, list) else hand.step
+    return hand.newline.join(["", *indented(block_lines(value, hand), column + deeper)])
+
+
+def _gap(site: Site, spot: Spot, dash: int) -> int:
+    """How far behind its dash an item's content stands."""
+    written = site.text[dash + 1 : spot.place[0]]
+    return len(written) + 1 if written and not written.strip(" ") and spot.place[0] < spot.place[1] else 2
+
+
+def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
+    """Takes out a field or item with the comments behind it; comment lines stay."""
+    members = site.members(spot)
+    member = members[index]
+    if _only(site, spot, members):
+        empty: Any = {} if spot.mark.entries is not None else []
+        return put(site, spot, empty, tuple(lost(site, member)))
+    if site.leads(member.start):
+        start, stop = site.line_start(member.start), site.next_line(member.stop)
+        kept = [remark for remark in site.remarks_in(start, stop) if remark.alone]
+        lines = [site.text[site.line_start(r.start) : site.next_line(r.start)] for r in kept]
+        return [Splice(start, stop, "".join(lines))]
+    if index + 1 == len(members):
+        raise EditError(f"{join_path((*spot.path, member.name))} shares its line with what stands before it")
+    after = members[index + 1].start
+    margin = site.hand.newline + " " * site.column(member.start)
+    kept = [remark for remark in site.remarks_in(member.start, after) if remark.alone]
+    return [Splice(member.start, after, "".join(site.words(remark) + margin for remark in kept))]
+
+
+def lost(site: Site, member: Member) -> list[Remark]:
+    """The comments that go with a field or item: those behind something that goes."""
+    return [r for r in site.remarks_in(member.start, site.line_stop(member.stop)) if not r.alone]
+
+
+def _only(site: Site, spot: Spot, members: list[Member]) -> bool:
+    """Whether a container has one member, and no merge beside it."""
+    alone = len(members) == 1 and members[0].stop >= spot.mark.stop
+    return alone and "<<" not in site.text[spot.mark.start : members[0].start]
+
+
+def insert(site: Site, spot: Spot, lines: list[str], index: int) -> list[Splice]:
+    """New lines as member number ``index``: behind the one before, or above the first and its comments."""
+    members = site.members(spot)
+    if not members:
+        raise EditError(f"{join_path(spot.path) or 'the document'} has nothing that is written in this place")
+    newline = site.hand.newline
+    first = members[0].start
+    margin = " " * site.column(first)
+    if index:
+        at = site.next_line(members[index - 1].stop)
+        return [Splice(at, at, "".join(margin * bool(line) + line + newline for line in lines))]
+    if site.leads(first):
+        # Comments above a list's first item are its; those above the first field often speak of the whole.
+        at = site.top(first) if spot.mark.items is not None else site.line_start(first)
+        return [Splice(at, at, "".join(margin * bool(line) + line + newline for line in lines))]
+    text = newline.join([lines[0], *(margin * bool(line) + line for line in lines[1:])])
+    return [Splice(first, first, text + newline + margin)]
+
+
+def add_field(site: Site, spot: Spot, key: str, value: Any, index: int) -> list[Splice]:
+    """A new field as number ``index`` of a mapping."""
+    return insert(site, spot, block_lines({key: value}, site.hand), index)
+
+
+def insert_item(site: Site, spot: Spot, value: Any, index: int) -> list[Splice]:
+    """A new item as number ``index`` of a list."""
+    return insert(site, spot, item_lines(value, site.hand), index)
+
+
+# --- deeper and higher -----------------------------------------------------------------------------------------------
+
+
+def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
+    """Fields go one step deeper, below a new key, with the comments directly above them and behind them."""
+    members = site.members(spot)
+    newline = site.hand.newline
+    moved = [number for number, member in enumerate(members) if member.name in edit.keys]
+    runs: list[tuple[int, int]] = []
+    for number in moved:
+        if runs and runs[-1][1] == number:
+            runs[-1] = (runs[-1][0], number + 1)
+        else:
+            runs.append((number, number + 1))
+    ranges = [_range(site, spot, members, run) for run in runs]
+    column = site.column(members[moved[0]].start)
+    margin = " " * column
+    begin = ranges[0][0]
+    inline = not site.leads(members[moved[0]].start)
+    lines = [f"{'' if inline else margin}{key_text(edit.under, site.hand)}:{newline}"]
+    for start, stop in ranges:
+        text = site.text[start:stop]
+        lines.append(_shifted(margin + text if start == begin and inline else text, site.hand.step))
+    return [Splice(*ranges[0], "".join(lines)), *(Splice(start, stop, "") for start, stop in ranges[1:])]
+
+
+def _range(site: Site, spot: Spot, members: list[Member], run: tuple[int, int]) -> tuple[int, int]:
+    """The lines of members that follow each other, with the comments that belong to them."""
+    first, last = members[run[0]], members[run[1] - 1]
+    if not site.leads(first.start):
+        start = first.start
+    elif run[0] == 0 and spot.around is None:  # comments at the head of a document speak of it
+        start = site.line_start(first.start)
+    else:
+        start = site.top(first.start)
+    ends = run[1] == len(members)
+    return start, site.bottom(last.stop, site.column(first.start)) if ends else site.next_line(last.stop)
+
+
+def _shifted(text: str, by: int) -> str:
+    return "".join(" " * by + line if line.strip("\r\n") else line for line in text.splitlines(keepends=True))
+
+
+def lift(site: Site, spot: Spot) -> list[Splice]:
+    """A mapping's fields take its place in the mapping around it."""
+    around, entry = spot.around, spot.entry
+    assert around is not None
+    assert entry is not None
+    inner = site.members(spot)
+    if not inner:
+        return remove(site, around, next(i for i, m in enumerate(site.members(around)) if m.start == entry.start))
+    newline = site.hand.newline
+    column = site.column(entry.start)
+    margin = " " * column
+    head = site.head(spot)
+    if spot.mark.block:
+        body = site.next_line(head)
+        stop = site.bottom(inner[-1].stop, site.column(inner[0].start))
+        remarks = site.remarks_in(head, body)
+        text = _pulled(site.text[body:stop], site.column(inner[0].start) - column)
+    else:
+        stop = site.next_line(spot.mark.stop)
+        remarks = site.remarks_in(head, stop)
+        text = "".join(f"{margin}{_field(site, spot, str(m.name))}{newline}" for m in inner)
+    text = "".join(f"{margin}{site.words(remark)}{newline}" for remark in remarks) + text
+    if site.leads(entry.start):
+        return [Splice(site.line_start(entry.start), stop, text)]
+    return [Splice(entry.start, stop, text.lstrip(" "))]
+
+
+def _field(site: Site, spot: Spot, name: str) -> str:
+    """A field of a flow mapping as block style writes it."""
+    entry = (spot.mark.entries or {})[name]
+    start, stop = entry.value.alias or (entry.value.start, entry.value.stop)
+    return f"{site.text[entry.start : entry.stop]}: {site.text[start:stop]}".rstrip(" ")
+
+
+def _pulled(text: str, by: int) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(line[min(by, len(line) - len(line.lstrip(" "))) :] for line in lines)

@@ -1,0 +1,134 @@
+"""Edits in flow style and in JSON: members between brackets, separated by commas, on one line or on many."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from allotment.model.editing.edits import EditError, Nest
+from allotment.model.editing.sites import Member, Site, Splice, Spot
+from allotment.model.editing.writing import flow_text, json_text, key_text
+from allotment.model.loading.marks import join_path
+
+_COMMA: Final = re.compile(r"[ \t]*,")
+_TAIL: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?(?=\r?\n|\Z)")
+
+
+def put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+    """Another value in the place of the one at a spot."""
+    start, stop = spot.place
+    text = value_text(site, value, start)
+    return [Splice(start, stop, text) if start < stop else Splice(site.head(spot), stop, f" {text}")]
+
+
+def value_text(site: Site, value: Any, at: int) -> str:
+    """A value as it is written within brackets, in the line of an offset."""
+    return json_text(value, site.hand, _margin(site, at)) if site.json else flow_text(value, site.hand)
+
+
+def field_text(site: Site, key: str, value: Any, at: int) -> str:
+    """A field as it is written within brackets, in the line of an offset."""
+    return f"{name_text(site, key)}{site.hand.colon}{value_text(site, value, at)}"
+
+
+def name_text(site: Site, key: str) -> str:
+    """A key as it is written within brackets."""
+    return json_text(key, site.hand) if site.json else key_text(key, site.hand, flow=True)
+
+
+def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
+    """Takes out a member and one comma."""
+    members = _members(site, spot)
+    member = members[index]
+    if len(members) == 1:
+        return [Splice(site.content(spot) + 1, spot.mark.stop - 1, "")]
+    comma = _COMMA.match(site.text, member.stop)
+    end = comma.end() if comma else member.stop
+    tail = _TAIL.match(site.text, end)
+    if site.leads(member.start) and tail is not None:
+        lines = Splice(site.line_start(member.start), site.next_line(tail.end()), "")
+        before = _COMMA.match(site.text, members[index - 1].stop) if index and not comma else None
+        return [Splice(before.end() - 1, before.end(), ""), lines] if before is not None else [lines]
+    if index + 1 < len(members):
+        return [Splice(member.start, members[index + 1].start, "")]
+    return [Splice(members[index - 1].stop, member.stop, "")]
+
+
+def add(site: Site, spot: Spot, key: str | None, value: Any, index: int) -> list[Splice]:
+    """A new field (or item, without a key) as number ``index`` of a container that is not empty."""
+    members = _members(site, spot)
+    newline = site.hand.newline
+    beside = members[max(index - 1, 0)]
+    many = "\n" in site.text[spot.mark.start : members[0].start]
+    text = value_text(site, value, beside.start) if key is None else field_text(site, key, value, beside.start)
+    line = newline + _margin(site, beside.start)
+    if index == 0:
+        return [Splice(beside.start, beside.start, f"{text},{line}" if many else text + site.hand.comma)]
+    if not many:
+        gap = site.text[members[0].stop : members[1].start] if len(members) > 1 else site.hand.comma
+        separator = gap if gap.strip() == "," and "\n" not in gap else site.hand.comma
+        return [Splice(beside.stop, beside.stop, separator + text)]
+    comma = _COMMA.match(site.text, beside.stop)
+    end = comma.end() if comma else beside.stop
+    tail = _TAIL.match(site.text, end)
+    at = tail.end() if tail else end
+    new = f"{line}{text}{',' if comma else ''}"
+    return [Splice(at, at, new)] if comma else [Splice(end, end, ","), Splice(at, at, new)]
+
+
+def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
+    """Fields go between brackets of their own, behind a new key."""
+    members = _members(site, spot)
+    moved = [member for member in members if member.name in edit.keys]
+    many = "\n" in site.text[spot.mark.start : members[0].start]
+    newline = site.hand.newline
+    unit = site.hand.pretty or " " * site.hand.step
+    margin = _margin(site, moved[0].start)
+    slices = [site.text[member.start : member.stop] for member in moved]
+    if many:
+        deeper = newline + margin + unit
+        inner = ",".join(deeper + text.replace("\n", "\n" + unit) for text in slices) + newline + margin
+    else:
+        inner = site.hand.comma.join(slices)
+    nested = f"{name_text(site, edit.under)}{site.hand.colon}{{{inner}}}"
+    parts: list[str] = []
+    done = False
+    for number, member in enumerate(members):
+        if member in moved:
+            if done:
+                continue
+            done, text = True, nested
+        else:
+            text = site.text[member.start : member.stop]
+        if parts:
+            parts.append(site.text[members[number - 1].stop : member.start])
+        parts.append(text)
+    return [Splice(members[0].start, members[-1].stop, "".join(parts))]
+
+
+def lift(site: Site, spot: Spot) -> list[Splice]:
+    """The fields between a mapping's brackets take its place."""
+    around, entry = spot.around, spot.entry
+    assert around is not None
+    assert entry is not None
+    inner = _members(site, spot)
+    if not inner:
+        return remove(site, around, next(i for i, m in enumerate(_members(site, around)) if m.start == entry.start))
+    text = site.text[inner[0].start : inner[-1].stop]
+    margin, outer = _margin(site, inner[0].start), _margin(site, entry.start)
+    if "\n" in text and margin.startswith(outer):
+        text = text.replace("\n" + margin, "\n" + outer)
+    return [Splice(entry.start, spot.mark.stop, text)]
+
+
+def _members(site: Site, spot: Spot) -> list[Member]:
+    members = site.members(spot)
+    if site.text[site.content(spot)] not in "{[":
+        raise EditError(f"{join_path(spot.path)} is a mapping without brackets of its own")
+    return members
+
+
+def _margin(site: Site, at: int) -> str:
+    """The blanks at the beginning of the line of an offset."""
+    line = site.text[site.line_start(at) : at]
+    return line[: len(line) - len(line.lstrip())]

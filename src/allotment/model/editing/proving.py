@@ -1,0 +1,47 @@
+"""The proof that a rewritten file holds what was meant, and that nobody's comments are lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from allotment.model.editing.edits import EditError
+from allotment.model.editing.trees import same
+from allotment.model.loading import load_text
+from allotment.model.loading.comments import commentary
+from allotment.model.loading.documents import Document
+
+
+def prove(old: str, new: str, file: str, expected: Mapping[int, Any], lost: Iterable[str]) -> None:
+    """Reads a rewritten file again. ``expected`` are the trees of the documents that changed, by their index;
+    ``lost`` the comments that went with what was removed.
+
+    Raises ``EditError``.
+    """
+    before, after = load_text(old, file), load_text(new, file)
+    if [problem.code for problem in before.problems] != [problem.code for problem in after.problems]:
+        raise EditError(_reason(old, after.problems[0].message if after.problems else "a problem of the file is gone"))
+    if len(before.documents) != len(after.documents):
+        raise EditError(_reason(old, f"{len(before.documents)} documents became {len(after.documents)}"))
+    for was, now in zip(before.documents, after.documents, strict=True):
+        if not same(now.tree, expected.get(was.index, was.tree)):
+            raise EditError(_reason(old, f"{_called(was)} would not be what was meant"))
+    if any(not document.origin.json for document in before.documents):
+        missing = _comments(old) - Counter(words.lstrip("#").strip() for words in lost)
+        if missing != _comments(new):
+            gone = next(iter(missing - _comments(new)), "")
+            raise EditError(f"a comment would be lost: #{gone}" if gone else "a comment would be written twice")
+
+
+def _comments(text: str) -> Counter[str]:
+    return Counter(comment.text.lstrip("#").strip() for comment in commentary(text).comments)
+
+
+def _called(document: Document) -> str:
+    return f"{document.kind} {document.name}".strip() or f"document {document.index + 1}"
+
+
+def _reason(old: str, words: str) -> str:
+    shared = "&" in old and "*" in old
+    return f"it shares a value with something else, through an anchor ({words})" if shared else words

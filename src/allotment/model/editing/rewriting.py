@@ -1,0 +1,205 @@
+"""Edits made in the text of a file: what is not touched keeps its bytes.
+
+Each edit becomes a few splices of the text in which its document is read, whose places are then read again for the
+next one. What comes out is proven before anybody sees it (``proving``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from allotment.model.editing import blocks, flows, strings
+from allotment.model.editing.edits import (
+    Edit,
+    EditError,
+    InsertItem,
+    Lift,
+    Nest,
+    Remove,
+    RenameKey,
+    ReplaceText,
+    SetValue,
+)
+from allotment.model.editing.following import successive
+from allotment.model.editing.proving import prove
+from allotment.model.editing.sites import Remark, Site, Splice, Spot, site_of, spliced
+from allotment.model.editing.trees import edited, same, value_at
+from allotment.model.editing.writing import key_text, quoted
+from allotment.model.loading import Document
+from allotment.model.loading.documents import Origin
+from allotment.model.loading.marks import Path, join_path
+
+
+def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> str:
+    """The text of a file after edits of its documents, which were read from ``source``.
+
+    Raises ``EditError``, with the reason, when an edit does not fit, or when it cannot be proven that the new text
+    holds what was meant: each document its edited tree, the others what they held, and all comments but those behind
+    what was removed.
+    """
+    by_document: dict[Document, list[Edit]] = defaultdict(list)
+    for document, edit in edits:
+        if document.origin.source != source:
+            raise EditError(f"{document.file} has changed since it was read")
+        by_document[document].append(edit)
+    expected = {document.index: edited(document.tree, these) for document, these in by_document.items()}
+    origins: dict[Origin, list[Document]] = defaultdict(list)
+    for document in by_document:
+        origins[document.origin].append(document)
+    # From the last to the first, so that the places of those still to come stay.
+    in_order = sorted(origins, key=lambda origin: (origin.offset, max(d.index for d in origins[origin])), reverse=True)
+    new = source
+    lost: list[str] = []
+    stops: dict[int, int] = {}
+    for origin in in_order:
+        begin = origin.offset
+        end = stops.get(begin, begin + len(origin.text))
+        text = new[begin:end]
+        for document in origins[origin]:
+            text = _edited_text(text, document, by_document[document], lost)
+        stops[begin] = begin + len(text)
+        new = new[:begin] + text + new[end:]
+    prove(source, new, file, expected, lost)
+    return new
+
+
+def _edited_text(text: str, document: Document, edits: Sequence[Edit], lost: list[str]) -> str:
+    origin = document.origin
+    tree: Any = document.tree
+    # Lines can be added behind the last one only when it ends.
+    unended = not origin.json and not text.endswith("\n")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    text += newline * unended
+    for edit in successive(edits):
+        for step in _steps(tree, edit):
+            site = site_of(text, origin.marks(text), json=origin.json)
+            removed: list[Remark] = []
+            splices = _splices(site, document.base, tree, step, removed)
+            lost += [site.words(remark) for remark in removed]
+            text = spliced(text, splices)
+            tree = edited(tree, [step])
+    return text.removesuffix(newline) if unended else text
+
+
+# --- from what is meant to what is done ------------------------------------------------------------------------------
+
+
+def _steps(tree: Any, edit: Edit) -> list[Edit]:
+    """An edit as edits that keep what its value has in common with the one that is there."""
+    if isinstance(edit, InsertItem) and not value_at(tree, edit.path):
+        return [SetValue(edit.path, [edit.value])]
+    if not isinstance(edit, SetValue) or not edit.path:
+        return [edit]
+    *above, last = edit.path
+    around = value_at(tree, tuple(above))
+    present = last in around if isinstance(around, dict) else isinstance(around, list)
+    if present:
+        return _differences(edit.path, value_at(tree, edit.path), edit.value)
+    if above and not around:
+        return [SetValue(tuple(above), {last: edit.value})]
+    return [edit]
+
+
+def _differences(path: Path, old: Any, new: Any) -> list[Edit]:
+    if same(old, new):
+        return []
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() & new.keys():
+        steps: list[Edit] = []
+        before: str | None = None
+        for key, value in new.items():
+            if key in old:
+                steps += _differences((*path, key), old[key], value)
+            else:
+                steps.append(SetValue((*path, key), value, after=before, first=before is None))
+            before = key
+        return [*steps, *(Remove((*path, key)) for key in old if key not in new)]
+    if isinstance(old, list) and isinstance(new, list) and old:
+        shared = min(len(old), len(new))
+        if len(old) == len(new):
+            return [step for i in range(shared) for step in _differences((*path, i), old[i], new[i])]
+        if same(old[:shared], new[:shared]) and shared:
+            added: list[Edit] = [InsertItem(path, i, new[i]) for i in range(shared, len(new))]
+            return added or [Remove((*path, i)) for i in range(len(old) - 1, shared - 1, -1)]
+    return [SetValue(path, new)]
+
+
+def _splices(site: Site, base: Path, tree: Any, edit: Edit, lost: list[Remark]) -> list[Splice]:
+    path = (*base, *edit.path)
+    if isinstance(edit, SetValue):
+        return _set(site, path, tree, edit)
+    if isinstance(edit, ReplaceText):
+        spot = site.find(path)
+        _own(spot)
+        splice = strings.replace(site, spot, edit.start, edit.stop, edit.text)
+        if splice is not None:
+            return [splice]
+        old = value_at(tree, edit.path)
+        return _put(site, spot, old[: edit.start] + edit.text + old[edit.stop :])
+    if isinstance(edit, InsertItem):
+        spot = site.find(path)
+        if spot.mark.block:
+            return blocks.insert_item(site, spot, edit.value, edit.number)
+        return flows.add(site, spot, None, edit.value, edit.number)
+    if isinstance(edit, Nest):
+        spot = site.find(path)
+        if {member.name for member in site.members(spot)}.isdisjoint(edit.keys):
+            raise EditError(f"{join_path(path)} has its fields from elsewhere: they are merged into it")
+        return blocks.nest(site, spot, edit) if spot.mark.block else flows.nest(site, spot, edit)
+    spot = site.find(path)
+    if isinstance(edit, RenameKey):
+        return [_renamed(site, spot, edit)]
+    if isinstance(edit, Lift):
+        _own(spot)
+        assert spot.around is not None
+        return blocks.lift(site, spot) if spot.around.mark.block else flows.lift(site, spot)
+    return _removed(site, spot, lost)
+
+
+def _own(spot: Spot) -> None:
+    if spot.mark.alias is not None:
+        raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias")
+
+
+def _set(site: Site, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
+    *above, last = path
+    around = value_at(tree, edit.path[:-1])
+    if isinstance(around, list) or last in around:
+        return _put(site, site.find(path), edit.value)
+    spot = site.find(tuple(above))
+    names = [member.name for member in site.members(spot)]
+    index = 0 if edit.first else names.index(edit.after) + 1 if edit.after in names else len(names)
+    if spot.mark.block:
+        return blocks.add_field(site, spot, str(last), edit.value, index)
+    return flows.add(site, spot, str(last), edit.value, index) if names else _put(site, spot, {last: edit.value})
+
+
+def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+    if site.json or (spot.around is not None and not spot.around.mark.block):
+        return flows.put(site, spot, value)
+    return blocks.put(site, spot, value)
+
+
+def _removed(site: Site, spot: Spot, lost: list[Remark]) -> list[Splice]:
+    around = spot.around
+    assert around is not None
+    members = site.members(around)
+    last = spot.path[-1]
+    index = next(number for number, member in enumerate(members) if member.name == last)
+    lost += blocks.lost(site, members[index])
+    return blocks.remove(site, around, index) if around.mark.block else flows.remove(site, around, index)
+
+
+def _renamed(site: Site, spot: Spot, edit: RenameKey) -> Splice:
+    entry = spot.entry
+    assert entry is not None
+    assert spot.around is not None
+    written = site.text[entry.start : entry.stop]
+    if site.json:
+        return Splice(entry.start, entry.stop, flows.name_text(site, edit.name))
+    if written[0] in "'\"":
+        return Splice(entry.start, entry.stop, quoted(edit.name, written[0]))
+    if written[0] in "*&!":
+        raise EditError(f"the key of {join_path(spot.path)} is an alias, or has an anchor or tag")
+    return Splice(entry.start, entry.stop, key_text(edit.name, site.hand, flow=not spot.around.mark.block))

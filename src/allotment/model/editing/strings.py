@@ -1,0 +1,77 @@
+"""Changes within a string, which stays in the style that it is written in as long as that can hold it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.model.editing.sites import Site, Splice, Spot
+from allotment.model.editing.writing import double, escaped, is_plain, json_text, single, single_fits
+from allotment.model.loading.letters import Letters, letters
+
+_BREAKS: Final = "\n\x85\u2028\u2029"
+
+
+def replace(site: Site, spot: Spot, start: int, stop: int, new: str) -> Splice | None:
+    """The code points from ``start`` to ``stop`` become ``new``; None when the string must be written anew."""
+    begin, end = spot.mark.start, spot.mark.stop
+    content = min(site.content(spot), end)
+    indent = _indent(site, spot)
+    read = letters(site.text, begin, end, indent)
+    place = read.range(start, stop)
+    style = site.text[content : content + 1]
+    wanted = read.value[:start] + new + read.value[stop:]
+    flow = spot.around is not None and not spot.around.mark.block
+    if place is not None:
+        written = _written(site, read, style, new)
+        if written is not None:
+            # A block's last line break stands behind what counts as its end.
+            end = max(end, place[1])
+            text = site.text[begin : place[0]] + written + site.text[place[1] : end]
+            after = site.text[:begin] + text + site.text[end:]
+            plain = style not in tuple("'\"|>")
+            fits = letters(after, begin, begin + len(text), indent).value == wanted
+            if fits and (not plain or is_plain(wanted, flow=flow)):
+                return Splice(begin, end, text)
+    return _anew(site, content, end, style, wanted, indent)
+
+
+def _written(site: Site, read: Letters, style: str, new: str) -> str | None:
+    """Some characters as a style writes them."""
+    if site.json:
+        return json_text(new, site.hand)[1:-1]
+    if style == "'":
+        return new.replace("'", "''") if single_fits(new) else None
+    if style == '"':
+        return "".join(escaped(letter) for letter in new)
+    if style in ("|", ">"):
+        column = next(
+            (
+                site.column(at)
+                for number, at in enumerate(read.starts)
+                if read.value[number] not in _BREAKS and (number == 0 or read.value[number - 1] == "\n")
+            ),
+            0,
+        )
+        if not single_fits(new.replace("\n", "")):
+            return None
+        lines = new.split("\n")
+        return site.hand.newline.join([lines[0], *(" " * column + line for line in lines[1:])])
+    return new if single_fits(new) else None
+
+
+def _anew(site: Site, start: int, stop: int, style: str, wanted: str, indent: int) -> Splice | None:
+    """The whole string, written anew in its style."""
+    if site.json:
+        return Splice(start, stop, json_text(wanted, site.hand))
+    if style == "'" and single_fits(wanted):
+        return Splice(start, stop, single(wanted))
+    if style in ("'", '"'):
+        return Splice(start, stop, double(wanted))
+    return None
+
+
+def _indent(site: Site, spot: Spot) -> int:
+    """The column of the block around a string, from which indentation given in its header counts."""
+    if spot.entry is not None:
+        return spot.entry.column
+    return -1 if spot.around is None else site.column(site.head(spot) - 1) if spot.around.mark.block else 0
