@@ -57,7 +57,7 @@ class Case(NamedTuple):
     def basis(self, *more: str) -> tuple[str, ...]:
         """The facts that a decision is made on."""
         labels = tuple(f"label {label.term}" for label in self.where.labels)
-        return (in_words(self.asks), *labels, *(fact for fact in more if fact))
+        return (in_words(self.workload.containers), *labels, *(fact for fact in more if fact))
 
 
 def course_of(workload: WorkloadAsk, target: Target) -> Course:
@@ -201,11 +201,12 @@ def _monitoring(case: Case) -> Course | None:
 def _piece(case: Case) -> Course | None:
     if "piece" not in case.sorts():
         return None
-    profile = next(ask.profile for ask in case.asks if ask.profile)
+    named = tuple(dict.fromkeys(ask.profile for ask in case.asks if ask.profile))
+    profile = f"profile{'s' if len(named) > 1 else ''} {' and '.join(named)}"
     if case.target.way == "class" and case.target.on(EXTENDED):
-        reason = f"A class for profile {profile} serves the resource's old name, so the manifest stays as it is."
+        reason = f"A class for {profile} serves the resource's old name, so the manifest stays as it is."
         return _by_class(case, reason)
-    reason = f"The claim asks for profile {profile} itself, of any GPU that has it or can be cut so."
+    reason = f"The claim asks for {profile} itself, of any GPU that is cut so or can be."
     return _template(case, reason)
 
 

@@ -9,6 +9,11 @@ from allotment.tools.migrate.deciding import Course
 from allotment.tools.views import at, items, mapping, text
 
 _SCHEDULER: Final = "default-scheduler"
+_READ_BY_AUTOSCALERS: Final = (
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/",
+    "k8s.amazonaws.com/accelerator",
+)
 
 
 def notes_of(course: Course) -> tuple[str, ...]:
@@ -34,7 +39,7 @@ def _kind(course: Course) -> Iterable[str]:
             yield "The claims of a pod cannot change: delete the pod and create it again."
         case "ReplicaSet" | "ReplicationController":
             yield "Pods that run already stay as they are: delete them one by one."
-        case "Deployment" if _surges(spec):
+        case "Deployment" if _surges(spec) and course.decision.outcome == "template":
             yield (
                 "The rolling update starts a new pod before it ends an old one, and so needs a GPU more: have one "
                 "free, or set strategy.rollingUpdate.maxSurge to 0."
@@ -53,6 +58,13 @@ def _surges(spec: dict[str, Any]) -> bool:
 def _together(course: Course) -> Iterable[str]:
     if course.decision.outcome == "claim":
         yield "One claim is for one node: its pods are all there, and wait while that node is away."
+        yield "While it changes, old pods still share their GPU and new ones need another: have a GPU free."
+
+
+def _autoscaler(course: Course) -> Iterable[str]:
+    for label in course.where.labels:
+        if label.term.startswith(_READ_BY_AUTOSCALERS) and (label.expression or label.dropped):
+            yield f"Autoscalers choose machines by {label.term}: make sure that yours adds nodes for claims."
 
 
 def _left(course: Course) -> Iterable[str]:
@@ -86,4 +98,4 @@ def _environment(course: Course) -> Iterable[str]:
 
 _Writer = Callable[[Course], Iterable[str]]
 _ALWAYS: Final[tuple[_Writer, ...]] = (_unknown,)
-_CHANGED: Final[tuple[_Writer, ...]] = (_kind, _together, _left, _scheduler, _queue, _environment)
+_CHANGED: Final[tuple[_Writer, ...]] = (_kind, _together, _left, _autoscaler, _scheduler, _queue, _environment)

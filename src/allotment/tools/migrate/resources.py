@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.tools.migrate.asking import Ask, Sharing, Sort, Vendor
+from allotment.tools.migrate.asking import Ask, ContainerAsk, Sharing, Sort, Vendor
 
 SHARED: Final = ".shared"
 _MIG: Final = re.compile(r"nvidia\.com/mig-((?:[1-9]c\.)?[0-9]+g\.[0-9]+gb)((?:\.me\.all|\.me|\.gfx|-me)?)")
@@ -125,9 +125,29 @@ def _count(amount: Any) -> int:
         return 0
 
 
-def in_words(asks: Iterable[Ask]) -> str:
-    """What is asked for, in the names of the plugin: ``nvidia.com/gpu: 2, nvidia.com/mig-1g.5gb: 1``."""
-    total: dict[str, int] = {}
-    for ask in asks:
-        total[ask.resource] = total.get(ask.resource, 0) + ask.count
-    return ", ".join(f"{name}: {count}" for name, count in total.items())
+def in_words(containers: Iterable[ContainerAsk]) -> str:
+    """What a pod asks for, in the names of the plugin: ``nvidia.com/gpu: 2, nvidia.com/mig-1g.5gb: 1``.
+
+    What init containers ask for before the others start counts only as far as it is more.
+    """
+    staying: dict[str, int] = {}
+    before: dict[str, int] = {}
+    for container in containers:
+        for ask in container.asks:
+            name = ask.resource + _amounts(ask)
+            if container.role == "init":
+                before[name] = max(before.get(name, 0), ask.count)
+            else:
+                staying[name] = staying.get(name, 0) + ask.count
+    names = dict.fromkeys((*staying, *before))
+    return ", ".join(f"{name}: {max(staying.get(name, 0), before.get(name, 0))}" for name in names)
+
+
+def _amounts(ask: Ask) -> str:
+    parts = (
+        f"{ask.memory_mib}Mi" if ask.memory_mib else "",
+        f"{ask.memory_percent}% of memory" if ask.memory_percent else "",
+        f"{ask.cores}% of cores" if ask.cores else "",
+    )
+    told = ", ".join(part for part in parts if part)
+    return f" ({told})" if told else ""

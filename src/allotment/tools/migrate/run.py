@@ -97,7 +97,7 @@ class _Claims:
         name = self._names.give(kind, view.key.namespace, wanted)
         written = view.document.tree.get("metadata", {}).get("namespace")
         subjects = tuple(_subject(user) for user in users)
-        asks = dict.fromkeys(in_words(user.workload.asks) for user in users)
+        asks = dict.fromkeys(in_words(user.workload.containers) for user in users)
         why = f"For {', '.join(subjects)}: instead of {'; '.join(asks)}."
         text = claim_text(kind, name, view.key.namespace if written else "", plan, why)
         file = view.document.file
