@@ -11,9 +11,10 @@ from typing import Final
 
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules.meaning import MEANING
+from allotment.tools.check.rules.proof import PROOF
 from allotment.tools.check.rules.shape import SHAPE
 from allotment.tools.check.rules.vocabulary import VOCABULARY
 
-RULES: Final[tuple[Rule, ...]] = (*SHAPE, *VOCABULARY, *MEANING)
+RULES: Final[tuple[Rule, ...]] = (*SHAPE, *VOCABULARY, *MEANING, *PROOF)
 
 BY_CODE: Final = {rule.code: rule for rule in RULES}

@@ -27,7 +27,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         if elsewhere(bundle, target):
             continue  # M406
         told = bool(target.pod.document.kind)  # of a fragment nobody knows in which namespace it ends
-        where = f"namespace {target.key.namespace}" if told else "the files"
+        where = f"namespace {target.key.namespace}" if told else "its namespace"
         absent = _cluster_tells(bundle)
         fix, guess = _meant(bundle, target)
         if absent:

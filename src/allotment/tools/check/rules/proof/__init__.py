@@ -1,0 +1,10 @@
+"""The proof: tried on the engine, with the devices that were given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.tools.check.rule import Rule
+from allotment.tools.check.rules.proof import not_tried, pending
+
+PROOF: Final[tuple[Rule, ...]] = (pending.RULE, not_tried.RULE)

@@ -1,0 +1,115 @@
+"""P501: the engine tried it, and it does not get its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.proof import Pending
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.proof.tried import tried
+from allotment.tools.explain.trying import ANY_POD
+
+#: What machines alone cannot tell: labels of their nodes, and device plugins.
+_BESIDE_HARDWARE = ("node-not-eligible", "extended-resource-missing")
+
+
+def _find(bundle: Bundle) -> Iterator[Found]:
+    made = tried(bundle)
+    if made is None or bundle.world is None:
+        return
+    for one in made.proof.pending:
+        if made.is_told(one.document, one.path):
+            continue
+        reasons = one.answers[0].reasons
+        assert reasons is not None
+        told = reasons.headline
+        yield Found(
+            one.document,
+            one.path,
+            f"{_who(one)}: {told.summary.rstrip('.')}",
+            help="; ".join(_help(one)),
+            level="note" if bundle.world.hardware and told.code in _BESIDE_HARDWARE else None,
+        )
+
+
+def _who(pending: Pending) -> str:
+    """Who does not fit, in words."""
+    first, number = pending.answers[0], len(pending.answers)
+    if first.kind != "Pod":
+        return f"{first.kind} {first.name} stays pending"
+    name = first.name.rpartition("/")[2]
+    if name.startswith(ANY_POD):
+        return f"a pod with template {name.removeprefix(ANY_POD)} stays pending"
+    if not first.owner:
+        return f"Pod {first.name} stays pending"
+    if pending.of == 1:
+        return f"the pod of {first.owner} stays pending"
+    some = f"all {number}" if number == pending.of else f"{number} of {pending.of}"
+    return f"{some} pods of {first.owner} stay{'s' if number == 1 else ''} pending"
+
+
+def _help(pending: Pending) -> Iterator[str]:
+    """The smallest change, and by how much it was missed."""
+    reasons = pending.answers[0].reasons
+    assert reasons is not None
+    told = reasons.headline
+    # What another pod of the files holds is not to be freed.
+    changes = [change.text for change in told.changes if change.path != "status.allocation"]
+    if changes:
+        yield f"to make it fit: {', and '.join(changes)}"
+    if told.nearest is not None:
+        yield f"nearest miss: {told.nearest}"
+
+
+_EXAMPLE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: four-gpus
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpus
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          count: {count}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: training
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      resourceClaims:
+      - name: gpus
+        resourceClaimTemplateName: four-gpus
+      containers:
+      - name: trainer
+        image: registry.example/trainer:1
+        resources:
+          claims:
+          - name: gpus
+"""
+
+RULE = Rule(
+    code="P501",
+    name="pending",
+    family="proof",
+    level="error",
+    summary="a pod or claim does not get its devices in the given cluster",
+    why=(
+        "With --cluster or --fleet the files are not only read but tried: the pods of all workloads, one after the "
+        "other and in the order of the files, ask for their devices as they would ask the scheduler, whose allocator "
+        "is rebuilt here and agrees with it device for device. What one gets the next cannot have. Whatever stays "
+        "pending is told with the reason and the smallest change that was found to help."
+    ),
+    bad=_EXAMPLE.format(count=8),
+    good=_EXAMPLE.format(count=4),
+    find=_find,
+    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    fleet="t4-4x-pcie",
+)
