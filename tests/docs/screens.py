@@ -5,7 +5,7 @@ whose first line is ``# name.yaml`` (or ``.py``) is a file of that name for the 
 for lines left out; as many lines as stand around it in the page are kept when it is written anew. ``allot``,
 ``make demo`` (which is ``allot demo``), ``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a
 home of the page's own; labs that a page starts end with it. Other commands are left as they stand. ``reasons.md`` is
-generated from the table of codes.
+generated from the table of codes, and ``rules/`` from the rules of ``allot check``.
 
 Ages, ports, times and generated names are never the same twice. Where nothing else differs, the page stays as it is.
 """
@@ -25,11 +25,13 @@ from pathlib import Path
 
 from allotment.cli.main import main
 from allotment.engine import refusal
+from allotment.tools.check import reference
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("cookbook", "drivers", "lab")))
 REASONS = ROOT / "docs" / "reasons.md"
+RULES = ROOT / reference.FOLDER
 
 _BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
@@ -167,6 +169,11 @@ def write(names: Sequence[str] = ()) -> None:
             continue
         page.write_text(page_anew(page.read_text(encoding="utf-8")), encoding="utf-8")
     REASONS.write_text(refusal.page(), encoding="utf-8")
+    RULES.mkdir(exist_ok=True)
+    for stale in RULES.glob("*.md"):
+        stale.unlink()
+    for name, text in reference.pages().items():
+        (RULES / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

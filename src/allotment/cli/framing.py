@@ -59,7 +59,8 @@ def _window(text: str, begin: int, stop: int, room: int) -> tuple[str, int, int]
     # Three parts of four belong to the piece and what follows it; what is before it says where one is.
     start = max(0, min(begin - room // 4, len(text) - room))
     if stop - start > room:
-        start = max(0, min(begin - 1, len(text) - 1))
+        # A long piece has less before it; one that is longer than the room is shown from its beginning.
+        start = max(0, min(begin - 1, stop - room))
     cut = text[start : start + room]
     if start:
         cut = _CUT + cut[1:]

@@ -59,7 +59,7 @@ spec: {}
 )
 
 UNUSED_IGNORE: Final = Rule(
-    code="S115",
+    code="S116",
     name="unused-ignore",
     family="shape",
     level="note",

@@ -56,7 +56,7 @@ def test_sarif_has_what_the_specification_asks_for(allot: Allot, write: Write) -
     assert log["$schema"].endswith("/sarif-schema-2.1.0.json")
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == ["S100", "S115", "S191", "V391", "M491"]
+    assert [rule["id"] for rule in rules] == ["S100", "S116", "S191", "V391", "M491"]
     for rule in rules:
         assert rule["shortDescription"]["text"]
         assert rule["help"]["text"]

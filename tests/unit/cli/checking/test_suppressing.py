@@ -39,16 +39,16 @@ def test_a_finding_is_silenced(allot: Allot, write: Write, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (f"{OLD}\n# allot: ignore[S191]\n", ["4:9 S191 [*]", "5:1 S115"]),
-        (f"{OLD}  # allot: ignore[V]\n", ["4:9 S191 [*]", "4:14 S115"]),
+        (f"{OLD}\n# allot: ignore[S191]\n", ["4:9 S191 [*]", "5:1 S116"]),
+        (f"{OLD}  # allot: ignore[V]\n", ["4:9 S191 [*]", "4:14 S116"]),
         (f"{OLD}\nnote: >-\n  words\n  # allot: ignore-file\n", ["4:9 S191 [*]"]),
         (f'{OLD}\nnote: "# allot: ignore-file"\n', ["4:9 S191 [*]"]),
-        (f"{OLD}  # allot: ignore-file\n", ["4:9 S191 [*]", "4:14 S115"]),
+        (f"{OLD}  # allot: ignore-file\n", ["4:9 S191 [*]", "4:14 S116"]),
         (f"# allot: ignore-document\n{OLD}\n---\n{OLD}\n", ["10:9 S191 [*]"]),
-        (f"apiVersion: v1\nkind: Thing\n---\n# allot: ignore-file\n{OLD}\n", ["4:1 S115", "8:9 S191 [*]"]),
-        (f"{OLD}  # allot: ignore S191\n", ["4:9 S191 [*]", "4:14 S115"]),
-        (f"{OLD}  # allot: ignor[S191]\n", ["4:9 S191 [*]", "4:14 S115"]),
-        (f"{OLD}  # allot: ignore[S191, W3]\n", ["4:14 S115"]),
+        (f"apiVersion: v1\nkind: Thing\n---\n# allot: ignore-file\n{OLD}\n", ["4:1 S116", "8:9 S191 [*]"]),
+        (f"{OLD}  # allot: ignore S191\n", ["4:9 S191 [*]", "4:14 S116"]),
+        (f"{OLD}  # allot: ignor[S191]\n", ["4:9 S191 [*]", "4:14 S116"]),
+        (f"{OLD}  # allot: ignore[S191, W3]\n", ["4:14 S116"]),
     ],
 )
 def test_a_comment_silences_its_own_place_only(allot: Allot, write: Write, text: str, found: list[str]) -> None:
@@ -66,16 +66,16 @@ def test_a_comment_on_a_block_speaks_for_what_is_in_it(allot: Allot, write: Writ
 def test_a_comment_that_silences_nothing_is_told_with_what_to_do(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignor\n"
     assert told(allot, text, write) == [
-        "1:17 S115 note: S191 is not found here, so this silences nothing",
-        '2:14 S115 note: no such comment: allot: ignor. Did you mean "ignore"?',
+        "1:17 S116 note: S191 is not found here, so this silences nothing",
+        '2:14 S116 note: no such comment: allot: ignor. Did you mean "ignore"?',
     ]
 
 
 def test_a_rule_that_was_not_asked_for_makes_no_comment_idle(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignore\n"
     assert told(allot, text, write, "--ignore", "S191") == []
-    assert told(allot, text, write, "--select", "V,S115") == []
-    assert told(allot, text, write, "--ignore", "S115") == []
+    assert told(allot, text, write, "--select", "V,S116") == []
+    assert told(allot, text, write, "--ignore", "S116") == []
 
 
 def test_the_head_of_a_file_speaks_for_what_cannot_be_read(allot: Allot, write: Write) -> None:
