@@ -126,7 +126,7 @@ def _fresh(base: str, nameless: list[_Named], taken: set[str]) -> str:
     """A name that no other request has; several that have none are counted."""
     if len(nameless) < 2 and base not in taken:
         return base
-    number = 1
+    base, number = base[:58].rstrip("-"), 1  # a label has 63 places
     while f"{base}-{number}" in taken:
         number += 1
     return f"{base}-{number}"

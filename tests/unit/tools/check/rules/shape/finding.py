@@ -1,0 +1,53 @@
+"""What one rule finds in a text, and what the text says once its fixes are done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from allotment.model.editing.edits import Edit
+from allotment.model.editing.trees import edited
+from allotment.model.loading import Document
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Found, Rule
+from tests.unit.tools.check.bundles import bundle_of
+
+
+def found_in(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[Found]:
+    """The findings of one rule; ``settings`` are those of a bundle."""
+    return list(rule.find(bundle_of(files, **settings)))
+
+
+def told(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[tuple[str, str]]:
+    """Level and message of the findings."""
+    return [(one.level or rule.level, one.message) for one in found_in(rule, files, **settings)]
+
+
+def mended(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[dict[str, Any]]:
+    """The documents once all fixes of a rule are done."""
+    bundle = bundle_of(files, **settings)
+    return trees_after(bundle, list(rule.find(bundle)))
+
+
+def trees_after(bundle: Bundle, findings: list[Found]) -> list[dict[str, Any]]:
+    """The documents of a bundle after the fixes of these findings."""
+    edits: dict[Document, list[Edit]] = {}
+    for one in findings:
+        for document, edit in one.fix.edits if one.fix else ():
+            edits.setdefault(document, []).append(edit)
+    return [edited(document.tree, edits.get(document, [])) for document in bundle.documents]
+
+
+def claim(requests: str, *, version: str = "v1", rest: str = "") -> str:
+    """A ResourceClaim with these items of ``requests``; ``rest`` are lines of ``devices``."""
+    lines = [f"    {line}\n" for line in requests.strip("\n").split("\n")]
+    return (
+        f"apiVersion: resource.k8s.io/{version}\nkind: ResourceClaim\nmetadata:\n  name: gpu\nspec:\n  devices:\n"
+        f"    requests:\n{''.join(lines)}{rest}"
+    )
+
+
+def devices_of(tree: dict[str, Any]) -> dict[str, Any]:
+    """``spec.devices`` of a claim."""
+    devices: dict[str, Any] = tree["spec"]["devices"]
+    return devices

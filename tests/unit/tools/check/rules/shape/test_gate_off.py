@@ -1,0 +1,158 @@
+"""Gates: what needs them, where they stand in a release, and what comes of an object without."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from allotment.model.decoding import Manifest
+from allotment.model.features import GATES, Features
+from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.model.validation import gating
+from allotment.tools.check.rules.shape import gate_off
+from allotment.tools.check.rules.shape.gates import gates_in_the_way
+from tests.unit.tools.check.bundles import bundle_of
+from tests.unit.tools.check.rules.shape.finding import claim, found_in
+
+RULE = gate_off.RULE
+
+
+def a_claim(request: dict[str, Any], constraint: dict[str, Any] | None = None) -> dict[str, Any]:
+    devices = {"requests": [{"name": "a", **request}], "constraints": [constraint] if constraint else []}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"},
+            "spec": {"devices": devices}}  # fmt: skip
+
+
+def a_slice(device: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    pool, devices = {"name": "a", "resourceSliceCount": 1}, [{"name": "a", **device}]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"},
+            "spec": {"driver": "a", "nodeName": "a", "pool": pool, "devices": devices, **spec}}  # fmt: skip
+
+
+def a_class(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "a"}, "spec": spec}
+
+
+EXACTLY: Final = {"deviceClassName": "a"}
+#: Objects that need a gate, each for another field.
+NEEDY: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("DRAPrioritizedList", a_claim({"firstAvailable": [{"name": "b", **EXACTLY}]})),
+    ("DRADeviceTaints", a_claim({"exactly": {**EXACTLY, "tolerations": [{"operator": "Exists"}]}})),
+    ("DRADeviceTaints", a_claim({"firstAvailable": [{"name": "b", **EXACTLY, "tolerations": [{"key": "k"}]}]})),
+    ("DRADeviceTaints", a_slice({"taints": [{"key": "a", "effect": "NoSchedule"}]})),
+    ("DRAAdminAccess", a_claim({"exactly": {**EXACTLY, "adminAccess": False}})),
+    ("DRAConsumableCapacity", a_claim({"exactly": {**EXACTLY, "capacity": {"requests": {"memory": "1Gi"}}}})),
+    ("DRAConsumableCapacity", a_claim({"exactly": EXACTLY}, {"distinctAttribute": "a/b"})),
+    ("DRAConsumableCapacity", a_slice({"allowMultipleAllocations": False})),
+    ("DRAConsumableCapacity", a_slice({"capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}})),
+    (
+        "DRAPartitionableDevices",
+        a_slice({"consumesCounters": [{"counterSet": "a", "counters": {"b": {"value": "1"}}}]}),
+    ),
+    ("DRAPartitionableDevices", a_slice({"nodeName": "b"})),
+    ("DRAPartitionableDevices", a_slice({"allNodes": True}, perDeviceNodeSelection=True)),
+    ("DRADeviceBindingConditions", a_slice({"bindsToNode": True})),
+    ("DRADeviceBindingConditions", a_slice({"bindingConditions": ["a"], "bindingFailureConditions": ["b"]})),
+    ("DRANodeAllocatableResources", a_slice({"nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "a"}}})),
+    ("DRAListTypeAttributes", a_slice({"attributes": {"a": {"strings": ["x"]}}})),
+    ("DRAExtendedResource", a_class(extendedResourceName="example.com/gpu")),
+]
+EVERYTHING: Final = {gate: True for gate, releases in GATES.items() if "1.36" in releases}
+
+
+def gates_of(tree: dict[str, Any], kube: str = "1.36", **gates: bool) -> set[str]:
+    bundle = bundle_of(json.dumps(tree), kube=kube, gates={**EVERYTHING, **gates} if kube == "1.36" else {})
+    (document,) = bundle.documents
+    return {needed.gate for needed in gates_in_the_way(bundle, document)}
+
+
+@pytest.mark.parametrize(("gate", "tree"), NEEDY, ids=str)
+def test_what_needs_a_gate_is_what_the_api_server_drops_without(gate: str, tree: dict[str, Any]) -> None:
+    assert gates_of(tree) == set()
+    assert gates_of(tree, **{gate: False}) == {gate}
+    assert _is_changed(tree, {**EVERYTHING, gate: False})
+    assert not _is_changed(tree, EVERYTHING)
+
+
+def test_every_gate_that_drops_something_is_tried() -> None:
+    tables = (gating._CLAIM_SPEC, gating._SLICE_SPEC, gating._DEVICE_CLASS)
+    assert {gate for gate, _ in NEEDY} == {gate for table in tables for entry in table for gate in entry.gates} - {
+        "DRAResourceClaimDeviceStatus"
+    }
+
+
+def _is_changed(tree: dict[str, Any], gates: dict[str, bool]) -> bool:
+    """Whether the API server would store something else than it got."""
+    bundle = bundle_of(json.dumps(tree))
+    manifest = bundle.decoded[bundle.documents[0]]
+    assert isinstance(manifest, Manifest)
+    value, features = manifest.value, Features("1.36", gates)
+    if isinstance(value, ResourceClaim):
+        return gating.claim_spec(value.spec, None, features) != value.spec
+    if isinstance(value, ResourceSlice):
+        return gating.slice_spec(value.spec, None, features) != value.spec
+    assert isinstance(value, DeviceClass)
+    return gating.device_class(value, None, features) != value
+
+
+def test_v1beta1_has_the_fields_elsewhere() -> None:
+    text = claim("- name: a\n  deviceClassName: a\n  tolerations: [{operator: Exists}]", version="v1beta1")
+    (found,) = found_in(RULE, text, kube="1.35")
+    assert found.path[-1] == "tolerations"
+
+
+def test_what_is_said() -> None:
+    text = claim("- name: a\n  exactly: {deviceClassName: a, tolerations: [{operator: Exists}]}")
+    (found,) = found_in(RULE, text, kube="1.35")
+    assert found.message == (
+        "tolerations needs feature gate DRADeviceTaints, alpha and off by default in Kubernetes 1.35, on by default "
+        "since 1.36"
+    )
+    assert found.help == (
+        "The API server drops the field without a word; no taint of a device counts either. Switch it on with "
+        "--feature-gates=DRADeviceTaints=true on all components"
+    )
+    assert found_in(RULE, text) == []
+
+
+def test_many_places_are_told_at_the_first() -> None:
+    devices = [{"name": f"gpu-{n}", "taints": [{"key": "a", "effect": "NoSchedule"}]} for n in range(3)]
+    tree = a_slice({})
+    tree["spec"]["devices"] = devices
+    (found,) = found_in(RULE, json.dumps(tree), kube="1.35")
+    assert found.path == ("spec", "devices", 0, "taints")
+    assert "(here and in 2 more places)" in found.message
+
+
+def test_a_release_that_does_not_know_the_field_refuses_it() -> None:
+    (found,) = found_in(RULE, json.dumps(a_slice({"attributes": {"a": {"strings": ["x"]}}})), kube="1.35")
+    assert found.level == "error"
+    assert "which Kubernetes 1.35 does not have (it came with 1.36)" in found.message
+
+
+def test_kinds_have_gates_too() -> None:
+    rule = (
+        "apiVersion: resource.k8s.io/v1beta2\nkind: DeviceTaintRule\nmetadata: {name: a}\n"
+        "spec: {taint: {key: a, effect: NoSchedule}}\n"
+    )
+    (found,) = found_in(RULE, rule)
+    assert found.level == "warning"
+    assert "--runtime-config=resource.k8s.io/v1beta2=true" in found.help
+    assert "DRADeviceTaints," in found_in(RULE, rule, kube="1.34")[0].message
+    assert found_in(RULE, rule, kube="1.37") == []
+
+
+def test_pods_that_ask_for_a_class_by_its_own_resource() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - name: a
+    resources: {limits: {deviceclass.resource.kubernetes.io/gpu.example.com: 1}}
+"""
+    assert [found.level for found in found_in(RULE, text, kube="1.35")] == ["error"]
+    assert found_in(RULE, text) == []

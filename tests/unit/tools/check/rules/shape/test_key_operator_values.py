@@ -1,0 +1,87 @@
+"""Selectors of key, operator and values, as the CEL that was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.cel.selector import compile_selector
+from allotment.model.features import Features
+from allotment.tools.check.rules.shape import key_operator_values, unknown_field
+from allotment.tools.check.rules.shape.selector_in_cel import in_cel
+from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended
+
+RULE = key_operator_values.RULE
+GPU = 'device.attributes["gpu.nvidia.com"]'
+SIZE = 'device.capacity["gpu.nvidia.com"]'
+
+
+def request(selector: str, device_class: str = "gpu.nvidia.com") -> str:
+    return claim(f"- name: gpu\n  exactly:\n    deviceClassName: {device_class}\n    selectors: [{selector}]")
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "expression"),
+    [
+        ("memory", "Gt", ["16000"], f'{SIZE}.memory.isGreaterThan(quantity("16000Mi"))'),
+        ("memory", "Gt", ["40"], f'{SIZE}.memory.isGreaterThan(quantity("40Gi"))'),
+        ("memory", "Gte", ["40Gi"], f'{SIZE}.memory.compareTo(quantity("40Gi")) >= 0'),
+        ("memory", "Lt", ["17179869184"], f'{SIZE}.memory.isLessThan(quantity("17179869184"))'),
+        ("architecture", "In", ["Ampere"], f'{GPU}.architecture == "Ampere"'),
+        ("gpu.nvidia.com/architecture", "In", ["Ampere", "Ada"], f'{GPU}.architecture in ["Ampere", "Ada"]'),
+        ("architecture", "NotIn", ["Ampere", "Ada"], f'!({GPU}.architecture in ["Ampere", "Ada"])'),
+        ("architecture", "NotIn", ["Ampere"], f'{GPU}.architecture != "Ampere"'),
+        ("profile", "Exists", [], f'"profile" in {GPU}'),
+        ("profile", "DoesNotExist", [], f'!("profile" in {GPU})'),
+        ("cudaComputeCapability", "Gte", ["8.0"], f'{GPU}.cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'),
+    ],
+)
+def test_what_was_meant(key: str, operator: str, values: list[str], expression: str) -> None:
+    meant = in_cel(key, operator, values, "gpu.nvidia.com")
+    assert meant is not None
+    assert meant.expression == expression
+    assert meant.guessed
+    compile_selector(expression, Features("1.36"))
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values"),
+    [
+        ("memory", "Gt", []),
+        ("memory", "Gt", ["1", "2"]),
+        ("memory", "Gt", ["lots"]),
+        ("memory", "Near", ["1"]),
+        ("architecture", "Gt", ["Ampere"]),
+        ("9 lives", "Exists", []),
+    ],
+)
+def test_what_nobody_can_tell(key: str, operator: str, values: list[str]) -> None:
+    assert in_cel(key, operator, values, "gpu.nvidia.com") is None
+
+
+def test_the_fix_says_what_it_guessed_and_is_not_safe() -> None:
+    text = request('{key: memory, operator: Gt, values: ["16000"]}')
+    (found,) = found_in(RULE, text)
+    assert found_in(unknown_field.RULE, text) == []
+    assert found.fix is not None
+    assert not found.fix.safe
+    assert found.fix.text == "select with CEL (16000 is read as 16000Mi, since no unit is written)"
+    assert mended(RULE, text)[0]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] == [
+        {"cel": {"expression": f'{SIZE}.memory.isGreaterThan(quantity("16000Mi"))'}}
+    ]
+
+
+def test_a_class_of_the_files_tells_its_driver() -> None:
+    device_class = """\
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: mine}
+spec:
+  selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]
+"""
+    selector = "{key: architecture, operator: In, values: [Ampere]}"
+    (found,) = found_in(RULE, request(selector, "mine") + device_class)
+    assert found.fix is not None
+    (without,) = found_in(RULE, request(selector, "mine"))
+    assert without.fix is None
+    assert without.help.startswith("write cel:")

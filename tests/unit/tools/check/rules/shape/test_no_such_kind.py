@@ -1,0 +1,70 @@
+"""Kinds that do not exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.shape import fragment, no_such_kind, unknown_field
+from tests.unit.tools.check.rules.shape.finding import found_in, mended, told
+
+RULE = no_such_kind.RULE
+
+
+def thing(version: str, kind: str, spec: str = "{}") -> str:
+    return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n"
+
+
+def test_a_misspelt_kind() -> None:
+    text = thing("resource.k8s.io/v1", "ResourceClaims")
+    assert told(RULE, text) == [("error", "There is no kind ResourceClaims in resource.k8s.io/v1")]
+    assert mended(RULE, text)[0]["kind"] == "ResourceClaim"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "right"),
+    [
+        ("v1", "ResourceClaim", "resource.k8s.io/v1"),
+        ("v1", "Deployment", "apps/v1"),
+        ("apps/v1beta1", "Deployment", "apps/v1"),
+        ("apps/v1", "Pod", "v1"),
+    ],
+)
+def test_a_kind_of_another_group(version: str, kind: str, right: str) -> None:
+    text = thing(version, kind)
+    assert mended(RULE, text)[0]["apiVersion"] == right
+    (found,) = found_in(RULE, text)
+    assert found.path == ("apiVersion",)
+    assert found.fix is not None
+    assert not found.fix.safe
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec"),
+    [
+        ("resource.k8s.io/v1alpha2", "ResourceClass", "{}"),
+        ("resource.k8s.io/v1alpha3", "PodSchedulingContext", "{}"),
+        ("resource.k8s.io/v1alpha2", "ResourceClaim", "{resourceClassName: gpu.nvidia.com}"),
+        ("resource.k8s.io/v1alpha2", "ResourceClaimTemplate", "{spec: {resourceClassName: gpu.nvidia.com}}"),
+        ("gpu.resource.nvidia.com/v1alpha1", "GpuClaimParameters", "{count: 1}"),
+        ("gpu.resource.example.com/v1alpha1", "GpuClassParameters", "{}"),
+    ],
+)
+def test_classic_dra(version: str, kind: str, spec: str) -> None:
+    text = thing(version, kind, spec)
+    assert told(RULE, text) == [("error", f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has")]
+    (found,) = found_in(RULE, text)
+    assert found.help
+    assert found.fix is None
+    assert told(unknown_field.RULE, text) == []
+
+
+def test_custom_kinds_exist_for_all_we_know() -> None:
+    assert told(RULE, thing("resource.nvidia.com/v1beta1", "ComputeDomain")) == []
+
+
+def test_an_object_without_a_version_is_an_object() -> None:
+    text = "kind: Pod\nmetadata: {name: a}\nspec: {}\n"
+    assert [level for level, _ in told(RULE, text)] == ["warning"]
+    assert list(mended(RULE, text)[0]) == ["apiVersion", "kind", "metadata", "spec"]
+    assert mended(RULE, text)[0]["apiVersion"] == "v1"
+    assert told(fragment.RULE, text) == []

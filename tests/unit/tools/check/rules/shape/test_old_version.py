@@ -1,0 +1,182 @@
+"""Which versions are old for which release, and the fix: the same object as the API server would convert it to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.model.versions import from_v1, to_v1
+from allotment.tools.check.rules.shape import no_such_kind, old_version, unknown_field, wrong_type
+from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended, told
+
+RULE = old_version.RULE
+FLAT = "- name: gpu\n  deviceClassName: gpu.example.com"
+
+
+def taint_rule(version: str) -> str:
+    return (
+        f"apiVersion: resource.k8s.io/{version}\nkind: DeviceTaintRule\nmetadata:\n  name: broken\n"
+        "spec:\n  taint:\n    key: example.com/broken\n    effect: NoSchedule\n"
+    )
+
+
+def test_v1_is_what_releases_serve() -> None:
+    assert told(RULE, claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com")) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "level", "words"),
+    [
+        ("v1beta2", "warning", "resource.k8s.io/v1beta2 is not served by default, and gone in 1.39"),
+        ("v1beta1", "warning", "resource.k8s.io/v1beta1 is not served by default, and gone in 1.38"),
+        ("v1alpha3", "error", "Kubernetes 1.36 has no ResourceClaim in resource.k8s.io/v1alpha3: removed in 1.34"),
+        ("v1alpha2", "error", "There is no ResourceClaim in resource.k8s.io/v1alpha2: that was another API"),
+        ("v2", "error", "There is no ResourceClaim in resource.k8s.io/v2"),
+    ],
+)
+def test_versions_of_claims(version: str, level: str, words: str) -> None:
+    assert told(RULE, claim(FLAT, version=version)) == [(level, words)]
+
+
+@pytest.mark.parametrize(
+    ("kube", "version", "levels"),
+    [
+        ("1.34", "v1alpha3", []),
+        ("1.35", "v1beta2", ["error"]),
+        ("1.36", "v1alpha3", ["note"]),
+        ("1.36", "v1beta2", []),
+        ("1.36", "v1", ["error"]),
+        ("1.37", "v1beta2", ["warning"]),
+        ("1.37", "v1", []),
+    ],
+)
+def test_taint_rules_have_versions_of_their_own(kube: str, version: str, levels: list[str]) -> None:
+    assert [level for level, _ in told(RULE, taint_rule(version), kube=kube)] == levels
+    assert told(no_such_kind.RULE, taint_rule(version), kube=kube) == []
+
+
+def test_classic_dra_is_no_old_version() -> None:
+    text = claim(FLAT, version="v1alpha2").replace("  devices:\n    requests:\n", "  resourceClassName: x\n#")
+    assert told(RULE, text.partition("#")[0]) == []
+
+
+def test_a_claim_written_for_v1_in_an_old_version_needs_the_version_only() -> None:
+    text = claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com", version="v1beta1")
+    assert told(unknown_field.RULE, text) == []
+    assert mended(RULE, text)[0]["spec"]["devices"]["requests"] == [
+        {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    ]
+
+
+def test_a_slice_of_v1alpha3() -> None:
+    text = """\
+apiVersion: resource.k8s.io/v1alpha3
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: gpu.example.com
+  nodeName: ""
+  allNodes: true
+  pool: {name: a, resourceSliceCount: 1}
+  devices:
+  - name: gpu-0
+    basic:
+      attributes: {model: {string: A}}
+      capacity: {memory: 80Gi}
+"""
+    assert mended(RULE, text)[0] == {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "a"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "allNodes": True,
+            "pool": {"name": "a", "resourceSliceCount": 1},
+            "devices": [
+                {"name": "gpu-0", "attributes": {"model": {"string": "A"}}, "capacity": {"memory": {"value": "80Gi"}}}
+            ],
+        },
+    }
+    assert told(wrong_type.RULE, text) == []
+
+
+def test_capacities_of_v1_in_v1alpha3_are_right_after_the_fix() -> None:
+    text = """\
+apiVersion: resource.k8s.io/v1alpha3
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, resourceSliceCount: 1}
+  devices:
+  - name: gpu-0
+    capacity: {memory: {value: 80Gi}}
+"""
+    assert told(unknown_field.RULE, text) == []
+    assert mended(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}]
+
+
+def test_what_classic_controllers_left_in_v1alpha3_goes() -> None:
+    text = claim(FLAT, version="v1alpha3").replace("spec:\n", "spec:\n  controller: example.com\n")
+    assert "controller" not in mended(RULE, text)[0]["spec"]
+
+
+def test_the_fix_is_safe() -> None:
+    (found,) = found_in(RULE, claim(FLAT, version="v1beta1"))
+    assert found.fix is not None
+    assert found.fix.safe
+    assert found.fix.text == "write resource.k8s.io/v1, and move the requests' fields under exactly"
+
+
+names = st.sampled_from(["a", "b", "gpu-0"])
+exactly = st.fixed_dictionaries(
+    {"deviceClassName": names},
+    optional={
+        "selectors": st.just([{"cel": {"expression": "true"}}]),
+        "allocationMode": st.sampled_from(["All", "ExactCount"]),
+        "count": st.integers(1, 3),
+        "adminAccess": st.booleans(),
+        "tolerations": st.just([{"operator": "Exists"}]),
+        "capacity": st.just({"requests": {"memory": "1Gi"}}),
+    },
+)
+requests = st.one_of(
+    st.fixed_dictionaries({"name": names, "exactly": exactly}),
+    st.fixed_dictionaries({"name": names, "firstAvailable": st.just([{"name": "a", "deviceClassName": "b"}])}),
+)
+devices = st.fixed_dictionaries(
+    {"name": names},
+    optional={
+        "attributes": st.dictionaries(names, st.just({"string": "x"}), min_size=1, max_size=2),
+        "capacity": st.dictionaries(names, st.sampled_from([{"value": "1Gi"}, {"value": "2"}]), min_size=1, max_size=2),
+        "allNodes": st.booleans(),
+    },
+)
+claims = st.fixed_dictionaries(
+    {
+        "kind": st.just("ResourceClaim"),
+        "metadata": st.just({"name": "x"}),
+        "spec": st.fixed_dictionaries({"devices": st.fixed_dictionaries({"requests": st.lists(requests, max_size=3)})}),
+    }
+)
+slices = st.fixed_dictionaries(
+    {
+        "kind": st.just("ResourceSlice"),
+        "metadata": st.just({"name": "x"}),
+        "spec": st.fixed_dictionaries(
+            {"driver": names, "pool": st.just({"name": "p"}), "devices": st.lists(devices, min_size=1, max_size=3)},
+            optional={"nodeName": st.sampled_from(["", "n"]), "allNodes": st.booleans()},
+        ),
+    }
+)
+
+
+@given(st.one_of(claims, slices), st.sampled_from(["v1beta1", "v1alpha3"]))
+def test_the_fix_does_what_the_api_server_does(tree: dict[str, Any], version: str) -> None:
+    written = from_v1({"apiVersion": "resource.k8s.io/v1", **tree}, f"resource.k8s.io/{version}")
+    assert mended(RULE, json.dumps(written)) == [to_v1(written)]

@@ -1,0 +1,95 @@
+"""What the API server says and no other rule explains."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.shape import gate_off, refused
+from tests.unit.tools.check.rules.shape.finding import claim, found_in, told
+
+RULE = refused.RULE
+GOOD = "- name: a\n  exactly: {deviceClassName: a}"
+
+
+def test_the_servers_words_at_the_place_as_written() -> None:
+    text = claim("- name: a\n  deviceClassName: a\n  count: -1", version="v1beta1")
+    (found,) = found_in(RULE, text)
+    assert found.message == "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"
+    assert found.path == ("spec", "devices", "requests", 0, "count")
+
+
+def test_what_is_missing_is_told_where_it_belongs() -> None:
+    (found,) = found_in(RULE, claim("- name: a"))
+    assert found.path == ("spec", "devices", "requests", 0)
+    assert "exactly one of `exactly` or `firstAvailable` is required" in found.message
+
+
+def test_slices_classes_and_taint_rules() -> None:
+    text = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, resourceSliceCount: 1}
+  devices:
+  - {name: a, attributes: {v: {version: "8.0"}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: a}
+spec: {extendedResourceName: gpu}
+---
+apiVersion: resource.k8s.io/v1beta2
+kind: DeviceTaintRule
+metadata: {name: a}
+spec: {taint: {key: a, effect: Never}}
+"""
+    messages = [message for _, message in told(RULE, text)]
+    assert [message.partition(":")[0] for message in messages] == [
+        "spec.devices[0].attributes[v].version",
+        "spec.extendedResourceName",
+        "spec.taint.effect",
+    ]
+
+
+def test_pods_and_what_workloads_make() -> None:
+    text = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  selector: {}
+  template:
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimName: a}]
+      containers: [{name: a, resources: {claims: [{name: gpus}]}}]
+"""
+    (found,) = found_in(RULE, text)
+    assert found.path == ("spec", "template", "spec", "containers", 0, "resources", "claims", 0)
+    assert 'Not found: "gpus"' in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        claim("- exactly: {deviceClassName: a}"),  # without a name
+        claim(GOOD, rest="    constraints: [{requests: [b], matchAttribute: a/b}]\n"),  # no such request
+        claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {expression: nonsense(}}]}"),
+        claim("- name: a\n  exactly: {deviceClassName: a, adminAccess: true}"),  # the namespace's label
+    ],
+)
+def test_what_other_rules_explain(text: str) -> None:
+    assert told(RULE, text) == []
+
+
+def test_an_error_of_a_gate_is_the_gates() -> None:
+    text = claim("- name: a\n  firstAvailable: [{name: b, deviceClassName: c}]")
+    off = {"DRAPrioritizedList": False}
+    assert told(RULE, text, gates=off) == []
+    assert [level for level, _ in told(gate_off.RULE, text, gates=off)] == ["error"]
+    bad = claim("- name: a\n  firstAvailable: [{name: b, deviceClassName: c}]\n- name: b\n  exactly: {}")
+    assert [message for _, message in told(RULE, bad, gates=off)] == [
+        "spec.devices.requests[1].exactly.deviceClassName: Required value"
+    ]

@@ -1,0 +1,93 @@
+"""Names of requests: missing ones, and those that are no labels."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.model.validation.names import label_problems
+from allotment.tools.check.rules.shape import refused, request_without_name
+from tests.unit.tools.check.rules.shape.finding import claim, devices_of, found_in, mended, told
+
+RULE = request_without_name.RULE
+
+
+def names(text: str) -> list[str]:
+    return [request["name"] for request in devices_of(mended(RULE, text)[0])["requests"]]
+
+
+def of_class(name: str) -> str:
+    return f"- exactly: {{deviceClassName: {name}}}"
+
+
+def test_a_request_is_called_what_its_class_is_called() -> None:
+    assert names(claim(of_class("mig.nvidia.com"))) == ["mig"]
+    assert names(claim(of_class("my-fine-class"))) == ["gpu"]
+    (found,) = found_in(RULE, claim(of_class("mig.nvidia.com")))
+    assert found.fix is not None
+    assert found.fix.safe
+
+
+def test_the_name_stands_first() -> None:
+    (request,) = devices_of(mended(RULE, claim(of_class("gpu.nvidia.com")))[0])["requests"]
+    assert list(request) == ["name", "exactly"]
+
+
+def test_several_without_a_name_are_counted() -> None:
+    requests = f"{of_class('gpu.nvidia.com')}\n- name: gpu-1\n  exactly: {{deviceClassName: a}}\n{of_class('x')}"
+    assert names(claim(requests)) == ["gpu-2", "gpu-1", "gpu-3"]
+
+
+def test_a_name_that_a_constraint_uses_is_the_one() -> None:
+    rest = '    constraints:\n    - requests: ["big"]\n      matchAttribute: gpu.nvidia.com/parentUUID\n'
+    assert names(claim(of_class("mig.nvidia.com"), rest=rest)) == ["big"]
+
+
+def test_alternatives_need_names_too() -> None:
+    text = claim("- name: gpu\n  firstAvailable:\n  - deviceClassName: a\n  - deviceClassName: b")
+    assert [message for _, message in told(RULE, text)] == ["An alternative of a request needs a name"] * 2
+    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    assert [one["name"] for one in request["firstAvailable"]] == ["gpu-1", "gpu-2"]
+
+
+def test_a_name_that_is_no_label_is_mended_wherever_it_stands() -> None:
+    rest = """\
+    constraints:
+    - requests: [myGPU.0, ok]
+      matchAttribute: gpu.nvidia.com/parentUUID
+"""
+    pod = """\
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: app}
+spec:
+  resourceClaims: [{name: a, resourceClaimName: gpu}]
+  containers:
+  - name: app
+    resources: {claims: [{name: a, request: myGPU.0}]}
+"""
+    text = claim(
+        "- name: myGPU.0\n  exactly: {deviceClassName: a}\n- name: ok\n  exactly: {deviceClassName: a}", rest=rest
+    )
+    (found,) = found_in(RULE, text + pod)
+    assert found.message == "\"myGPU.0\" cannot be the name of a request: it must be lower-case letters, digits and '-'"
+    assert found.fix is not None
+    assert not found.fix.safe
+    mended_claim, mended_pod = mended(RULE, text + pod)
+    assert [one["name"] for one in devices_of(mended_claim)["requests"]] == ["my-gpu-0", "ok"]
+    assert devices_of(mended_claim)["constraints"][0]["requests"] == ["my-gpu-0", "ok"]
+    assert mended_pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "a", "request": "my-gpu-0"}]
+
+
+def test_the_api_server_says_so_too_and_is_not_repeated() -> None:
+    assert found_in(refused.RULE, claim(of_class("a"))) == []
+    assert found_in(refused.RULE, claim("- name: A\n  exactly: {deviceClassName: a}")) == []
+
+
+@given(st.lists(st.text(st.sampled_from("aB0-._/ é"), max_size=70), min_size=1, max_size=4))
+def test_every_name_can_be_mended(written: list[str]) -> None:
+    items = "\n".join(f"- name: {name!r}\n  exactly: {{deviceClassName: gpu.x}}" for name in dict.fromkeys(written))
+    found = names(claim(items))
+    assert not any(label_problems(name) for name in found)
+    assert len(set(found)) == len(found)

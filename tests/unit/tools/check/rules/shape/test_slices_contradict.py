@@ -1,0 +1,38 @@
+"""Slices of one pool that disagree."""
+
+from __future__ import annotations
+
+from allotment.tools.check.rules.shape import slices_contradict
+from tests.unit.tools.check.rules.shape.finding import found_in
+
+RULE = slices_contradict.RULE
+
+
+def a_slice(name: str, count: int, device: str) -> str:
+    return f"""\
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: {name}}}
+spec:
+  driver: gpu.example.com
+  nodeName: worker-1
+  pool: {{name: worker-1, generation: 1, resourceSliceCount: {count}}}
+  devices: [{{name: {device}}}]
+"""
+
+
+def test_both_places_are_told() -> None:
+    (found,) = found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
+    assert found.path == ("spec", "devices", 0, "name")
+    assert found.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
+    assert found.help == "The other is at file.yaml:9:20"
+
+
+def test_counts_that_differ() -> None:
+    (found,) = found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 3, "gpu-1"))
+    assert found.path == ("spec", "pool", "resourceSliceCount")
+
+
+def test_slices_that_agree() -> None:
+    assert found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-1")) == []

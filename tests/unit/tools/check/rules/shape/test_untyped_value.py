@@ -1,0 +1,75 @@
+"""Bare values in slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allotment.tools.check.rules.shape import untyped_value, wrong_type
+from tests.unit.tools.check.rules.shape.finding import found_in, mended, told
+
+RULE = untyped_value.RULE
+
+
+def a_slice(attributes: str = "{}", capacity: str = "{}", driver: str = "gpu.nvidia.com") -> str:
+    return f"""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: a}}
+spec:
+  driver: {driver}
+  nodeName: a
+  pool: {{name: a, resourceSliceCount: 1}}
+  devices:
+  - name: gpu-0
+    attributes: {attributes}
+    capacity: {capacity}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "typed", "safe"),
+    [
+        ("{architecture: Ampere}", {"architecture": {"string": "Ampere"}}, True),
+        ("{cudaComputeCapability: 8.0.0}", {"cudaComputeCapability": {"version": "8.0.0"}}, True),
+        ("{cudaComputeCapability: '8.0'}", {"cudaComputeCapability": {"version": "8.0.0"}}, True),
+        ("{mine: 1.2.3}", {"mine": {"version": "1.2.3"}}, True),
+        ("{mine: 5}", {"mine": {"int": 5}}, True),
+        ("{mine: true}", {"mine": {"bool": True}}, True),
+        ("{mine: 1.5}", {"mine": {"string": "1.5"}}, False),
+    ],
+)
+def test_attributes_get_the_type_that_the_driver_or_the_value_has(written: str, typed: Any, safe: bool) -> None:
+    text = a_slice(written)
+    (found,) = found_in(RULE, text)
+    assert found.fix is not None
+    assert found.fix.safe is safe
+    assert mended(RULE, text)[0]["spec"]["devices"][0]["attributes"] == typed
+    assert told(wrong_type.RULE, text) == []
+
+
+def test_capacities_have_a_value() -> None:
+    text = a_slice(capacity="{memory: 40Gi, cores: 108}")
+    assert told(RULE, text)[0] == ("error", "memory is a bare quantity, and must be {value: 40Gi}")
+    assert mended(RULE, text)[0]["spec"]["devices"][0]["capacity"] == {
+        "memory": {"value": "40Gi"},
+        "cores": {"value": 108},
+    }
+
+
+def test_what_is_no_quantity_is_not_made_one() -> None:
+    (found,) = found_in(RULE, a_slice(capacity="{memory: lots}"))
+    assert found.fix is None
+
+
+def test_a_piece_of_a_slice() -> None:
+    text = "attributes: {architecture: Ampere}\ncapacity: {memory: 40Gi}\n"
+    assert [level for level, _ in told(RULE, text)] == ["warning", "warning"]
+    assert mended(RULE, text) == [
+        {"attributes": {"architecture": {"string": "Ampere"}}, "capacity": {"memory": {"value": "40Gi"}}}
+    ]
+
+
+def test_typed_values_are_fine() -> None:
+    assert told(RULE, a_slice("{a: {string: x}}", "{memory: {value: 1Gi}}")) == []

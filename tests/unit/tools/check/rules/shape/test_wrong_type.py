@@ -1,0 +1,71 @@
+"""Values of another type than the field's, and those that can only mean one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allotment.tools.check.rules.shape import wrong_type
+from tests.unit.tools.check.rules.shape.finding import claim, devices_of, found_in, mended, told
+
+RULE = wrong_type.RULE
+
+
+def exactly(fields: str) -> str:
+    return claim(f"- name: gpu\n  exactly: {{deviceClassName: a, {fields}}}")
+
+
+@pytest.mark.parametrize(
+    ("written", "field", "meant", "safe"),
+    [
+        ('count: "2"', "count", 2, True),
+        ('adminAccess: "true"', "adminAccess", True, True),
+        ("allocationMode: 5", "allocationMode", "5", True),
+        ("allocationMode: true", "allocationMode", "true", False),
+        ("allocationMode: 1.5", "allocationMode", "1.5", False),
+        ('capacity: {requests: {memory: "16 Gi"}}', "capacity", {"requests": {"memory": "16Gi"}}, True),
+        ("capacity: {requests: {memory: 16GiB}}", "capacity", {"requests": {"memory": "16Gi"}}, True),
+        ("capacity: {requests: {memory: 16GB}}", "capacity", {"requests": {"memory": "16G"}}, False),
+        ("selectors: ['true']", "selectors", [{"cel": {"expression": "true"}}], True),
+        ("selectors: [{cel: 'true'}]", "selectors", [{"cel": {"expression": "true"}}], True),
+    ],
+)
+def test_what_is_plainly_meant(written: str, field: str, meant: Any, safe: bool) -> None:
+    text = exactly(written)
+    (found,) = found_in(RULE, text)
+    assert found.fix is not None
+    assert found.fix.safe is safe
+    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    assert request["exactly"][field] == meant
+
+
+@pytest.mark.parametrize("written", ["count: two", "count: 1.5", "selectors: {cel: {}}", "adminAccess: maybe"])
+def test_what_nobody_can_tell(written: str) -> None:
+    (found,) = found_in(RULE, exactly(written))
+    assert found.fix is None
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    text = claim("- name: a\n  exactly: {deviceClassName: a}", rest="    config:\n    - requests: a\n")
+    assert devices_of(mended(RULE, text)[0])["config"] == [{"requests": ["a"]}]
+
+
+def test_how_it_is_said() -> None:
+    assert told(RULE, exactly('count: "2"')) == [("error", 'count is the string "2", and must be a whole number')]
+    assert told(RULE, exactly("selectors: {}")) == [("error", "selectors is an object, and must be a list")]
+    assert told(RULE, exactly("capacity: {requests: {memory: lots}}")) == [
+        ("error", 'memory is the string "lots", and must be a quantity')
+    ]
+
+
+def test_other_kinds_too() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a, labels: {gpu: true}}
+spec: {containers: [{name: a, env: [{name: A, value: 1}]}]}
+"""
+    (pod,) = mended(RULE, text)
+    assert pod["metadata"]["labels"] == {"gpu": "true"}
+    assert pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
