@@ -67,11 +67,13 @@ def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
     member = members[index]
     if _only(site, spot, members):
         empty: Any = {} if spot.mark.entries is not None else []
-        return put(site, spot, empty, tuple(lost(site, member)))
+        gone = [r for r in site.remarks_in(member.start, site.line_stop(member.stop)) if not r.alone]
+        return put(site, spot, empty, tuple(gone))
     if site.leads(member.start):
-        start, stop = site.line_start(member.start), site.next_line(member.stop)
+        column = site.column(member.start)
+        start, stop = site.line_start(member.start), site.trail(member.stop, column)
         kept = [remark for remark in site.remarks_in(start, stop) if remark.alone]
-        lines = [site.text[site.line_start(r.start) : site.next_line(r.start)] for r in kept]
+        lines = [f"{' ' * column}{site.words(remark)}{site.hand.newline}" for remark in kept]
         return [Splice(start, stop, "".join(lines))]
     if index + 1 == len(members):
         raise EditError(f"{join_path((*spot.path, member.name))} shares its line with what stands before it")
@@ -79,11 +81,6 @@ def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
     margin = site.hand.newline + " " * site.column(member.start)
     kept = [remark for remark in site.remarks_in(member.start, after) if remark.alone]
     return [Splice(member.start, after, "".join(site.words(remark) + margin for remark in kept))]
-
-
-def lost(site: Site, member: Member) -> list[Remark]:
-    """The comments that go with a field or item: those behind something that goes."""
-    return [r for r in site.remarks_in(member.start, site.line_stop(member.stop)) if not r.alone]
 
 
 def _only(site: Site, spot: Spot, members: list[Member]) -> bool:
@@ -101,7 +98,7 @@ def insert(site: Site, spot: Spot, lines: list[str], index: int) -> list[Splice]
     first = members[0].start
     margin = " " * site.column(first)
     if index:
-        at = site.next_line(members[index - 1].stop)
+        at = site.trail(members[index - 1].stop, site.column(first))
         return [Splice(at, at, "".join(margin * bool(line) + line + newline for line in lines))]
     if site.leads(first):
         # Comments above a list's first item are its; those above the first field often speak of the whole.
@@ -178,7 +175,7 @@ def lift(site: Site, spot: Spot) -> list[Splice]:
     head = site.head(spot)
     if spot.mark.block:
         body = site.next_line(head)
-        stop = site.bottom(inner[-1].stop, site.column(inner[0].start))
+        stop = site.trail(inner[-1].stop, column)
         remarks = site.remarks_in(head, body)
         text = _pulled(site.text[body:stop], site.column(inner[0].start) - column)
     else:

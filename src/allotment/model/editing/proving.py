@@ -27,15 +27,17 @@ def prove(old: str, new: str, file: str, expected: Mapping[int, Any], lost: Iter
     for was, now in zip(before.documents, after.documents, strict=True):
         if not same(now.tree, expected.get(was.index, was.tree)):
             raise EditError(_reason(old, f"{_called(was)} would not be what was meant"))
-    if any(not document.origin.json for document in before.documents):
-        missing = _comments(old) - Counter(words.lstrip("#").strip() for words in lost)
-        if missing != _comments(new):
-            gone = next(iter(missing - _comments(new)), "")
-            raise EditError(f"a comment would be lost: #{gone}" if gone else "a comment would be written twice")
+    wanted = _comments(before.documents) - Counter(words.removeprefix("#").strip() for words in lost)
+    found = _comments(after.documents)
+    if wanted != found:
+        gone = next(iter(wanted - found), None)
+        raise EditError("a comment would be written twice" if gone is None else f"a comment would be lost: # {gone}")
 
 
-def _comments(text: str) -> Counter[str]:
-    return Counter(comment.text.lstrip("#").strip() for comment in commentary(text).comments)
+def _comments(documents: Iterable[Document]) -> Counter[str]:
+    """The comments of the parts of a file in which documents stand; JSON has none."""
+    parts = {d.origin.offset: d.origin.text for d in documents if not d.origin.json}
+    return Counter(comment.text.strip() for part in parts.values() for comment in commentary(part).comments)
 
 
 def _called(document: Document) -> str:

@@ -24,10 +24,10 @@ from allotment.model.editing.edits import (
 )
 from allotment.model.editing.following import successive
 from allotment.model.editing.proving import prove
-from allotment.model.editing.sites import Remark, Site, Splice, Spot, site_of, spliced
+from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced
 from allotment.model.editing.trees import edited, same, value_at
 from allotment.model.editing.writing import key_text, quoted
-from allotment.model.loading import Document
+from allotment.model.loading import Document, load_text
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Path, join_path
 
@@ -75,12 +75,19 @@ def _edited_text(text: str, document: Document, edits: Sequence[Edit], lost: lis
     for edit in successive(edits):
         for step in _steps(tree, edit):
             site = site_of(text, origin.marks(text), json=origin.json)
-            removed: list[Remark] = []
-            splices = _splices(site, document.base, tree, step, removed)
-            lost += [site.words(remark) for remark in removed]
+            splices = _splices(site, document.base, tree, step)
+            if isinstance(step, Remove | Lift):
+                lost += _lost(site, splices)
             text = spliced(text, splices)
             tree = edited(tree, [step])
-    return text.removesuffix(newline) if unended else text
+    return _unended(text, newline) if unended else text
+
+
+def _unended(text: str, newline: str) -> str:
+    """The text without its last line break, unless a string ends with it."""
+    shorter = text.removesuffix(newline)
+    pairs = zip(load_text(text).documents, load_text(shorter).documents, strict=False)
+    return shorter if all(same(one.tree, other.tree) for one, other in pairs) else text
 
 
 # --- from what is meant to what is done ------------------------------------------------------------------------------
@@ -125,7 +132,18 @@ def _differences(path: Path, old: Any, new: Any) -> list[Edit]:
     return [SetValue(path, new)]
 
 
-def _splices(site: Site, base: Path, tree: Any, edit: Edit, lost: list[Remark]) -> list[Splice]:
+def _lost(site: Site, splices: Sequence[Splice]) -> list[str]:
+    """The comments that go with what is removed: those behind it on its lines."""
+    lines = [line for splice in splices for line in splice.text.splitlines()]
+    return [
+        site.words(remark)
+        for splice in splices
+        for remark in site.remarks_in(splice.start, splice.stop)
+        if not remark.alone and not any(line.endswith(site.words(remark)) for line in lines)
+    ]
+
+
+def _splices(site: Site, base: Path, tree: Any, edit: Edit) -> list[Splice]:
     path = (*base, *edit.path)
     if isinstance(edit, SetValue):
         return _set(site, path, tree, edit)
@@ -154,7 +172,7 @@ def _splices(site: Site, base: Path, tree: Any, edit: Edit, lost: list[Remark]) 
         _own(spot)
         assert spot.around is not None
         return blocks.lift(site, spot) if spot.around.mark.block else flows.lift(site, spot)
-    return _removed(site, spot, lost)
+    return _removed(site, spot)
 
 
 def _own(spot: Spot) -> None:
@@ -181,13 +199,12 @@ def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
     return blocks.put(site, spot, value)
 
 
-def _removed(site: Site, spot: Spot, lost: list[Remark]) -> list[Splice]:
+def _removed(site: Site, spot: Spot) -> list[Splice]:
     around = spot.around
     assert around is not None
     members = site.members(around)
     last = spot.path[-1]
     index = next(number for number, member in enumerate(members) if member.name == last)
-    lost += blocks.lost(site, members[index])
     return blocks.remove(site, around, index) if around.mark.block else flows.remove(site, around, index)
 
 

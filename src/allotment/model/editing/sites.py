@@ -112,6 +112,15 @@ class Site(NamedTuple):
                 end = self.next_line(remark.start)
         return end
 
+    def trail(self, at: int, column: int) -> int:
+        """The end of the last comment line that is indented deeper than ``column``, up to the next thing written."""
+        end = self.next_line(at)
+        written = self.filled(end)
+        for remark in self.remarks_in(end, written):
+            if self.column(remark.start) > column:
+                end = self.next_line(remark.start)
+        return end
+
     # --- values ------------------------------------------------------------------------------------------------------
 
     def find(self, path: Path) -> Spot:
