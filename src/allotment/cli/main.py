@@ -16,6 +16,8 @@ from typing import NoReturn
 from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
+from allotment.cli.migrate_commands import add_migrate
+from allotment.cli.vocabulary_commands import add_vocabulary
 
 EXIT_BAD_INPUT = 2
 EXIT_OUR_ERROR = 3
@@ -164,10 +166,12 @@ def _parser() -> Parser:
     free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     add_check(commands, _lazy)
+    add_migrate(commands, _lazy)
     _add_lab(commands)
     add_commands(commands, _lazy)
     add_driver(commands, _lazy)
     _add_fleet(commands)
+    add_vocabulary(commands, _lazy)
     _add_examples(commands)
 
     demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in a few seconds")

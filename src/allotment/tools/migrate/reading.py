@@ -16,7 +16,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.migrate.asking import Ask, ContainerAsk, Role, Sharing, Strategy, Term, WorkloadAsk
 from allotment.tools.migrate.plugin import configured, on_nodes, selected
-from allotment.tools.migrate.resources import asks_of
+from allotment.tools.migrate.resources import SHARED, asks_of
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_view, strings, text
 
@@ -54,6 +54,9 @@ def _workload(
     # What every term of the affinity demands holds as much as a nodeSelector.
     always = (*selector, *(affinity[0] if len(affinity) == 1 else ()))
     own = selected(always)
+    if own is None and _chooses_unshared(always):
+        nodes = None
+        shared = {name: sharing for name, sharing in shared.items() if name.endswith(SHARED)}
     profile = _profile(always)
     containers: list[ContainerAsk] = []
     unknown: list[str] = []
@@ -93,6 +96,19 @@ def _completed(
     if not replicas and shares:
         replicas, told_by = shares, "--shares"
     return replace(ask, sort="share", sharing=Sharing(strategy=strategy, replicas=replicas, told_by=told_by))
+
+
+def _chooses_unshared(terms: Iterable[Term]) -> bool:
+    """Whether the nodes are those whose GPUs are not shared: feature discovery marks the product of others.
+
+    It does so unless the shared resource has a name of its own.
+    """
+    return any(
+        term.key == "nvidia.com/gpu.product"
+        and term.operator == "In"
+        and not any(value.endswith("-SHARED") for value in term.values)
+        for term in terms
+    )
 
 
 def _profile(terms: Iterable[Term]) -> str:

@@ -5,11 +5,12 @@ A release before 1.34 has no ``resource.k8s.io/v1`` and no ``Features``; everyth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from allotment.model.core import Node
 from allotment.model.features import Features
+from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceSlice
 
 #: ``class``: what a class can serve stays as it is; ``claims``: everything gets claims; ``auto``: what is better.
@@ -22,7 +23,8 @@ OLDEST: Final = "1.34"
 class Target:
     """``features`` is None for a Kubernetes before 1.34, which is ``kube``.
 
-    ``known``: whether a cluster or fleet was given; ``nodes``, ``slices`` and ``classes`` are its. ``shares``: how many
+    ``known``: whether a cluster or fleet was given; ``nodes``, ``slices`` and ``classes`` are its,
+    among all its ``objects``; ``fleet`` are the words that it was made of, if it was. ``shares``: how many
     pods share a GPU where no file says it (0: not told). ``same``: the attribute that several GPUs of a container must
     share, if any.
     """
@@ -33,7 +35,9 @@ class Target:
     known: bool = False
     nodes: tuple[Node, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()
-    classes: tuple[DeviceClass, ...] = field(default=())
+    classes: tuple[DeviceClass, ...] = ()
+    objects: tuple[Object, ...] = ()
+    fleet: tuple[str, ...] = ()
     shares: int = 0
     same: str = ""
 

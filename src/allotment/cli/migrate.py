@@ -1,0 +1,58 @@
+"""``allot migrate``: what becomes of workloads that ask a device plugin for GPUs, told, shown or written."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from allotment.cli.checking.reading import Files, read_files
+from allotment.cli.migrating.meaning import target_of
+from allotment.cli.migrating.telling import tell, tell_diff
+from allotment.cli.migrating.writing import write_folder, write_in_place
+from allotment.cli.mistakes import BadInput, Mistake
+from allotment.cli.screen import open_screen
+from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.run import migrate
+from allotment.tools.migrate.sections import SECTIONS, Section
+
+EXIT_FINE, EXIT_NOT_FINE = 0, 1
+
+
+def run(arguments: Namespace) -> int:
+    """Migrate, and return 0 when every workload has its way and nothing stands in it, else 1."""
+    screen = open_screen()
+    if arguments.shares < 0 or arguments.shares == 1:
+        raise Mistake(f"--shares: wanted a number of pods from 2 on, found {arguments.shares}")
+    files = _read(arguments)
+    target = target_of(arguments)
+    migration = migrate(files.documents, target, arguments.namespace or "default")
+    sections = tuple(section for write in SECTIONS if (section := write(migration)) is not None)
+    written: tuple[str, ...] = ()
+    if arguments.output_dir is not None:
+        written = write_folder(arguments.output_dir, migration, files)
+    elif arguments.in_place:
+        written = write_in_place(migration, files)
+    if arguments.output == "json":
+        from allotment.cli.migrating.data import data
+        from allotment.model.formats import to_json
+
+        screen.line(to_json(data(migration, sections, written)))
+    elif arguments.diff:
+        tell_diff(screen, migration)
+    else:
+        shown = arguments.output_dir is None and not arguments.in_place
+        tell(screen, migration, sections, written, shown)
+    return EXIT_FINE if is_fine(migration, sections) else EXIT_NOT_FINE
+
+
+def is_fine(migration: Migration, sections: tuple[Section, ...]) -> bool:
+    """Whether every workload has its way, and nothing that was looked at afterwards stands in it."""
+    return migration.decided and all(section.fine for section in sections)
+
+
+def _read(arguments: Namespace) -> Files:
+    files = read_files(arguments.paths, lambda file: False)
+    if files.problems:
+        raise BadInput(files.problems, files.sources.get)
+    if files.stdin and arguments.in_place:
+        raise Mistake("--in-place: standard input is no file", "write to a folder with -o DIR")
+    return files

@@ -1,0 +1,72 @@
+"""The arguments of ``allot migrate``. Nothing is imported here."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from allotment.cli.cluster_commands import Lazy, add_way
+
+WAYS: Final = ("auto", "class", "claims")
+SAME: Final = ("pcieRoot", "numaNode")
+
+_MIGRATE: Final = """\
+What becomes of workloads that ask a device plugin for GPUs (nvidia.com/gpu, MIG
+profiles, shares, fractions; amd.com/gpu; gpu.intel.com/*): for each a decision
+and its reason, and the new manifests.
+
+  allot migrate app.yaml                     decide, and show what would change
+  allot migrate k8s/ -o migrated             write the new manifests to a folder
+  allot migrate app.yaml --in-place          change the file itself
+  allot migrate app.yaml --fleet t4-4x-pcie  and does everything fit, before and after?
+  helm template … | allot migrate - -o out   what a chart renders
+"""
+_MORE: Final = """\
+Exit codes: 0 everything is decided and fits, 1 something cannot be migrated or
+does not fit, 2 bad input, 3 an error of Allotment's own.
+"""
+_TO_HELP: Final = (
+    "class: what a DeviceClass can serve under its old name stays as it is; claims: everything gets claims; "
+    "auto: claims where they gain something (default)"
+)
+_FLEET_HELP: Final = "try them on hardware: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
+
+
+def add_migrate(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+    """``migrate``."""
+    migrate: argparse.ArgumentParser = commands.add_parser(
+        "migrate", help="from device plugins to claims: decisions and manifests", description=_MIGRATE, epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    migrate.add_argument("paths", nargs="+", metavar="FILE", help="files, folders, - for standard input")
+    migrate.set_defaults(run=lazy("migrate"))
+
+    written = migrate.add_argument_group("what is written")
+    where = written.add_mutually_exclusive_group()
+    where.add_argument(
+        "-o", "--output-dir", metavar="DIR", help="write all files there, changed or not; none may be there yet"
+    )
+    where.add_argument("--in-place", action="store_true", help="change the files themselves")
+    where.add_argument("--diff", action="store_true", help="only the diff, for patch; nothing is written")
+    written.add_argument("--output", choices=("text", "json"), default="text", metavar="FORMAT", help="text or json")
+
+    how = migrate.add_argument_group("how")
+    how.add_argument("--to", choices=WAYS, default="auto", metavar="WAY", help=_TO_HELP)
+    how.add_argument(
+        "--same", choices=SAME, metavar="ATTRIBUTE",
+        help="several GPUs of a container must share this: pcieRoot or numaNode",
+    )  # fmt: skip
+    how.add_argument(
+        "--shares", type=int, default=0, metavar="N", help="how many pods share a GPU, where no file or label says it"
+    )
+
+    meant = migrate.add_argument_group("what they are meant for")
+    meant.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
+    meant.add_argument(
+        "--feature-gates", "--gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+    )
+    cluster = meant.add_mutually_exclusive_group()
+    cluster.add_argument("--cluster", action="append", metavar="FILE", help="try them in a snapshot of a cluster")
+    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=_FLEET_HELP)
+    add_way(meant)
+    meant.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")

@@ -1,0 +1,1 @@
+"""The parts of ``allot migrate``'s screen: what is meant, telling, writing."""

@@ -1,0 +1,100 @@
+"""Writes the new manifests: to a folder where none of them may be yet, or into the files themselves.
+
+Files that do not change go to the folder too, so that it can be applied as a whole. Nothing is overwritten unless
+``--in-place`` says so; all files are written, or none.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from allotment.cli.checking.reading import Files
+from allotment.cli.checking.writing import write_all
+from allotment.cli.migrating.telling import new_texts
+from allotment.cli.mistakes import Mistake
+from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.run import CLASSES_FILE
+
+_STDIN_NAME = "migrated.yaml"
+
+
+def write_folder(folder: str, migration: Migration, files: Files) -> tuple[str, ...]:
+    """Write every file to a folder, below it as they lie to each other; the paths written."""
+    everything = {**files.sources, **new_texts(migration)}
+    names = _below(everything, files.stdin)
+    texts = {str(Path(folder) / names[file]): text for file, text in everything.items()}
+    _create(texts)
+    return tuple(texts)
+
+
+def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:
+    """Change the files; new ones are made beside them, and classes beside the first of all."""
+    texts = new_texts(migration)
+    first = next(iter(files.sources), "")
+    placed = {_beside(first) if file == CLASSES_FILE else file: text for file, text in texts.items()}
+    changed = {file: text for file, text in placed.items() if file in files.sources}
+    new = {file: text for file, text in placed.items() if file not in files.sources}
+    _create(new)
+    try:
+        write_all(changed, files.sources)
+    except BaseException:
+        for file in new:
+            Path(file).unlink(missing_ok=True)
+        raise
+    return tuple(placed)
+
+
+def _beside(file: str) -> str:
+    return str(Path(file).parent / CLASSES_FILE)
+
+
+def _below(texts: Mapping[str, str], stdin: str) -> dict[str, str]:
+    """Where each file goes below the folder: as from the deepest folder that all of them are in."""
+    given = [file for file in texts if file not in (stdin, CLASSES_FILE)]
+    root = os.path.commonpath([Path(file).absolute().parent for file in given]) if given else ""
+    names = {file: os.path.relpath(Path(file).absolute(), root) for file in given}
+    if stdin:
+        names[stdin] = _STDIN_NAME
+    names[CLASSES_FILE] = CLASSES_FILE
+    return names
+
+
+def _create(texts: Mapping[str, str]) -> None:
+    """Make files that are not there yet: each appears whole, and when one cannot be made, none stays."""
+    there = [file for file in texts if os.path.lexists(file)]
+    if there:
+        raise Mistake(f"{there[0]}: is there already", "nothing was written: name another folder, or take it away")
+    made: list[Path] = []
+    try:
+        for file, text in texts.items():
+            path = Path(file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _make(path, text)
+            made.append(path)
+    except OSError as error:
+        for path in made:
+            path.unlink(missing_ok=True)
+        words = (error.strerror or str(error)).lower()
+        raise Mistake(f"{error.filename or ''}: cannot be written: {words}", "nothing was written") from None
+
+
+def _make(path: Path, text: str) -> None:
+    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(number, "wb") as stream:
+            stream.write(text.encode())
+            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+            os.fsync(stream.fileno())
+        os.link(new, path)  # unlike a rename it never takes the place of another file
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
