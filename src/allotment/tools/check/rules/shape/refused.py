@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.model.semver import Semver, SemverError
 from allotment.model.validation.errors import FieldError
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.shape.gates import gates_in_the_way
 from allotment.tools.check.rules.shape.places import written
 from allotment.tools.check.rules.shape.refusing import refused_anyway, refused_for
@@ -17,36 +20,44 @@ from allotment.tools.views import at, mapping
 
 _BAD = """\
 apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
+kind: ResourceSlice
 metadata:
-  name: inference
+  name: worker-2-gpu.nvidia.com
 spec:
+  driver: gpu.nvidia.com
+  nodeName: worker-2
+  pool:
+    name: worker-2
+    generation: 1
+    resourceSliceCount: 1
   devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        allocationMode: All
-        count: 8
+  - name: gpu-0
+    attributes:
+      cudaComputeCapability:
+        version: "8.0"
 """
 _GOOD = """\
 apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
+kind: ResourceSlice
 metadata:
-  name: inference
+  name: worker-2-gpu.nvidia.com
 spec:
+  driver: gpu.nvidia.com
+  nodeName: worker-2
+  pool:
+    name: worker-2
+    generation: 1
+    resourceSliceCount: 1
   devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        count: 8
+  - name: gpu-0
+    attributes:
+      cudaComputeCapability:
+        version: "8.0.0"
 """
 
 #: Errors that other rules explain: by the field, or by the words.
 _OTHERS: Final = (
     re.compile(r"devices\.requests\[\d+\](\.firstAvailable\[\d+\])?\.name$"),  # request-without-name
-    re.compile(r"\.cel\.expression$"),  # the rules for CEL
     re.compile(r"devices\.requests\[\d+\]\.adminAccess$"),  # admin-access-label
 )
 _UNKNOWN_REQUEST: Final = "must be the name of a request in the claim"
@@ -61,15 +72,30 @@ def find(bundle: Bundle) -> Iterator[Found]:
             errors = [error for error in errors if error in anyway]
         for error in errors:
             if not _is_told(document, error):
-                yield Found(document, written(document, error.path), str(error).rstrip("."))
+                path = written(document, error.path)
+                yield Found(document, path, str(error).rstrip("."), fix=_fix(document, path, error))
 
 
 def _is_told(document: Document, error: FieldError) -> bool:
     if error.detail.startswith(_UNKNOWN_REQUEST) or any(one.search(error.path) for one in _OTHERS):
         return True
+    if error.path.endswith(".cel.expression"):  # the rules for CEL look at what is written
+        return isinstance(at(document.tree, written(document, error.path)), str)
     pool = at(document.tree, ("spec", "pool"))
     missing = error.path in ("spec.pool.name", "spec.pool.resourceSliceCount")
     return missing and error.path.rpartition(".")[2] not in mapping(pool)
+
+
+def _fix(document: Document, path: Path, error: FieldError) -> Fix | None:
+    """A version that lacks a number or two can only be meant to have zeros there."""
+    value = at(document.tree, path)
+    if "semver.org" not in error.detail or not isinstance(value, str):
+        return None
+    try:
+        version = str(Semver.parse(value.strip(), normalize=True))
+    except SemverError:
+        return None
+    return Fix(f"write {version}", ((document, SetValue(path, version)),), safe=True)
 
 
 RULE = Rule(
@@ -86,5 +112,6 @@ RULE = Rule(
     bad=_BAD,
     good=_GOOD,
     find=find,
+    fixable="safe",
     see="https://github.com/kubernetes/kubernetes/tree/master/pkg/apis/resource/validation",
 )

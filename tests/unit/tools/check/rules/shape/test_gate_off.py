@@ -62,8 +62,8 @@ NEEDY: Final[list[tuple[str, dict[str, Any]]]] = [
 EVERYTHING: Final = {gate: True for gate, releases in GATES.items() if "1.36" in releases}
 
 
-def gates_of(tree: dict[str, Any], kube: str = "1.36", **gates: bool) -> set[str]:
-    bundle = bundle_of(json.dumps(tree), kube=kube, gates={**EVERYTHING, **gates} if kube == "1.36" else {})
+def gates_of(tree: dict[str, Any], **gates: bool) -> set[str]:
+    bundle = bundle_of(json.dumps(tree), gates={**EVERYTHING, **gates})
     (document,) = bundle.documents
     return {needed.gate for needed in gates_in_the_way(bundle, document)}
 

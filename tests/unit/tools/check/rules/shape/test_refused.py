@@ -54,6 +54,11 @@ spec: {taint: {key: a, effect: Never}}
     ]
 
 
+def test_an_expression_that_is_not_there_is_missed() -> None:
+    ((_, message),) = told(RULE, claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {}}]}"))
+    assert "cel.expression: Invalid value" in message
+
+
 def test_pods_and_what_workloads_make() -> None:
     text = """\
 apiVersion: apps/v1
