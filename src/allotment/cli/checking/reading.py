@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ class Files:
     """What was read. ``sources`` are the texts of all files that were judged, by their names, in order.
 
     ``templates`` are files that were passed over because they must be rendered first; ``stdin`` is the name of what
-    came by standard input.
+    came by standard input; ``found`` are files of folders, which nobody named.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -36,12 +36,29 @@ class Files:
     templates: list[str] = field(default_factory=list)
     passed_over: int = 0
     stdin: str = ""
+    found: set[str] = field(default_factory=set)
 
     def add(self, loaded: Loaded, source: str, file: str) -> None:
         """A file that is to be judged."""
         self.documents += loaded.documents
         self.problems += loaded.problems
         self.sources[file] = source
+
+    def with_texts(self, texts: Mapping[str, str]) -> Files:
+        """The same files with other texts for some."""
+        after = replace(self, documents=[], problems=[], sources={})
+        for file, source in self.sources.items():
+            if file in texts:
+                after.add(_judged(load_text(texts[file], file), file in self.found), texts[file], file)
+            else:
+                documents = [document for document in self.documents if document.file == file]
+                after.add(Loaded(documents, [p for p in self.problems if p.position.file == file]), source, file)
+        return after
+
+
+def _judged(loaded: Loaded, found: bool) -> Loaded:
+    """Of a file that was found in a folder, what is for us."""
+    return Loaded([document for document in loaded.documents if not found or is_ours(document)], loaded.problems)
 
 
 def read_files(
@@ -106,9 +123,10 @@ def _read(files: Files, unusable: list[Problem], file: str, named: bool) -> None
     elif loaded.problems and is_template(source):
         files.templates.append(file)
     else:
-        documents = [document for document in loaded.documents if is_ours(document)]
-        if documents or loaded.problems:
-            files.add(Loaded(documents, loaded.problems), source, file)
+        loaded = _judged(loaded, found=True)
+        if loaded.documents or loaded.problems:
+            files.add(loaded, source, file)
+            files.found.add(file)
         else:
             files.passed_over += 1
 

@@ -63,6 +63,14 @@ class Told:
 
 
 def tell(screen: Screen, told: Told) -> None:
+    """All findings with their frames, then the summary."""
+    tell_findings(screen, told)
+    for line in summary(told):
+        for part in folded(line, screen.width):
+            screen.line(part)
+
+
+def tell_findings(screen: Screen, told: Told) -> None:
     """All findings with their frames; on a terminal no more than somebody reads."""
     shown = told.findings if screen.width is None else told.findings[:MOST_SHOWN]
     for finding in shown:
@@ -72,9 +80,6 @@ def tell(screen: Screen, told: Told) -> None:
     if more := len(told.findings) - len(shown):
         screen.line(f"And {more} more: {_HINT}.")
         screen.line()
-    for line in summary(told):
-        for part in folded(line, screen.width):
-            screen.line(part)
 
 
 def tell_concisely(screen: Screen, told: Told) -> None:
@@ -140,10 +145,8 @@ def _length(lines: list[str], line: int) -> int:
 def summary(told: Told) -> Iterator[str]:
     """How many there are; what can be mended; what was left out."""
     if told.findings:
-        by_level = told.by_level
-        counts = [counted(by_level[level], level) for level in LEVELS if by_level[level]]
         files = len({finding.where.file for finding in told.findings})
-        yield f"Found {listed(counts)} in {counted(files, 'file')}.{_mending(told.safe, told.unsafe)}"
+        yield f"Found {by_level(told)} in {counted(files, 'file')}.{_mending(told.safe, told.unsafe)}"
     elif told.objects:
         everything = "The object" if told.objects == 1 else f"All {told.objects} objects"
         are, fit = ("is", "fits") if told.objects == 1 else ("are", "fit")
@@ -151,11 +154,21 @@ def summary(told: Told) -> Iterator[str]:
         yield f"{everything} in {counted(len(told.sources), 'file')} {are} fine{proven}."
     else:
         yield "Nothing to check: no Kubernetes object here."
+    yield from left_out(told)
+
+
+def left_out(told: Told) -> Iterator[str]:
+    """What was not told, and what was not looked at."""
     if told.silenced:
         yield f"{counted(told.silenced, 'finding')} silenced by comments."
     if told.templates:
-        left_out = counted(len(told.templates), "template")
-        yield f"Left out {left_out}, as {told.templates[0]}: check what it makes: helm template … | allot check -"
+        number = counted(len(told.templates), "template")
+        yield f"Left out {number}, as {told.templates[0]}: check what it makes: helm template … | allot check -"
+
+
+def by_level(told: Told) -> str:
+    """How many there are of each level, in words."""
+    return listed([counted(told.by_level[level], level) for level in LEVELS if told.by_level[level]])
 
 
 def _mending(safe: int, unsafe: int) -> str:

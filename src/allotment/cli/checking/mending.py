@@ -1,0 +1,146 @@
+"""``--fix`` and ``--diff``: what was mended, what was guessed, and what is left to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Final
+
+from allotment.cli.check import EXIT_FINDINGS, exit_code, told_of, write
+from allotment.cli.checking.options import Options
+from allotment.cli.checking.reading import Files
+from allotment.cli.checking.telling import Told, by_level, counted, left_out, summary, tell_findings
+from allotment.cli.checking.writing import write_all
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import Screen, folded, width_of
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.finding import Finding
+from allotment.tools.check.fixing import Fixed, fix
+
+#: Formats that tell what is left and have no place for a text.
+_PROGRAMS: Final = ("json", "sarif", "github")
+
+
+def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
+    """Fix, show or write it, and tell the rest; 1 when that is as bad as ``--fail-on`` says, or a diff shows any."""
+    if arguments.diff and arguments.output in _PROGRAMS:
+        raise Mistake(f"--diff: a text, which -o {arguments.output} has no place for", "leave one of them out")
+
+    def judge(other: Bundle) -> tuple[Finding, ...]:
+        return options.policy.judge(other, {**files.sources, **_sources(other)}).findings
+
+    fixed = fix(bundle, unsafe=arguments.unsafe, judge=judge)
+    changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
+    after = files.with_texts(changed)
+    rest = Bundle(after.documents, bundle.settings, bundle.world, after.problems, bundle.namespace)
+    told = told_of(rest, options.policy.judge(rest, after.sources), options, after)
+    told.fixed = fixed.applied
+    if arguments.diff:
+        _show(screen, files.sources, changed)
+        _tell_diff(told, changed)
+        return EXIT_FINDINGS if changed else exit_code(told, options)
+    write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
+    if files.stdin:
+        # What comes by standard input goes on by standard output; what there is to say, beside it.
+        screen.out.write(after.sources[files.stdin])
+        screen = Screen(sys.stderr, width_of(sys.stderr), colour=False)
+    if arguments.output in (*_PROGRAMS, "concise"):
+        write(screen, told, arguments.output)
+    else:
+        _tell(screen, told, fixed)
+    return exit_code(told, options)
+
+
+def _sources(bundle: Bundle) -> dict[str, str]:
+    return {document.file: document.origin.source for document in bundle.documents}
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def _tell(screen: Screen, told: Told, fixed: Fixed) -> None:
+    """What was done in each file, what is left, and both in one sentence."""
+    for file, findings in _by_file(told.fixed).items():
+        kinds = Counter((finding.code, finding.name) for finding in findings)
+        words = ", ".join(f"{number} × {code} ({name})" for (code, name), number in sorted(kinds.items()))
+        _say(screen, f"{file}: fixed {words}")
+        for finding in findings:
+            if finding.fix is not None and not finding.fix.safe:
+                _say(screen, f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}", "  ")
+    for finding, reason in fixed.unfixable:
+        _say(screen, f"{finding.where} {finding.code} is not fixed: {reason}")
+    if told.fixed or fixed.unfixable:
+        screen.line()
+    tell_findings(screen, told)
+    for line in _outcome(told):
+        _say(screen, line)
+
+
+def _outcome(told: Told) -> Iterator[str]:
+    if not told.fixed:
+        yield from summary(told)
+        return
+    files = len(_by_file(told.fixed))
+    done = f"Fixed {counted(len(told.fixed), 'finding')} in {counted(files, 'file')}"
+    yield f"{done}; {_rest(told)}"
+    yield from left_out(told)
+
+
+def _rest(told: Told) -> str:
+    """What is left to do, as the end of a sentence."""
+    if not told.findings:
+        return f"nothing is left{f', and all fits on {told.place}' if told.fitting else ''}."
+    remain = "remains" if len(told.findings) == 1 else "remain"
+    more = f" {told.unsafe} fixable with --unsafe." if told.unsafe else ""
+    return f"{by_level(told)} {remain}.{more}"
+
+
+def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in sorted(findings, key=lambda one: one.where):
+        found.setdefault(finding.where.file, []).append(finding)
+    return found
+
+
+def _say(screen: Screen, text: str, indent: str = "") -> None:
+    for line in folded(text, screen.width, indent):
+        screen.line(line)
+
+
+# --- diffs -----------------------------------------------------------------------------------------------------------
+
+
+def _show(screen: Screen, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """What changes, as ``patch`` reads it: line by line at ``\\n``, with a file's own ends of lines."""
+    for file, text in after.items():
+        for line in unified_diff(_lines(before[file]), _lines(text), file, file):
+            screen.line(_painted(screen, line.removesuffix("\n")))
+            if not line.endswith("\n"):
+                screen.line("\\ No newline at end of file")
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def _painted(screen: Screen, line: str) -> str:
+    if line.startswith(("--- ", "+++ ")):
+        return screen.paint(line, "bold")
+    return screen.paint(line, _COLOURS[line[0]]) if line[:1] in _COLOURS else line
+
+
+def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
+    """Beside the diff, which another program may read, what it is of."""
+    if changed:
+        done = f"Would fix {counted(len(told.fixed), 'finding')} in {counted(len(changed), 'file')}"
+    else:
+        done = "Would fix nothing"
+    for line in folded(f"{done}; {_rest(told)}", width_of(sys.stderr)):
+        sys.stderr.write(f"{line}\n")
