@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allotment.cel.running.values import Value
 from allotment.cel.syntax import ast
-from allotment.cel.syntax.ast import Call, Const, ListExpr, Node, Select, walk
+from allotment.cel.syntax.ast import Call, Const, ListExpr, Node, Select
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, Expression, expression, expression_of
 from allotment.tools.views import SelectorView
@@ -62,27 +62,37 @@ def reaching(bundle: Bundle, view: SelectorView) -> tuple[Sort, ...] | None:
     Those are the selectors of the request's class, from the files, the given cluster or a driver's chart, and those
     that stand above in the same list.
     """
-    before = _before(bundle, view)
+    own = expression(bundle, view)
+    passed = selectors_passed(bundle, view)
+    if passed is not None:
+        if any(one.located is None for one in passed):
+            return None
+        return _through(_sorts(bundle, [own, *passed]), passed)
+    installed = installed_classes().get(view.class_name)
+    if installed is None or view.where == "fragment":
+        return None
+    driver, term = installed
+    return _through((Sort(driver, t, words_of(bundle, driver)) for t in term.types or ("",)), _above(bundle, view))
+
+
+def selectors_passed(bundle: Bundle, view: SelectorView) -> list[Expression] | None:
+    """The selectors that a device has passed when this one looks at it: its class's, and those above in its list.
+
+    None where the class stands neither in the files nor in the given cluster.
+    """
     if view.where == "class":
-        return _through(_sorts(bundle, [expression(bundle, view), *before]), before)
+        return _above(bundle, view)
     if view.where == "fragment" or not view.class_name:
         return None
-    made = [one for one in bundle.classes if one.name == view.class_name]
-    if made:
-        selectors = [expression(bundle, one) for one in made[0].selectors]
+    made = next((one for one in bundle.classes if one.name == view.class_name), None)
+    if made is not None:
+        selectors = [expression(bundle, one) for one in made.selectors]
     elif view.class_name in bundle.known_classes:
         found = bundle.known_classes[view.class_name].spec.selectors or ()
         selectors = [expression_of(bundle, one.cel.expression) for one in found if one.cel is not None]
     else:
-        installed = installed_classes().get(view.class_name)
-        if installed is None:
-            return None
-        driver, term = installed
-        return _through((Sort(driver, t, words_of(bundle, driver)) for t in term.types or ("",)), before)
-    if any(one.located is None for one in selectors):
         return None
-    everything = [expression(bundle, view), *selectors, *before]
-    return _through(_sorts(bundle, everything), [*selectors, *before])
+    return [*selectors, *_above(bundle, view)]
 
 
 def reaching_access(bundle: Bundle, view: SelectorView, access: Access) -> tuple[Sort, ...] | None:
@@ -170,7 +180,7 @@ def _term(words: Vocabulary, name: Name) -> Mapping[str, str] | None:
 # --- what gets there -------------------------------------------------------------------------------------------------
 
 
-def _before(bundle: Bundle, view: SelectorView) -> list[Expression]:
+def _above(bundle: Bundle, view: SelectorView) -> list[Expression]:
     """The selectors above this one in its list."""
     depth = next((len(view.path) - n for n, s in enumerate(reversed(view.path), 1) if isinstance(s, int)), -1)
     if depth < 0 or view.path[depth] == 0:
@@ -431,9 +441,3 @@ def _negated(outcome: _Outcome) -> _Outcome:
 
 def _plain(outcome: _Outcome) -> _Outcome:
     return outcome if isinstance(outcome, _Missing) else UNKNOWN
-
-
-def accesses_below(read: Expression, node: Node) -> tuple[Access, ...]:
-    """The accesses in a part of an expression."""
-    below = {one.id for one in walk(node)}
-    return tuple(access for access in read.accesses if access.node.id in below)

@@ -12,4 +12,5 @@ from allotment.tools.explain.report import Explanation as Explanation
 from allotment.tools.explain.report import GivenClaim as GivenClaim
 from allotment.tools.explain.report import GivenDevice as GivenDevice
 from allotment.tools.explain.run import explain as explain
+from allotment.tools.explain.run import fits as fits
 from allotment.tools.explain.text import lines as lines

@@ -383,3 +383,41 @@ class _Run:
     def _given(self, claim: ResourceClaim, ask: _Ask) -> GivenClaim:
         template = ask.templates.get(key_of(claim), "")
         return given_claim(claim, template, any(claim is c for c in ask.before), self.devices)
+
+
+def fits(values: Iterable[Object], features: Features) -> bool:
+    """Whether everything fits; quicker than an explanation, as it ends at the first that does not."""
+    run = _Trial(sort(values, features))
+    try:
+        return all(run.pod(pod, owner).fits for pod, owner in run.pods()) and all(
+            run.claim_alone(key).fits for key in run.unnamed()
+        )
+    except _DoesNotFit:
+        return False
+
+
+class _DoesNotFit(Exception):
+    """Ends a trial; nobody asks why."""
+
+
+class _Trial(_Run):
+    """A run without reasons, which are most of the work."""
+
+    def _reasons(
+        self,
+        pending: tuple[ResourceClaim, ...],
+        ask: _Ask,
+        eligible: list[str],
+        out: dict[str, str],
+        pod: Pod | None,
+        owner: str,
+    ) -> Diagnosis:
+        raise _DoesNotFit
+
+    def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
+        raise _DoesNotFit
+
+    def _excluded(
+        self, pending: tuple[ResourceClaim, ...], out: dict[str, str], pod: Pod | None, owner: str
+    ) -> tuple[NodeReason, ...]:
+        raise _DoesNotFit

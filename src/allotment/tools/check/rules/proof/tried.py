@@ -19,7 +19,7 @@ class Tried(NamedTuple):
 
     def is_told(self, document: Document, path: Path) -> bool:
         """Whether an error is told of at a place, of something in it, or of what it is in."""
-        return any(one is document and all(a == b for a, b in zip(at, path)) for one, at in self.errors)
+        return any(one is document and all(a == b for a, b in zip(at, path, strict=False)) for one, at in self.errors)
 
 
 @lru_cache(maxsize=2)

@@ -25,8 +25,8 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                 (*given.path, *problem.path),
                 f"{at(given.tree, problem.path)} needs feature gate {problem.gate} of {driver}, which is {off}: the "
                 "driver then refuses the claim, and its pods stay in ContainerCreating",
-                help=f"install the driver's chart with {switch}, or leave these parameters out: pods can share a claim "
-                "without any",
+                help=f"install the driver's chart with {switch}, and say so with --driver-gates {problem.gate}=true; or "
+                "leave these parameters out: pods can share a claim without any",
             )
 
 
@@ -53,7 +53,7 @@ RULE = Rule(
         "Parameters are opaque to Kubernetes: the scheduler gives the pod its device, and the driver reads them when "
         "the kubelet asks it to prepare the claim (KEP-4381). NVIDIA's driver has time-slicing settings and MPS behind "
         "gates of its own that are off by default, so the claim is refused there and the kubelet tries for ever. "
-        "Which gates the driver has on cannot be seen in a cluster's objects; it has to be told."
+        "Which gates the driver has on cannot be seen in a cluster's objects; tell those with --driver-gates."
     ),
     bad=_EXAMPLE
     + """\
