@@ -1,0 +1,159 @@
+"""Device-plugin workloads as people write them, and what becomes of each.
+
+``before/<name>.yaml`` says in its leading comment which hardware it is for (``fleet:``), which options it is migrated
+with (``options:``) and what labels its nodes have (``nodes:``). ``after/<name>.yaml`` is its text afterwards, followed
+by new classes; ``after/<name>.txt`` are the decisions.
+
+``ALLOTMENT_UPDATE_CORPUS=1`` writes those anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from allotment.cel.admission import validation_context
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.core import Namespace
+from allotment.model.decoding import decode_all
+from allotment.model.features import Features
+from allotment.model.loading import load_paths
+from allotment.model.meta import Object, ObjectMeta
+from allotment.model.resource import DeviceClass
+from allotment.model.validation.refusals import refusals
+from allotment.tools.explain import explain
+from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.run import migrate
+from allotment.tools.migrate.target import Target, Way
+
+HERE = Path(__file__).parent
+WORKLOADS = sorted(path.stem for path in (HERE / "before").glob("*.yaml"))
+UPDATE = bool(os.environ.get("ALLOTMENT_UPDATE_CORPUS"))
+FEATURES = Features(kube="1.36")
+#: On none of our hardware, or not migrated.
+NOWHERE = {"intel", "too-many-shares"}
+
+
+def said(text: str, word: str) -> str:
+    """What the leading comment says."""
+    found = re.search(rf"^# {word}: (.+)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def migrated(name: str) -> Migration:
+    """A workload of the corpus, migrated to its hardware."""
+    path = HERE / "before" / f"{name}.yaml"
+    text = path.read_text()
+    fleet = said(text, "fleet")
+    cluster = cluster_of(parse_fleet([fleet])) if fleet else None
+    way: Way = "claims" if "--to claims" in said(text, "options") else "auto"
+    target = Target(
+        kube="1.36",
+        features=FEATURES,
+        way=way,
+        known=cluster is not None,
+        nodes=cluster.nodes if cluster else (),
+        slices=cluster.slices if cluster else (),
+        classes=cluster.classes if cluster else (),
+    )
+    loaded = load_paths([path])
+    assert not loaded.problems
+    return migrate(loaded.documents, target)
+
+
+def decisions(migration: Migration) -> str:
+    """What was decided, in lines."""
+    lines = []
+    for one in migration.workloads:
+        claim = f" {one.claim_kind} {one.claim_name}" if one.claim_name else ""
+        lines += [f"{one.subject}: {one.decision.outcome}{claim}", f"  {one.decision.reason}"]
+        lines += [f"  on: {'; '.join(one.decision.basis)}"]
+        lines += [f"  hint: {one.decision.hint}"] if one.decision.hint else []
+        lines += [f"  {label.term}: {label.expression or label.why}" for label in one.labels]
+        lines += [f"  note: {note}" for note in one.notes]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def text_after(migration: Migration) -> str:
+    """All texts after, new classes last."""
+    texts = [migration.texts.get(file, source) for file, source in migration.sources.items()]
+    return "---\n".join([*texts, *(one.text for one in migration.classes)])
+
+
+def objects_after(migration: Migration) -> list[Object]:
+    """The objects of the files after; what the API server would refuse fails."""
+    decoded = decode_all(migration.after)
+    assert not decoded.problems
+    allowed = {name for one in migration.workloads for name in one.decision.needs.admin_namespaces}
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    namespaces = {name: Namespace(metadata=ObjectMeta(name=name, labels=labels)) for name in allowed}
+    for manifest in decoded.manifests:
+        assert refusals(manifest, validation_context(FEATURES), namespaces) == []
+    return [manifest.value for manifest in decoded.manifests if isinstance(manifest.value, Object)]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_what_becomes_of_it(name: str) -> None:
+    migration = migrated(name)
+    for suffix, text in ((".yaml", text_after(migration)), (".txt", decisions(migration))):
+        golden = HERE / "after" / f"{name}{suffix}"
+        if UPDATE:
+            golden.write_text(text)
+        assert golden.read_text() == text
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_an_api_server_accepts_it(name: str) -> None:
+    assert objects_after(migrated(name))
+
+
+@pytest.mark.parametrize("name", sorted(set(WORKLOADS) - NOWHERE))
+def test_it_gets_its_devices(name: str) -> None:
+    migration = migrated(name)
+    labels = dict(pair.split("=") for pair in said(next(iter(migration.sources.values())), "nodes").split(",") if pair)
+    nodes = [
+        replace(node, metadata=replace(node.metadata, labels={**node.metadata.labels, **labels}))
+        for node in migration.target.nodes
+    ]
+    cluster = [*nodes, *migration.target.slices, *migration.target.classes]
+    explanation = explain([*cluster, *objects_after(migration)], FEATURES)
+    assert explanation.answers
+    assert [answer.name for answer in explanation.answers if not answer.fits] == []
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_nothing_is_left_to_migrate(name: str) -> None:
+    migration = migrated(name)
+    again = migrate(migration.after, replace_known(migration))
+    assert [one.subject for one in again.workloads if one.decision.changes] == []
+    assert not again.texts
+
+
+def replace_known(migration: Migration) -> Target:
+    """The same target, with the classes that were made."""
+    made = [value for value in objects_after(migration) if isinstance(value, DeviceClass)]
+    target = migration.target
+    return Target(
+        kube=target.kube, features=target.features, way=target.way, known=target.known, nodes=target.nodes,
+        slices=target.slices, classes=(*target.classes, *made),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_comments_and_other_objects_stay(name: str) -> None:
+    migration = migrated(name)
+    before, after = next(iter(migration.sources.values())), text_after(migration)
+    comments = [line.strip() for line in before.splitlines() if line.strip().startswith("#")]
+    assert [comment for comment in comments if comment not in after] == []
+    changed = {one.subject for one in migration.workloads if one.decision.changes}
+    untouched = [
+        d
+        for d in migration.before
+        if f"{d.kind} {d.tree['metadata'].get('namespace', 'default')}/{d.name}" not in changed
+    ]
+    later = [document.tree for document in migration.after]
+    assert all(document.tree in later for document in untouched)
