@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from allotment.model.decoding import DecodingError
 from allotment.model.editing.edits import SetValue
 from allotment.model.fields import Shape
+from allotment.model.loading.marks import split_path
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.shape.misfits import Owned, misfits_of
+from allotment.tools.check.rules.shape.places import shape_for
 from allotment.tools.views import at
 
 _BAD = """\
@@ -61,6 +64,17 @@ def find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document, path, message[:1].upper() + message[1:] if path[-1:] == (0,) else message, fix=_fix(owned)
         )
+
+    yield from _of_custom_kinds(bundle)
+
+
+def _of_custom_kinds(bundle: Bundle) -> Iterator[Found]:
+    """What even a kind that nobody here knows must have the right type of: metadata, and the names in it."""
+    for document, decoded in bundle.decoded.items():
+        if isinstance(decoded, DecodingError) and shape_for(document) is None:
+            for problem in decoded.problems:
+                if problem.code == "wrong-type":
+                    yield Found(document, split_path(problem.path), problem.message)
 
 
 def _told(value: Any) -> str:

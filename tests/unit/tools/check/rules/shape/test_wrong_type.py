@@ -69,3 +69,8 @@ spec: {containers: [{name: a, env: [{name: A, value: 1}]}]}
     (pod,) = mended(RULE, text)
     assert pod["metadata"]["labels"] == {"gpu": "true"}
     assert pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+
+
+def test_names_of_custom_kinds_are_strings() -> None:
+    text = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n"
+    assert told(RULE, text) == [("error", "metadata.name is no string")]
