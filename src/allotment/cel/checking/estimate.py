@@ -40,9 +40,12 @@ class _Local(NamedTuple):
     entries: _Entries | None
 
 
-def estimate(checked: Checked) -> Range:
-    """The least and most that an evaluation is expected to cost, in cost units; saturates at 2^64-1."""
-    return _Estimator(checked).cost(checked.expr)
+def estimate(checked: Checked, part: Node | None = None) -> Range:
+    """The least and most that an evaluation is expected to cost, in cost units; saturates at 2^64-1.
+
+    Of a ``part`` that stands in no fold, where only that is of interest.
+    """
+    return _Estimator(checked).cost(checked.expr if part is None else part)
 
 
 class _Estimator:

@@ -391,9 +391,9 @@ class _Evaluation:
         """``x in […]``, and whether a device has anything in a domain."""
         if node.id in self.domains:
             domain = self.accesses[self.domains[node.id]].domain
-            if domain != STANDARD:
-                return frozenset({_Known(domain == self.sort.driver)})
-            return _ANYTHING
+            # Several drivers have names in the standard domain; and a name may stand where a domain belongs.
+            certain = domain != STANDARD and "." in domain
+            return frozenset({_Known(domain == self.sort.driver)}) if certain else _ANYTHING
         key, container = node.args
         if isinstance(container, ListExpr):
             listed = [one.value for one in container.elements if isinstance(one, Const)]

@@ -1,0 +1,94 @@
+"""Capacities looked up among the attributes, and attributes among the capacities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Access, Expression
+from allotment.tools.check.reaching import words_of
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.cel.operands import mended, selectors
+from allotment.tools.views import SelectorView
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Names in the wrong one of a device's two maps."""
+    for view, read in selectors(bundle):
+        yield from of_selector(bundle, view, read)
+
+
+def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+    """Those of one selector."""
+    for access in read.accesses:
+        if not access.name or not _is_elsewhere(bundle, access):
+            continue
+        other = "capacity" if access.kind == "attributes" else "attributes"
+        is_, are = ("a capacity", "attributes") if other == "capacity" else ("an attribute", "capacities")
+        message = f"{access.name} is {is_} of {access.domain}, and not among the {are}: reading it there is an error"
+        yield Found(view.document, view.path, message,
+                    fix=mended(view, f"read it from device.{other}", access.kind_extent, other, safe=True),
+                    part=(access.kind_extent[0], access.name_extent[1]))  # fmt: skip
+
+
+def _is_elsewhere(bundle: Bundle, access: Access) -> bool:
+    words = words_of(bundle, access.domain)
+    if words is None:
+        return False
+    full = f"{access.domain}/{access.name}"
+    given = bundle.published
+    maps = (words.attributes_by_name, words.capacities_by_name)
+    published = (
+        () if given is None else (given.attributes.get(access.domain, {}), given.capacities.get(access.domain, ()))
+    )
+    here, there = (0, 1) if access.kind == "attributes" else (1, 0)
+    if published and access.name in published[here]:
+        return False
+    return full in maps[there] and full not in maps[here]
+
+
+RULE = Rule(
+    code="C208",
+    name="capacity-in-attributes",
+    family="cel",
+    level="error",
+    summary="A capacity looked up in device.attributes, or an attribute in device.capacity",
+    why=(
+        "A device has two maps. What can be counted or measured, such as memory, is a capacity and a quantity; all else"
+        ' is an attribute. A name that a map does not have ends in "no such key" when a device is looked at, and such'
+        " an error ends the scheduling of the pod: it is tried again for ever."
+    ),
+    bad="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")
+""",
+    good="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")
+""",
+    find=find,
+    fixable="safe",
+    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+)

@@ -1,0 +1,95 @@
+"""``semver("8.0")``: a text that is no semantic version, which nobody notices before a device is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.cel.syntax.ast import Call, Const
+from allotment.model.semver import Semver, SemverError
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Expression
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.cel.operands import mended, selectors, version_text
+from allotment.tools.views import SelectorView
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Literals in ``semver`` that are no versions."""
+    for view, read in selectors(bundle):
+        yield from of_selector(bundle, view, read)
+
+
+def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+    """Those of one selector."""
+    for node in read.nodes:
+        if not isinstance(node, Call) or node.function != "semver" or node.target is not None or not node.args:
+            continue
+        literal = node.args[0]
+        if not isinstance(literal, Const) or literal.kind not in ("string", "double", "int"):
+            continue
+        # semver(text, true) completes what it is given by itself.
+        lenient = len(node.args) > 1
+        extent = read.extent(literal)
+        written = literal.value if isinstance(literal.value, str) else read.source[slice(*extent)]
+        if isinstance(literal.value, str) and _is_version(literal.value, lenient):
+            continue
+        version = version_text(written)
+        message = f"{read.source[slice(*extent)]} is no semantic version: semver fails for every device"
+        help_text = "" if version else 'Write three numbers: semver("8.0.0").'
+        fix = mended(view, f'write "{version}"', extent, f'"{version}"', safe=True) if version else None
+        yield Found(view.document, view.path, message, help=help_text, fix=fix, part=extent)
+
+
+def _is_version(text: str, lenient: bool) -> bool:
+    try:
+        Semver.parse(text, lenient)
+    except SemverError:
+        return False
+    return True
+
+
+RULE = Rule(
+    code="C209",
+    name="not-semver",
+    family="cel",
+    level="error",
+    summary='A text in semver() that is no semantic version: "8.0"',
+    why=(
+        "A semantic version has three numbers and no v before them. The compiler does not look into the text; semver"
+        " fails when a device is looked at, and such an error ends the scheduling of the pod: it is tried again for"
+        " ever. Drivers publish CUDA 8.0 as 8.0.0. Since Kubernetes 1.34 semver(text, true) completes a text by itself."
+    ),
+    bad="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0"))
+""",
+    good="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0.0"))
+""",
+    find=find,
+    fixable="safe",
+    see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
+)

@@ -1,0 +1,122 @@
+"""What the operands of an expression are, told from how they are written: also where the compiler gives up.
+
+The compiler knows an attribute as something of any type; a driver's vocabulary knows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias
+
+from allotment.cel.extents import Extent
+from allotment.cel.syntax import ast
+from allotment.cel.syntax.ast import Call, Const, Ident, Node
+from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.semver import Semver, SemverError
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Access, Expression, expression, replaced
+from allotment.tools.check.reaching import words_of
+from allotment.tools.check.rule import Fix
+from allotment.tools.views import SelectorView
+
+#: ``value``: an attribute of which nobody knows what it is. Empty: something else.
+Operand: TypeAlias = Literal["quantity", "version", "text", "number", "bool", "value", ""]
+
+#: What stands in slices beside the value and is no part of a selector.
+ACCESSORS: Final = frozenset({"string", "int", "bool", "version", "quantity", "value", "strings", "ints", "versions"})
+
+ORDERINGS: Final = {ast.LESS: "<", ast.LESS_EQUALS: "<=", ast.GREATER: ">", ast.GREATER_EQUALS: ">="}
+EQUALITIES: Final = {ast.EQUALS: "==", ast.NOT_EQUALS: "!="}
+RELATIONS: Final = {**ORDERINGS, **EQUALITIES}
+#: Methods that compare what they are called on with their argument.
+METHODS: Final = frozenset({"compareTo", "isGreaterThan", "isLessThan"})
+
+_KINDS: Final[dict[str, Operand]] = {
+    "string": "text", "int": "number", "uint": "number", "double": "number", "bool": "bool", "version": "version",
+}  # fmt: skip
+
+
+def selectors(bundle: Bundle) -> Iterator[tuple[SelectorView, Expression]]:
+    """Every selector, with what can be understood of it."""
+    return ((view, expression(bundle, view)) for view in bundle.selectors)
+
+
+def operand(bundle: Bundle, read: Expression, node: Node) -> Operand:
+    """What a part of an expression is."""
+    access = next((one for one in read.accesses if one.node.id == node.id), None)
+    if access is not None:
+        return _of_access(bundle, access)
+    if isinstance(node, Const):
+        return _KINDS.get(node.kind, "")
+    if not isinstance(node, Call):
+        return "text" if isinstance(node, ast.Select) and _is_driver(node) else ""
+    match node.function, node.target:
+        case "quantity", None:
+            return "quantity"
+        case "semver", None:
+            return "version"
+        case (("add" | "sub"), target) if target is not None:
+            return operand(bundle, read, target)
+        case "orValue", target if target is not None and node.args:
+            return operand(bundle, read, node.args[0])
+        case ((ast.ADD | ast.SUBTRACT), None):
+            return "quantity" if "quantity" in (operand(bundle, read, one) for one in node.args) else ""
+    return ""
+
+
+def _of_access(bundle: Bundle, access: Access) -> Operand:
+    if not access.name or access.tolerant:
+        return ""
+    words = words_of(bundle, access.domain)
+    term = words.attribute(access.domain, access.name) if words is not None else None
+    if term is not None and words is not None and words.capacity(access.domain, access.name) is None:
+        return _KINDS[term.kind]  # also where it is looked up among the capacities
+    return "quantity" if access.kind == "capacity" else "value"
+
+
+def _is_driver(node: ast.Select) -> bool:
+    return node.field == "driver" and isinstance(node.operand, Ident) and node.operand.name in ("device", ".device")
+
+
+def is_accessor(bundle: Bundle, access: Access, number: int) -> bool:
+    """Whether a step of an access is the type that a value has in a slice, taken for a part of the selector.
+
+    ``number`` counts from the domain: 2 follows a name; 1 follows a domain, if that is none but a name.
+    """
+    step = access.steps[number]
+    if step.key not in ACCESSORS or step.tolerant:
+        return False
+    return number >= 2 or (number == 1 and "." not in access.domain and words_of(bundle, access.domain) is None)
+
+
+def mended(view: SelectorView, words: str, extent: Extent, text: str, *, safe: bool) -> Fix:
+    """The fix that puts another text in the place of a part of an expression."""
+    return Fix(words, ((view.document, replaced(view, extent, text)),), safe)
+
+
+def compared_by_method(read: Expression, left: Node, operator: str, right: Node, becomes: str = "") -> str:
+    """``left.compareTo(right) operator 0``; ``becomes`` is another text for ``right``."""
+    return f"{read.text(left)}.compareTo({becomes or bare(read, right)}) {operator} 0"
+
+
+def bare(read: Expression, node: Node) -> str:
+    """A node as written, without parentheses around it, which an argument needs not."""
+    start, stop = read.extent(node)
+    return read.source[start:stop]
+
+
+def version_text(text: str) -> str:
+    """The semantic version that people mean: ``8.0.0`` for ``8.0`` or ``v8``; empty for none."""
+    try:
+        return str(Semver.parse(text.strip(), normalize=True))
+    except SemverError:
+        return ""
+
+
+def is_quantity(text: str) -> bool:
+    """Whether ``quantity("…")`` takes a text."""
+    try:
+        Quantity.parse(text)
+    except QuantityError:
+        return False
+    return True

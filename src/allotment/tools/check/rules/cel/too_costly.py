@@ -1,0 +1,90 @@
+"""Expressions that the API server expects to cost more than it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.cel.checking.estimate import estimate
+from allotment.cel.selector import COST_LIMIT
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Expression
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.cel.operands import selectors
+
+#: Where the estimate has no bound it is some number beyond this.
+_NO_BOUND = 1 << 53
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """Selectors whose estimate is over the limit."""
+    for view, read in selectors(bundle):
+        if read.selector is None or read.selector.estimated_cost <= COST_LIMIT:
+            continue
+        total = read.selector.estimated_cost
+        message = (
+            f"The API server refuses this as too complex: it may cost {_number(total)}, {_number(COST_LIMIT)} allowed"
+        )
+        part, dearest = _dearest(read)
+        help_text = "Text functions and loops over whole maps cost most: compare the name that is meant instead."
+        if part is not None and dearest < total:
+            help_text = f"This part alone may cost {_number(dearest)}. {help_text}"
+        yield Found(view.document, view.path, message, help=help_text, part=part)
+
+
+def _dearest(read: Expression) -> tuple[tuple[int, int] | None, int]:
+    """The operand of the outermost ``&&`` that may cost most, and what."""
+    assert read.selector is not None
+    checked = read.selector.checked
+    costs = [(estimate(checked, term.node)[1], (term.start, term.stop)) for term in checked.parsed.conjuncts()]
+    cost, extent = max(costs, key=lambda one: one[0])
+    return (extent if len(costs) > 1 else None), cost
+
+
+def _number(cost: int) -> str:
+    return "without bound" if cost > _NO_BOUND else f"{cost:,}"
+
+
+RULE = Rule(
+    code="C206",
+    name="too-costly",
+    family="cel",
+    level="error",
+    summary="An expression that may cost more than the API server allows",
+    why=(
+        "Before it stores a class or claim, the API server estimates from types and largest sizes what evaluating a"
+        " selector may cost, and refuses more than a million units. A list of strings that is joined or searched has no"
+        " largest size, so the estimate has no bound. Evaluation itself is stopped at the same limit."
+    ),
+    bad="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: ["Ampere", "Hopper"].indexOf(device.attributes["gpu.nvidia.com"].architecture) >= 0
+""",
+    good="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.attributes["gpu.nvidia.com"].architecture in ["Ampere", "Hopper"]
+""",
+    find=find,
+    see="https://kubernetes.io/docs/reference/using-api/cel/#resource-constraints",
+)

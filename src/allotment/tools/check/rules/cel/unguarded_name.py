@@ -1,0 +1,181 @@
+"""Names that are read of devices which do not have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.cel.device import DeviceInput
+from allotment.cel.running.values import EvaluationError
+from allotment.cel.selector import Selector
+from allotment.cel.syntax import ast
+from allotment.cel.syntax.ast import Call, Node
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Access, Expression, expression
+from allotment.tools.check.reaching import STANDARD, Lack, lacking, presence, reaching_access, selectors_passed
+from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.rules.cel.operands import mended, selectors
+from allotment.tools.views import SelectorView
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """The accesses that are an error for a device which gets to them."""
+    for view, read in selectors(bundle):
+        told: set[tuple[str, str, str]] = set()
+        for lack in lacking(bundle, view):
+            access = lack.access
+            foreign = any(not sort.driver for sort in lack.sorts)
+            # The driver of a device decides for all names of a domain at once.
+            key = (access.kind, access.domain, "" if foreign else access.name)
+            if key in told or not _some_has(bundle, view, access):
+                continue
+            told.add(key)
+            proof = _proof(bundle, view)
+            level: Level | None = "error" if proof else None
+            message = f"{_who(lack)}: one such device ends the scheduling of the pod"
+            fix = _guard(view, read, access, foreign)
+            yield Found(view.document, view.path, message, help=proof, fix=fix, level=level, part=access.extent)
+
+
+def _who(lack: Lack) -> str:
+    access = lack.access
+    sort = next((one for one in lack.sorts if not one.driver), lack.sorts[0])
+    name = access.name if sort.driver in ("", access.domain) else f"{access.domain}/{access.name}"
+    what = f"{'capacity' if access.kind == 'capacity' else 'attribute'} {name}"
+    if not sort.driver:
+        return f"A device of another driver gets here and has no {what}"
+    if lack.sometimes:
+        return f"Not every {str(sort).removeprefix('a ')} has {what}"
+    return f"{str(sort).capitalize()} gets here and has no {what}"
+
+
+def _some_has(bundle: Bundle, view: SelectorView, access: Access) -> bool:
+    """Whether some device that gets there may have the name; if none has, that is the mistake."""
+    return any(presence(access, sort) != "never" for sort in reaching_access(bundle, view, access) or ())
+
+
+# --- against slices ----------------------------------------------------------------------------------------------
+
+
+def _proof(bundle: Bundle, view: SelectorView) -> str:
+    """A device of the given cluster for which the expression is an error, in a sentence; empty for none."""
+    read = expression(bundle, view)
+    passed = selectors_passed(bundle, view)
+    if bundle.slices is None or read.selector is None or passed is None:
+        return ""
+    earlier = [one.selector for one in passed if one.selector is not None]
+    if len(earlier) < len(passed):
+        return ""
+    for one in bundle.slices:
+        for device in one.spec.devices or ():
+            seen = DeviceInput(one.spec.driver, device)
+            if _passes(earlier, seen) and _fails(read.selector, seen):
+                return f"Device {one.spec.driver}/{one.spec.pool.name}/{device.name} of the cluster is one."
+    return ""
+
+
+def _passes(earlier: list[Selector], seen: DeviceInput) -> bool:
+    try:
+        return all(selector.matches(seen) for selector in earlier)
+    except EvaluationError:
+        return False
+
+
+def _fails(selector: Selector, seen: DeviceInput) -> bool:
+    try:
+        selector.matches(seen)
+    except EvaluationError as error:
+        return str(error).startswith("no such key")
+    return False
+
+
+# --- the guard -----------------------------------------------------------------------------------------------------
+
+
+def _guard(view: SelectorView, read: Expression, access: Access, foreign: bool) -> Fix | None:
+    """A condition in front that keeps out who has no such name."""
+    operand = _operand(read, access)
+    if operand is None or read.located is None:
+        return None
+    root = read.located.parsed.expr
+    if foreign and view.where == "class" and not read.drivers and _needs(read, root, access.domain):
+        test = f'device.driver == "{access.domain}" && '
+        if isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL):
+            text = f"{test}({read.source[slice(*read.extent(root))]})"
+            return mended(view, "ask for the driver first", read.outer(root), text, safe=True)
+        start = read.outer(root)[0]
+        return mended(view, "ask for the driver first", (start, start), test, safe=True)
+    domain = read.source[access.extent[0] : access.steps[0].extent[1]]
+    start = read.outer(operand)[0]
+    return mended(view, f"read {access.name} only where it is", (start, start), f'"{access.name}" in {domain} && ',
+                  safe=True)  # fmt: skip
+
+
+def _operand(read: Expression, access: Access) -> Node | None:
+    """The smallest condition around an access that another can be put before: an operand of logic, or the whole.
+
+    A negation is looked at as a whole: a device without the name is then not selected, whatever is said of the name.
+    """
+    node: Node | None = None if read.located is None else read.located.parsed.expr
+    while isinstance(node, Call) and node.function in (ast.AND, ast.OR, ast.CONDITIONAL):
+        inside = next((one for one in node.args if _holds(read, one, access)), None)
+        if inside is None:
+            return None
+        node = inside
+    return node
+
+
+def _holds(read: Expression, node: Node, access: Access) -> bool:
+    start, stop = read.outer(node)
+    return start <= access.extent[0] < access.extent[1] <= stop
+
+
+def _needs(read: Expression, node: Node, domain: str) -> bool:
+    """Whether a condition, to be true, reads a name of a driver's domain on every way."""
+    if domain == STANDARD:
+        return False
+    if isinstance(node, Call) and node.function == ast.AND:
+        return any(_needs(read, one, domain) for one in node.args)
+    if isinstance(node, Call) and node.function == ast.OR:
+        return all(_needs(read, one, domain) for one in node.args)
+    if isinstance(node, Call) and node.function == ast.CONDITIONAL:
+        condition, *ways = node.args
+        return _needs(read, condition, domain) or all(_needs(read, one, domain) for one in ways)
+    return any(a.domain == domain and a.name and not a.tolerant and _holds(read, node, a) for a in read.accesses)
+
+
+RULE = Rule(
+    code="C207",
+    name="unguarded-name",
+    family="cel",
+    level="warning",
+    summary="A name read of devices that do not have it",
+    why=(
+        "Reading a name that a device does not have is an error, and an error is not a no: the scheduler gives up on"
+        " the pod and tries it again later, for ever, although other devices would fit. One device of another driver,"
+        " or of another type, on any node that is looked at, is enough. A condition before it keeps such devices out:"
+        " device.driver == ..., or the name in its domain. false && error is false, on either side of &&."
+    ),
+    bad="""\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata:
+  name: ampere
+spec:
+  selectors:
+  - cel:
+      expression: device.attributes["gpu.nvidia.com"].architecture == "Ampere"
+""",
+    good="""\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata:
+  name: ampere
+spec:
+  selectors:
+  - cel:
+      expression: device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].architecture == "Ampere"
+""",
+    find=find,
+    fixable="safe",
+    see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
+)

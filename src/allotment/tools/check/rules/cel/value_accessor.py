@@ -1,0 +1,77 @@
+"""``.string``, ``.version`` and their like behind an attribute: they stand in slices, not in selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.expressions import Expression
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.cel.operands import is_accessor, mended, selectors
+from allotment.tools.views import SelectorView
+
+
+def find(bundle: Bundle) -> Iterator[Found]:
+    """The type of a value taken for a part of it."""
+    for view, read in selectors(bundle):
+        yield from of_selector(bundle, view, read)
+
+
+def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+    """Those of one selector."""
+    for access in read.accesses:
+        number = next((n for n in range(1, len(access.steps)) if is_accessor(bundle, access, n)), None)
+        if number is None:
+            continue
+        step = access.steps[number]
+        what = "capacity" if access.kind == "capacity" else "attribute"
+        message = f"The {what} is the value itself, without .{step.key}: reading that is an error"
+        yield Found(view.document, view.path, message,
+                    fix=mended(view, f"remove .{step.key}", step.extent, "", safe=True), part=step.extent)  # fmt: skip
+
+
+RULE = Rule(
+    code="C204",
+    name="value-accessor",
+    family="cel",
+    level="error",
+    summary="The type of a value read as a part of it: .string, .bool, .quantity",
+    why=(
+        "In a ResourceSlice an attribute says its type beside its value, {string: Ampere}. In CEL the attribute is the"
+        ' value already. The text compiles, since an attribute may be anything, but ends in "no such key: string" when'
+        " a device is looked at, and such an error ends the scheduling of the pod: it is tried again for ever."
+    ),
+    bad="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: ampere
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"
+""",
+    good="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: ampere
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.attributes["gpu.nvidia.com"].architecture == "Ampere"
+""",
+    find=find,
+    fixable="safe",
+    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+)
