@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.kinds import kinds_of
-from allotment.tools.check.rules.meaning.targets import Target, targets
+from allotment.tools.check.rules.meaning.targets import Target, targets_of
 from allotment.tools.check.views import PodView
 
 #: The resources of vendors' device plugins for GPUs.
@@ -24,8 +24,8 @@ _BESIDE = ("compute-domain.nvidia.com",)
 def _find(bundle: Bundle) -> Iterator[Found]:
     for pod in bundle.pods:
         claimed: dict[str, Target] = {}
-        for target in targets(bundle):
-            if target.pod is pod and target.view is not None:
+        for target in targets_of(bundle, pod):
+            if target.view is not None:
                 claimed.update(dict.fromkeys(_vendors(bundle, target), target))
         for path, resource, container in _asked(pod) if claimed else ():
             vendor = next((vendor for vendor, names in _PLUGINS if names.fullmatch(resource)), "")

@@ -11,7 +11,7 @@ from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.kinds import class_selectors, comparisons, kinds_of
-from allotment.tools.check.rules.meaning.targets import targets
+from allotment.tools.check.rules.meaning.targets import targets_of
 from allotment.tools.check.views import ClaimView, RequestView
 
 #: What one claim may ask for at all; beyond that the API server refuses it (S109).
@@ -46,7 +46,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                 help="ask for fewer, and run more pods",
             )
     for pod in bundle.pods:
-        named = (t.view for t in targets(bundle) if t.pod is pod and t.view is not None)
+        named = (t.view for t in targets_of(bundle, pod) if t.view is not None)
         claims = [view for view in named if view.document not in told]
         sums: dict[_Kind, int] = {}
         for view in claims if len(claims) > 1 else ():

@@ -41,11 +41,16 @@ class Target(NamedTuple):
 def targets(bundle: Bundle) -> Iterator[Target]:
     """Every entry that names something, of every pod."""
     for pod in bundle.pods:
-        for entry in pod.entries:
-            if entry.refers_to:
-                key = ObjectKey(pod.key.namespace, entry.refers_to)
-                stored = bundle.cluster_claims if entry.kind == "ResourceClaim" else bundle.cluster_templates
-                yield Target(pod, entry, bundle.claims_by_key.get((entry.kind, key)), stored.get(key))
+        yield from targets_of(bundle, pod)
+
+
+def targets_of(bundle: Bundle, pod: PodView) -> Iterator[Target]:
+    """Every entry of a pod that names something."""
+    for entry in pod.entries:
+        if entry.refers_to:
+            key = ObjectKey(pod.key.namespace, entry.refers_to)
+            stored = bundle.cluster_claims if entry.kind == "ResourceClaim" else bundle.cluster_templates
+            yield Target(pod, entry, bundle.claims_by_key.get((entry.kind, key)), stored.get(key))
 
 
 def request_names(target: Target) -> RequestNames | None:
