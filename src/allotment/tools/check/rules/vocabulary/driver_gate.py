@@ -25,8 +25,8 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                 (*given.path, *problem.path),
                 f"{at(given.tree, problem.path)} needs feature gate {problem.gate} of {driver}, which is {off}: the "
                 "driver then refuses the claim, and its pods stay in ContainerCreating",
-                help=f"install the driver's chart with {switch}, and say so with --driver-gates {problem.gate}=true; or "
-                "leave these parameters out: pods can share a claim without any",
+                help=f"install the driver's chart with {switch}, and say so with --driver-gates {problem.gate}=true; "
+                "or leave these parameters out: pods can share a claim without any",
             )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.engine.diagnosis.names import likeness
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.vocabulary.known import either
+from allotment.tools.check.rules.vocabulary.known import SLIP, either
 from allotment.tools.check.rules.vocabulary.parameters import Given, given_parameters
+from allotment.tools.check.views import at
 from allotment.vocabulary.parameters import Problem, parameters_of
 
 
@@ -28,10 +30,10 @@ def _find(bundle: Bundle) -> Iterator[Found]:
 
 def _wrong(given: Given, problem: Problem) -> Found:
     path = (*given.path, *problem.path)
+    written = str(problem.path[-1]) if problem.key else str(at(given.tree, problem.path))
     fix = None
     if problem.near:
         edit: Edit = RenameKey(path, problem.near) if problem.key else SetValue(path, problem.near)
-        written = str(problem.path[-1]) if problem.key else problem.text
         # Kinds and fields are told apart by case, people are not.
         safe = problem.key and written.lower() == problem.near.lower()
         fix = Fix(f"write {problem.near}", ((given.document, edit),), safe=safe)
@@ -41,15 +43,16 @@ def _wrong(given: Given, problem: Problem) -> Found:
         f"{given.config.driver} refuses these parameters: {problem.place}: {problem.text}",
         help="the claim is allocated, and its pods then stay in ContainerCreating",
         fix=fix,
-        level=_level(problem),
+        level=_level(problem, written),
         key=problem.key,
     )
 
 
-def _level(problem: Problem) -> Level:
+def _level(problem: Problem, written: str) -> Level:
     """A later release may know kinds and fields that this one does not; values it hardly takes otherwise."""
-    newer = problem.path in ((), ("apiVersion",), ("kind",)) or (problem.key and not problem.near)
-    return "warning" if newer and not problem.near else "error"
+    if problem.key or problem.path in ((), ("apiVersion",), ("kind",)):
+        return "error" if problem.near and likeness(written, problem.near) >= SLIP else "warning"
+    return "error"
 
 
 # --- for the devices of these requests -----------------------------------------------------------------------------

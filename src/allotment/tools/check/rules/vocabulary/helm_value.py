@@ -12,7 +12,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.known import vocabularies
+from allotment.tools.check.rules.vocabulary.known import slip, vocabularies
 from allotment.tools.check.views import at, mapping
 from allotment.vocabulary import Vocabulary
 
@@ -42,17 +42,12 @@ def chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
 def _telling(tree: Mapping[str, Any], words: Vocabulary) -> int:
     """How much of a document only values of this chart would say; one key that tells little is not enough."""
     score = 0
-    for key in words.helm:
-        first, *rest = key.split(".")
-        if first not in tree:
-            continue
-        if rest and not _HUMP.search(first):
-            # `resources` is everywhere, `resources.computeDomains` is not.
-            score += 2 * (rest[0] in mapping(tree[first]) and rest[0] in ("gpus", "computeDomains"))
-        elif not rest:
-            own = words.vendor.lower() in first.lower() or first.startswith("gpu")
-            score += 2 if own else bool(_HUMP.search(first) and not _USUAL.fullmatch(first))
-        else:
+    for first in {key.partition(".")[0] for key in words.helm} & set(tree):
+        if first == "resources":  # it is everywhere, `resources.computeDomains` is not
+            score += 2 * (not _children((first,), words.helm).isdisjoint(mapping(tree[first])))
+        elif words.vendor in first.lower() or first.startswith("gpu"):
+            score += 2
+        elif _HUMP.search(first) and not _USUAL.fullmatch(first):
             score += 1
     return score
 
@@ -84,8 +79,10 @@ def _unread(document: Document, words: Vocabulary) -> Iterator[Found]:
                 key=True,
             )
             continue
-        known = near(key, _children(path[:-1], words.helm), 1)
-        if known:
+        siblings = _children(path[:-1], words.helm)
+        free = before in words.helm  # gates that we know of, and others
+        known = (slip(key, siblings),) if free else near(key, siblings, 1)
+        if any(known):
             yield Found(
                 document,
                 path,
@@ -111,7 +108,7 @@ def _unknown(path: Path, tree: Mapping[str, Any], keys: Iterable[list[str]]) -> 
         if not below:
             if path or name not in _HELMS_OWN:
                 yield (*path, name)
-        elif isinstance(value, dict) and [] not in below:
+        elif isinstance(value, dict) and any(below):
             yield from _unknown((*path, name), value, below)
 
 

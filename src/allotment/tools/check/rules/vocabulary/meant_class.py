@@ -77,12 +77,13 @@ def _tells(chart: Vocabulary, words: Collection[str], domains: Collection[str]) 
 
 
 def _fit(term: ClassTerm, words: Collection[str]) -> int:
-    """How well a class fits the words of a name: a type that is named, else the type that is usual."""
-    types = [_words(kind) | _words(term.name.partition(".")[0]) for kind in term.types or ("",)]
-    special = set().union(*types) - set(_PLAIN_TYPES)
-    if special:
-        return 3 if special & set(words) else -3
-    return 1
+    """How well a class fits the words of a name: it has a type that is named, else one that is usual."""
+    label = _words(term.name.partition(".")[0])
+    best = -3
+    for kind in term.types or ("",):
+        special = (_words(kind) | label) - set(_PLAIN_TYPES)
+        best = max(best, 1 if not special else 3 if special & set(words) else -3)
+    return best
 
 
 def _model(chart: Vocabulary, words: Collection[str], expressions: str) -> str:

@@ -15,6 +15,7 @@ from allotment.tools.check.rules.vocabulary.known import vocabularies
 from allotment.tools.check.rules.vocabulary.meant_class import Meant, meant_class
 from allotment.tools.check.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
+from allotment.vocabulary.parameters import parameters_of
 
 #: The name of an extended resource that stands for a class of its own accord (KEP-5004).
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -46,9 +47,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         gone = _gone(use.name, charts)
         if gone is not None:
             chart, renamed = gone
-            message = (
-                f'class "{use.name}" is no more: {chart.driver} installs none of that name since {renamed.release}'
-            )
+            message = f'class "{use.name}" is no more: {chart.driver} installs none since {renamed.release}'
         meant = _meant(use, gone, installed, made, charts, world)
         yield Found(
             use.document,
@@ -97,7 +96,7 @@ def _meant(
 ) -> Meant | None:
     if gone is not None:
         becomes = gone[1].becomes
-        return Meant(becomes, f"it took the place of {use.name}") if becomes else None
+        return Meant(becomes, "") if becomes and not _needs_parameters(gone[0], becomes) else None
     if use.name in installed:
         return None
     if not world:
@@ -106,11 +105,27 @@ def _meant(
     return meant if meant is not None and meant.name in made else None
 
 
+def _needs_parameters(chart: Vocabulary, name: str) -> bool:
+    """Whether claims of a class carry parameters that nobody can guess."""
+    term = chart.device_class(name)
+    for key, types in chart.configs.items():
+        if term is not None and not set(types).isdisjoint(term.types):
+            version, _, kind = key.rpartition("/")
+            problems = parameters_of(chart.driver, {"apiVersion": version, "kind": kind}, release=chart.release)
+            if any(not problem.gate for problem in problems):
+                return True
+    return False
+
+
 def _help(
     use: _Use, meant: Meant | None, installed: dict[str, Vocabulary], gone: tuple[Vocabulary, Renamed] | None
 ) -> str:
     if gone is not None:
-        return gone[1].meaning
+        chart, renamed = gone
+        told = f"it was for {renamed.meaning}" + (f"; now {renamed.becomes} is" if renamed.becomes else "")
+        if renamed.becomes and _needs_parameters(chart, renamed.becomes):
+            told += ", in claims that the driver's controller writes"
+        return told
     if use.name in installed:
         return f"the chart of {installed[use.name].driver} installs it; or make a DeviceClass of that name"
     if meant is not None:

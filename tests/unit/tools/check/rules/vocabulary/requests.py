@@ -1,0 +1,76 @@
+"""Claims around an expression, and what a rule says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from allotment.model.editing.trees import edited
+from allotment.tools.check.bundle import Bundle, Settings
+from allotment.tools.check.rule import Found, Rule
+from tests.unit.tools.check.bundles import bundle_of
+
+NVIDIA = 'device.attributes["gpu.nvidia.com"]'
+
+
+def claim(expression: str, *, class_name: str = "gpu.nvidia.com", more: str = "") -> str:
+    """A claim for one device that fits an expression; ``more`` is YAML below ``devices``."""
+    text = f"""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: gpu
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: {class_name}
+"""
+    if expression:
+        text += f"        selectors:\n        - cel:\n            expression: {json.dumps(expression)}\n"
+    return text + more
+
+
+def bundle(
+    text: str,
+    *,
+    drivers: Mapping[str, str] | None = None,
+    driver_gates: Mapping[str, Mapping[str, bool]] | None = None,
+    **world: Any,
+) -> Bundle:
+    """A bundle for these releases and gates of drivers."""
+    made = bundle_of(text, **world)
+    return Bundle(made.documents, Settings(made.features, drivers or {}, driver_gates or {}), made.world)
+
+
+def found_in(rule: Rule, text: str, **settings: Any) -> list[Found]:
+    """What a rule finds."""
+    return list(rule.find(bundle(text, **settings)))
+
+
+def told(rule: Rule, text: str, **settings: Any) -> list[tuple[str, str]]:
+    """Level and message of what a rule finds."""
+    return [(one.level or rule.level, one.message) for one in found_in(rule, text, **settings)]
+
+
+def says(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[tuple[str, str]]:
+    """Level and message of what a rule finds in the selector of a claim."""
+    return told(rule, claim(expression, class_name=class_name), **settings)
+
+
+def after(rule: Rule, text: str, **settings: Any) -> dict[str, Any]:
+    """The first document once the first fix of a rule is done; as it was where there is none."""
+    documents = bundle(text, **settings).documents
+    fixes = [one.fix for one in found_in(rule, text, **settings) if one.fix is not None]
+    edits = [edit for document, edit in fixes[0].edits if document.index == 0] if fixes else []
+    tree: dict[str, Any] = edited(documents[0].tree, edits)
+    return tree
+
+
+def becomes(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[str]:
+    """The request's expressions once the first fix of a rule is done."""
+    tree = after(rule, claim(expression, class_name=class_name), **settings)
+    request = tree["spec"]["devices"]["requests"][0]["exactly"]
+    return [one["cel"]["expression"] for one in request.get("selectors", ())]

@@ -1,0 +1,71 @@
+"""Values for a chart that it does not read."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.model.editing.trees import edited
+from allotment.tools.check.rules.vocabulary import helm_value
+from tests.unit.tools.check.rules.vocabulary.requests import after, bundle, found_in, told
+
+RULE = helm_value.RULE
+OURS = "gpuResourcesEnabledOverride: true\nnvidiaDriverRoot: /\n"
+
+
+def test_a_key_that_names_its_place_otherwise() -> None:
+    assert told(RULE, RULE.bad) == [
+        (
+            "warning",
+            'the chart has no value "resources-computeDomains" and ignores it: resources.computeDomains is meant',
+        )
+    ]
+    assert after(RULE, RULE.bad)["resources"] == {"computeDomains": {"enabled": False}}
+    assert told(RULE, RULE.good) == []
+
+
+def test_into_what_is_there_already() -> None:
+    text = f"{OURS}resources: {{gpus: {{enabled: true}}}}\nresources-computeDomains: {{enabled: false}}\n"
+    (found,) = found_in(RULE, text)
+    assert found.fix is not None
+    (document,) = bundle(text).documents
+    assert edited(document.tree, [edit for _, edit in found.fix.edits])["resources"] == {
+        "gpus": {"enabled": True},
+        "computeDomains": {"enabled": False},
+    }
+
+
+def test_a_misspelt_key() -> None:
+    assert after(RULE, f"{OURS}featureGate:\n  MPSSupport: true\n")["featureGates"] == {"MPSSupport": True}
+    assert after(RULE, f"{OURS}featureGates:\n  MpsSupport: true\n")["featureGates"] == {"MPSSupport": True}
+    assert after(RULE, f"{OURS}resources:\n  gpu:\n    enabled: false\n")["resources"] == {"gpus": {"enabled": False}}
+
+
+def test_below_a_value_anything_may_stand() -> None:
+    assert told(RULE, f"{OURS}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n") == []
+
+
+def test_a_key_that_is_like_none_is_a_note() -> None:
+    assert told(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
+        ("note", 'the chart of gpu.nvidia.com is not known to have a value "zebra"')
+    ]
+
+
+def test_the_switch_against_two_that_hand_out_one_gpu() -> None:
+    text = "nvidiaDriverRoot: /\nresources:\n  gpus:\n    enabled: true\n"
+    assert [level for level, _ in told(RULE, text)] == ["note"]
+    assert after(RULE, text)["gpuResourcesEnabledOverride"] is True
+    assert told(RULE, text.replace("true", "false")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resources:\n  limits:\n    nvidia.com/gpu: 1\n",
+        "mig:\n  strategy: single\ndevicePlugin:\n  enabled: false\ndriver:\n  enabled: true\n",
+        "image:\n  repository: nginx\n  tag: '1'\nreplicas: 1\nimagePullSecrets: []\nserviceAccount:\n  create: true\n",
+        "controller:\n  affinity: {}\nwebhook:\n  enabled: true\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+    ],
+)
+def test_other_documents_are_none_of_its(text: str) -> None:
+    assert told(RULE, text) == []

@@ -1,0 +1,60 @@
+"""Bounds on memory between a product's label and the driver's figure."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.vocabulary import memory_threshold
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, says
+
+RULE = memory_threshold.RULE
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
+
+
+def test_the_label_passes_and_the_figure_does_not() -> None:
+    assert says(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
+        ("warning", "80Gi or more leaves out NVIDIA H100 80GB HBM3 (81559Mi): it has less than the label says")
+    ]
+    assert becomes(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [f'{MEMORY}.compareTo(quantity("79Gi")) >= 0']
+
+
+@pytest.mark.parametrize("bound", ["20Gi", "20000Mi", "30Gi", "79Gi", "64Gi", "80G"])
+def test_bounds_that_labels_say_nothing_of(bound: str) -> None:
+    assert says(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
+
+
+def test_only_products_that_the_selector_means_count() -> None:
+    a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-80GB"'
+    assert says(RULE, f'{a100} && {MEMORY}.compareTo(quantity("80Gi")) >= 0') == []
+    hopper = f'{NVIDIA}.architecture == "Hopper"'
+    assert len(says(RULE, f'{hopper} && {MEMORY}.compareTo(quantity("80Gi")) >= 0')) == 1
+
+
+def test_more_than_what_a_product_has_exactly() -> None:
+    # It may mean: not those. Where nothing else is left, it cannot.
+    ((level, message),) = says(RULE, f'{MEMORY}.isGreaterThan(quantity("40Gi"))')
+    assert (level, message) == ("note", "more than 40Gi leaves out NVIDIA A100-SXM4-40GB (40Gi): it has just that")
+    a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-40GB"'
+    expression = f'{a100} && {MEMORY}.isGreaterThan(quantity("40Gi"))'
+    assert [level for level, _ in says(RULE, expression)] == ["warning"]
+    assert becomes(RULE, expression) == [f'{a100} && {MEMORY}.isGreaterThan(quantity("39Gi"))']
+    assert says(RULE, f'{MEMORY}.compareTo(quantity("40Gi")) >= 0') == []
+
+
+def test_parts_of_gpus_have_less_than_their_names_say_too() -> None:
+    profile = f'{NVIDIA}.profile == "3g.40gb"'
+    expression = f'{profile} && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
+    assert [level for level, _ in says(RULE, expression, class_name="mig.nvidia.com")] == ["warning"]
+    assert becomes(RULE, expression, class_name="mig.nvidia.com") == [
+        f'{profile} && {MEMORY}.compareTo(quantity("39Gi")) >= 0'
+    ]
+
+
+def test_in_a_cluster_only_its_devices_count() -> None:
+    expression = f'{MEMORY}.compareTo(quantity("80Gi")) >= 0'
+    assert says(RULE, expression, fleet="a100-80gb") == []
+    assert len(says(RULE, expression, fleet="8xh100")) == 1
+
+
+def test_what_may_be_false_without_harm_is_left_alone() -> None:
+    assert says(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0 || {NVIDIA}.type == "gpu"') == []

@@ -1,0 +1,29 @@
+"""Capacities that a driver does not publish."""
+
+from __future__ import annotations
+
+from allotment.tools.check.rules.vocabulary import unknown_capacity
+from tests.unit.tools.check.rules.vocabulary.requests import becomes, says
+
+RULE = unknown_capacity.RULE
+NVIDIA = 'device.capacity["gpu.nvidia.com"]'
+
+
+def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
+    assert says(RULE, f'{NVIDIA}.gpuMemory.isGreaterThan(quantity("30Gi"))') == [
+        ("warning", 'gpu.nvidia.com publishes no capacity "gpuMemory". Did you mean "memory"?')
+    ]
+    assert becomes(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
+        f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))'
+    ]
+
+
+def test_published_ones_are_fine() -> None:
+    assert says(RULE, f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))') == []
+    assert says(RULE, 'device.capacity["gpu.amd.com"].computeUnits == quantity("304")', class_name="gpu.amd.com") == []
+
+
+def test_slices_close_the_world() -> None:
+    assert says(RULE, f'{NVIDIA}.bandwidth.isGreaterThan(quantity("1"))', fleet="t4-4x-pcie") == [
+        ("error", 'no device of the cluster has capacity "bandwidth" in gpu.nvidia.com')
+    ]

@@ -1,0 +1,118 @@
+"""Classes that nobody makes, and those that were meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.vocabulary import unknown_class
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, after, claim, found_in, told
+
+RULE = unknown_class.RULE
+
+OWN = """\
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata:
+  name: high-memory
+spec: {}
+"""
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+spec:
+  containers:
+  - name: app
+    resources:
+      limits:
+        deviceclass.resource.kubernetes.io/nvidia-gpu: 1
+      requests:
+        deviceclass.resource.kubernetes.io/nvidia-gpu: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("nvidia-gpu", "gpu.nvidia.com"),
+        ("any-nvidia-gpu", "gpu.nvidia.com"),
+        ("nvidia-mig", "mig.nvidia.com"),
+        ("nvidia-gpu-mig", "mig.nvidia.com"),
+        ("nvidia-mig-small", "mig.nvidia.com"),
+        ("gpu.nvida.com", "gpu.nvidia.com"),
+        ("shared-amd-gpu", "gpu.amd.com"),
+    ],
+)
+def test_a_made_up_name_leads_to_a_class(name: str, meant: str) -> None:
+    assert told(RULE, claim("", class_name=name)) == [
+        ("warning", f'no class "{name}" is known: the files do not make it and no driver installs it')
+    ]
+    assert after(RULE, claim("", class_name=name))["spec"]["devices"]["requests"][0]["exactly"] == {
+        "deviceClassName": meant
+    }
+
+
+def test_a_model_in_the_name_becomes_a_selector() -> None:
+    request = after(RULE, claim("", class_name="nvidia-h100"))["spec"]["devices"]["requests"][0]["exactly"]
+    assert request == {
+        "deviceClassName": "gpu.nvidia.com",
+        "selectors": [{"cel": {"expression": f'{NVIDIA}.productName.contains("H100")'}}],
+    }
+    # L40S has L4 in its name.
+    request = after(RULE, claim("true", class_name="nvidia-l4"))["spec"]["devices"]["requests"][0]["exactly"]
+    assert [one["cel"]["expression"] for one in request["selectors"]] == [
+        "true",
+        f'{NVIDIA}.productName == "NVIDIA L4"',
+    ]
+
+
+def test_what_selectors_read_tells_the_driver() -> None:
+    text = claim(f'{NVIDIA}.productName == "NVIDIA L4"', class_name="high-memory-gpu")
+    assert after(RULE, text)["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+
+
+def test_a_name_that_tells_nothing_leads_nowhere() -> None:
+    (found,) = found_in(RULE, claim("", class_name="fast"))
+    assert found.fix is None
+
+
+def test_classes_of_the_files_and_of_charts_are_known() -> None:
+    assert told(RULE, claim("", class_name="high-memory") + OWN) == []
+    assert after(RULE, claim("", class_name="high-memry") + OWN)["spec"]["devices"]["requests"][0]["exactly"] == {
+        "deviceClassName": "high-memory"
+    }
+    assert told(RULE, claim("", class_name="mig.nvidia.com")) == []
+
+
+def test_in_a_cluster_a_class_is_there_or_not() -> None:
+    assert told(RULE, claim("", class_name="nvidia-gpu"), fleet="8xh100") == [
+        ("error", 'class "nvidia-gpu" does not exist in the cluster: pods that ask for it stay pending')
+    ]
+    assert told(RULE, claim("", class_name="gpu.nvidia.com"), fleet="8xh100") == []
+    (found,) = found_in(RULE, claim("", class_name="gpu.amd.com"), fleet="8xh100")
+    assert (found.level, found.fix) == ("error", None)
+    assert "chart of gpu.amd.com" in found.help
+
+
+def test_a_dump_without_classes_says_nothing_of_classes() -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n"
+    assert told(RULE, claim("", class_name="gpu.nvidia.com"), cluster=node) == []
+
+
+def test_a_class_that_charts_installed_once() -> None:
+    (found,) = found_in(RULE, claim("", class_name="imex.nvidia.com"))
+    assert found.message == 'class "imex.nvidia.com" is no more: compute-domain.nvidia.com installs none since 25.3'
+    # Claims of its successor are written by the controller of ComputeDomains.
+    assert found.fix is None
+    assert "compute-domain-default-channel.nvidia.com" in found.help
+
+
+def test_a_resource_that_stands_for_a_class() -> None:
+    (found,) = found_in(RULE, POD)
+    assert found.key
+    resources = after(RULE, POD)["spec"]["containers"][0]["resources"]
+    name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
+    assert resources == {"limits": {name: 1}, "requests": {name: 1}}

@@ -1,0 +1,63 @@
+"""Values that no device has."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.vocabulary import unknown_value
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, says
+
+RULE = unknown_value.RULE
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (f'{NVIDIA}.architecture == "Amper"', f'{NVIDIA}.architecture == "Ampere"'),
+        (f"{NVIDIA}.architecture == 'ampere'", f"{NVIDIA}.architecture == 'Ampere'"),
+        (f'{NVIDIA}.architecture in ["Ampere", "Hoper"]', f'{NVIDIA}.architecture in ["Ampere", "Hopper"]'),
+        (f'{NVIDIA}.brand == "NVIDIA"', f'{NVIDIA}.brand == "Nvidia"'),
+        (f'{NVIDIA}.type == "gpus"', f'{NVIDIA}.type == "gpu"'),
+        (f'{NVIDIA}.productName == "H100"', f'{NVIDIA}.productName.contains("H100")'),
+        (f'{NVIDIA}.productName == "h100"', f'{NVIDIA}.productName.contains("H100")'),
+        (f'{NVIDIA}.productName != "H100"', f'!{NVIDIA}.productName.contains("H100")'),
+        (f'{NVIDIA}.productName == "nvidia l4"', f'{NVIDIA}.productName == "NVIDIA L4"'),
+        (f'{NVIDIA}.productName == "A100-SXM4-40GB"', f'{NVIDIA}.productName.contains("A100-SXM4-40GB")'),
+        (f'{NVIDIA}.productName == "nvidia-a100"', f'{NVIDIA}.productName == "nvidia-a100"'),
+    ],
+)
+def test_what_was_meant(written: str, meant: str) -> None:
+    assert becomes(RULE, written) == [meant]
+
+
+def test_the_value_is_told() -> None:
+    assert says(RULE, f'{NVIDIA}.architecture == "Amper"') == [
+        ("warning", 'no known device has architecture "Amper". Did you mean "Ampere"?')
+    ]
+
+
+@pytest.mark.parametrize("product", ["NVIDIA L40", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 PCIe", "Tesla V100-SXM2-32GB"])
+def test_products_that_nobody_told_us_of_exist(product: str) -> None:
+    assert says(RULE, f'{NVIDIA}.productName == "{product}"') == []
+
+
+def test_a_type_that_is_none_has_no_nearest() -> None:
+    assert says(RULE, f'{NVIDIA}.type == "quantum"') == [("warning", 'no known device has type "quantum"')]
+
+
+def test_values_of_the_cluster_are_known() -> None:
+    cluster = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: one}
+spec:
+  driver: gpu.nvidia.com
+  nodeName: one
+  pool: {name: one, generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: gpu-0
+    attributes:
+      architecture: {string: Hoppers}
+"""
+    assert says(RULE, f'{NVIDIA}.architecture == "Hoppers"', cluster=cluster) == []
+    assert len(says(RULE, f'{NVIDIA}.architecture == "Hoppers"')) == 1

@@ -1,0 +1,79 @@
+"""Literals of another kind than the attribute's values."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.vocabulary import wrong_kind
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, found_in, says
+from tests.unit.tools.check.rules.vocabulary.requests import claim as claim_of
+
+RULE = wrong_kind.RULE
+AMD = 'device.attributes["gpu.amd.com"]'
+VFIO = f"{NVIDIA}.iommuFDEnabled"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (f'{AMD}.numaNode == "1"', f"{AMD}.numaNode == 1"),
+        (f'{AMD}.numaNode in [0, "1"]', f"{AMD}.numaNode in [0, 1]"),
+        (f'{VFIO} == "True"', f"{VFIO} == true"),
+        (f"{NVIDIA}.productName == 4", f'{NVIDIA}.productName == "4"'),
+        (f"{NVIDIA}.cudaComputeCapability >= 8.0", f'{NVIDIA}.cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'),
+        (f"{NVIDIA}.cudaComputeCapability == 9", f'{NVIDIA}.cudaComputeCapability.compareTo(semver("9.0.0")) == 0'),
+        (f'{AMD}.numaNode == "one"', f'{AMD}.numaNode == "one"'),
+    ],
+)
+def test_what_was_meant(written: str, meant: str) -> None:
+    assert len(says(RULE, written)) == 1
+    assert becomes(RULE, written) == [meant]
+
+
+def test_it_is_told_what_comes_of_it() -> None:
+    assert says(RULE, f'{AMD}.numaNode == "1"') == [
+        ("warning", 'numaNode is a whole number, and "1" is a string: they are never equal')
+    ]
+    assert says(RULE, f'{AMD}.numaNode >= "1"') == [
+        ("warning", 'numaNode is a whole number, and "1" is a string: comparing them is an error')
+    ]
+
+
+def test_the_fix_is_safe() -> None:
+    (found,) = found_in(RULE, claim_of(f'{AMD}.numaNode == "1"'))
+    assert found.fix is not None
+    assert found.fix.safe
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{AMD}.numaNode == 1",
+        f"{AMD}.numaNode == 1.0",
+        f"{VFIO} == true",
+        f'{NVIDIA}.cudaComputeCapability == "9.0.0"',  # C203
+        f'{NVIDIA}.driverVersion.isGreaterThan(semver("570.0.0"))',
+        'device.capacity["gpu.nvidia.com"].memory == 4',  # C210
+        'device.attributes["driver.example.com"].anything == 4',
+    ],
+)
+def test_what_is_fine_or_another_rules(expression: str) -> None:
+    assert says(RULE, expression) == []
+
+
+def test_slices_tell_the_kind() -> None:
+    cluster = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: one}
+spec:
+  driver: driver.example.com
+  nodeName: one
+  pool: {name: one, generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: one
+    attributes:
+      ports: {int: 4}
+"""
+    expression = 'device.attributes["driver.example.com"].ports == "4"'
+    assert becomes(RULE, expression, cluster=cluster) == ['device.attributes["driver.example.com"].ports == 4']
