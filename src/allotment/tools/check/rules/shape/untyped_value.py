@@ -58,7 +58,7 @@ spec:
       architecture:
         string: Ampere
       cudaComputeCapability:
-        version: 8.0.0
+        version: "8.0.0"
     capacity:
       memory:
         value: 40Gi
