@@ -12,6 +12,7 @@ from allotment.model.editing.writing import Hand
 from allotment.model.loading.comments import commentary
 from allotment.model.loading.marks import Entry, Mark, Path, join_path
 
+_BLANKS: Final = re.compile(r"(?:[ \t]+\r?\n)*")
 _FILLING: Final = re.compile(r"(?:\s|#[^\n]*)*")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:\s|#[^\n]*\n)+)*")
 
@@ -112,9 +113,17 @@ class Site(NamedTuple):
                 end = self.next_line(remark.start)
         return end
 
+    def blanks(self, at: int) -> int:
+        """The end of the lines from ``at`` on that hold blanks and nothing else."""
+        match = _BLANKS.match(self.text, at)
+        return match.end() if match else at
+
     def trail(self, at: int, column: int) -> int:
-        """The end of the last comment line that is indented deeper than ``column``, up to the next thing written."""
-        end = self.next_line(at)
+        """The end of the last comment line that is indented deeper than ``column``, up to the next thing written.
+
+        Lines of nothing but blanks count, too: below a block they would become its text.
+        """
+        end = self.blanks(self.next_line(at))
         written = self.filled(end)
         for remark in self.remarks_in(end, written):
             if self.column(remark.start) > column:
