@@ -10,7 +10,7 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.semver import Semver, SemverError
-from allotment.model.validation.errors import FieldError
+from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.shape.gates import gates_in_the_way
@@ -79,7 +79,8 @@ def find(bundle: Bundle) -> Iterator[Found]:
 def _is_told(document: Document, error: FieldError) -> bool:
     if error.detail.startswith(_UNKNOWN_REQUEST) or any(one.search(error.path) for one in _OTHERS):
         return True
-    if error.path.endswith(".cel.expression"):  # the rules for CEL look at what is written
+    # The rules for CEL look at what is written, unless it is too long to be looked at.
+    if error.path.endswith(".cel.expression") and error.type is not ErrorType.TOO_LONG:
         return isinstance(at(document.tree, written(document, error.path)), str)
     pool = at(document.tree, ("spec", "pool"))
     missing = error.path in ("spec.pool.name", "spec.pool.resourceSliceCount")

@@ -59,6 +59,13 @@ def test_an_expression_that_is_not_there_is_missed() -> None:
     assert "cel.expression: Invalid value" in message
 
 
+def test_an_expression_that_is_too_long_is_not_even_compiled() -> None:
+    expression = " || ".join(["true"] * 2000)
+    request = f"- name: a\n  exactly: {{deviceClassName: a, selectors: [{{cel: {{expression: '{expression}'}}}}]}}"
+    ((_, message),) = told(RULE, claim(request))
+    assert message.endswith("Too long: may not be more than 10240 bytes")
+
+
 def test_pods_and_what_workloads_make() -> None:
     text = """\
 apiVersion: apps/v1

@@ -1,0 +1,59 @@
+"""What an object is refused for, whatever its kind; each kind's own rules are tested where they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.model.decoding import decode_all
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.model.validation.context import Context, ExpressionProblem
+from allotment.model.validation.refusals import refusals
+
+
+def _any_expression(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
+    return ()
+
+
+def refused(text: str) -> list[str]:
+    (manifest,) = decode_all(load_text(text, "file.yaml").documents).manifests
+    return [error.path for error in refusals(manifest, Context(Features("1.36"), _any_expression), {})]
+
+
+POD = "{containers: [{name: a, resources: {claims: [{name: gpu}]}}]}"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "path"),
+    [
+        ("v1", "Pod", POD, "spec"),
+        ("apps/v1", "Deployment", f"{{selector: {{}}, template: {{spec: {POD}}}}}", "spec.template.spec"),
+        (
+            "batch/v1", "CronJob", f"{{schedule: '', jobTemplate: {{spec: {{template: {{spec: {POD}}}}}}}}}",
+            "spec.jobTemplate.spec.template.spec",
+        ),
+    ],
+)  # fmt: skip
+def test_pods_wherever_they_are_described(version: str, kind: str, spec: str, path: str) -> None:
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n"
+    assert refused(text) == [f"{path}.containers[0].resources.claims[0]"]
+
+
+def test_groups_of_pods_name_claims_as_pods_do() -> None:
+    text = (
+        "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: a}\n"
+        "spec: {resourceClaims: [{name: gpu}]}\n"
+    )
+    assert refused(text) == ["spec.resourceClaims[0]"]
+
+
+def test_admin_access_needs_the_namespaces_label() -> None:
+    text = (
+        "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: "
+        "[{name: a, exactly: {deviceClassName: a, adminAccess: true}}]}}\n"
+    )
+    assert refused(text) == ["spec.devices.requests[0].adminAccess"]
+
+
+def test_other_kinds_are_not_judged() -> None:
+    assert refused("apiVersion: v1\nkind: Service\nmetadata: {name: A}\nspec: {}\n") == []
