@@ -145,6 +145,6 @@ def _matches(match: Callable[[DeviceInput], bool], specimen: Specimen) -> bool |
 
 def _compiled(expression: str, bundle: Bundle) -> Selector | None:
     try:
-        return compile_selector(expression, bundle.features)
+        return compile_selector(expression, bundle.features, env="new")
     except CompileError:
         return None
