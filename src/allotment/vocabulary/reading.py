@@ -185,7 +185,9 @@ def words(known: Record, release: str, values: Iterable[HelmEntry] = ()) -> Voca
         title=known.title,
         release=release,
         releases=tuple(order),
-        types=tuple(DeviceType(name=one.name, meaning=one.meaning, special=one.special) for one in _of(known.types, order, at)),
+        types=tuple(
+            DeviceType(name=one.name, meaning=one.meaning, special=one.special) for one in _of(known.types, order, at)
+        ),
         attributes=attributes,
         capacities=capacities,
         classes=classes,

@@ -126,6 +126,11 @@ class Vocabulary(Value, frozen=True, dict=True):
         """The domain of names that are written without one."""
         return self.driver
 
+    @property
+    def terms(self) -> tuple[Attribute | Capacity, ...]:
+        """What devices publish: attributes, then capacities."""
+        return (*self.attributes, *self.capacities)
+
     def attribute(self, domain: str, name: str) -> Attribute | None:
         """The attribute of that name, if the driver has it."""
         return self.attributes_by_name.get(f"{domain}/{name}")

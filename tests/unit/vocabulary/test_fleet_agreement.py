@@ -12,7 +12,7 @@ from allotment.fleet.modes import MOST_VIRTUAL
 from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, domain_devices
 from allotment.fleet.profiles import Accelerator
 from allotment.model.resource import Device
-from allotment.vocabulary import Attribute, Capacity, Vocabulary, drivers, vocabulary
+from allotment.vocabulary import Vocabulary, drivers, vocabulary
 
 
 def _modes(one: Accelerator) -> Iterator[str]:
@@ -55,10 +55,6 @@ def _words(driver: str, old: bool) -> Vocabulary:
     return words
 
 
-def _terms(words: Vocabulary) -> tuple[Attribute | Capacity, ...]:
-    return (*words.attributes, *words.capacities)
-
-
 def _type(device: Device, words: Vocabulary) -> str:
     typed = device.attributes.get("type")
     return typed.string or "" if typed is not None and words.attribute(words.driver, "type") is not None else ""
@@ -95,7 +91,7 @@ def test_what_is_always_there_is_on_every_device(old: bool, driver: str) -> None
     for device in _published(old)[driver]:
         kind = _type(device, words)
         published = {_full(driver, name) for name in (*device.attributes, *device.capacity)}
-        always = {term.name for term in _terms(words) if term.on.get(kind) == "always"}
+        always = {term.name for term in words.terms if term.on.get(kind) == "always"}
         assert always <= published, device.name
 
 
@@ -106,7 +102,7 @@ def test_what_is_sometimes_there_is_not_on_all_devices_of_any_known_mode(old: bo
     everywhere = {"numaNode", "pcieRoot"}
     if driver == "gpu.amd.com":  # figures of GPUs for virtual machines are those of models that are known
         everywhere |= {"memory", "computeUnits", "simdUnits"}
-    for term in _terms(words):
+    for term in words.terms:
         for kind, presence in term.on.items():
             devices = [d for d in _published(old)[driver] if _type(d, words) == kind]
             if presence == "sometimes" and term.name.rpartition("/")[2] not in everywhere:

@@ -1,0 +1,25 @@
+"""``allot schema``: what editors need to help with claims and classes."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from allotment.cli.mistakes import Mistake
+from allotment.cli.release import features
+from allotment.cli.screen import open_screen
+from allotment.fleet.errors import nearest
+from allotment.model.formats import to_json
+from allotment.tools.schema import USUAL, UnknownKind, schema
+
+
+def run(arguments: Namespace) -> int:
+    """Print the schema."""
+    try:
+        tree = schema(features(arguments.kube_version, ()), arguments.kinds or USUAL, arguments.id)
+    except UnknownKind as error:
+        raise Mistake(
+            f"no kind {error.kind!r} of Kubernetes {arguments.kube_version} that manifests are written in",
+            nearest(error.kind, error.known) or f"for example {', '.join(USUAL)}, Pod",
+        ) from None
+    open_screen().out.write(to_json(tree) + "\n")
+    return 0

@@ -1,0 +1,285 @@
+"""``allot vocabulary``: what drivers publish and understand, by release."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import Screen, folded, open_screen
+from allotment.engine.diagnosis.names import near
+from allotment.model.formats import to_json, to_yaml
+from allotment.model.trees import to_tree
+from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
+from allotment.vocabulary.changes import Change, changes
+from allotment.vocabulary.changes import names as names_of
+from allotment.vocabulary.finding import Word, find, releases_with
+from allotment.vocabulary.parameters.fields import ParameterField, fields_of
+from allotment.vocabulary.parameters.kinds import kinds_of
+from allotment.vocabulary.terms import Attribute, Capacity, Presence
+
+_SIGNS: Final = {"new": "+", "gone": "-", "redefined": "!"}
+_DIGITS: Final = "0123456789"
+
+
+def run(arguments: Namespace) -> int:
+    """Print the drivers, the words of some, or what is known of one name."""
+    screen = open_screen()
+    if arguments.driver is None:
+        _list(screen, arguments.output)
+        return 0
+    chosen = [_words(driver, arguments.release) for driver in _meant(arguments.driver)]
+    if arguments.name is not None:
+        _search(screen, chosen, arguments.name, arguments.output)
+    elif arguments.output:
+        _write(screen, {"drivers": [_data(words) for words in chosen]}, arguments.output)
+    else:
+        for number, words in enumerate(chosen):
+            if number:
+                screen.line()
+            _show(screen, words)
+    return 0
+
+
+def _meant(text: str) -> tuple[str, ...]:
+    """The drivers of a vendor, or the one of that name. Raises Mistake."""
+    by_vendor = vendors()
+    if text in drivers():
+        return (text,)
+    if text in by_vendor:
+        return by_vendor[text]
+    meant = mistaken_drivers().get(text)
+    if meant is not None:
+        return (meant,)
+    known = (*by_vendor, *drivers())
+    likely = near(text, known, 2)
+    raise Mistake(
+        f"no driver {text!r} is known: wanted one of {', '.join(by_vendor)}, or a driver's full name",
+        f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists them all",
+    )
+
+
+def _words(driver: str, release: str) -> Vocabulary:
+    try:
+        words = vocabulary(driver, release)
+    except ValueError as error:
+        raise Mistake(str(error), f"`allot vocabulary {driver}` tells what changed between them") from None
+    assert words is not None
+    return words
+
+
+# --- all drivers -----------------------------------------------------------------------------------------------------
+
+
+def _list(screen: Screen, output: str | None) -> None:
+    every = [_words(driver, "") for driver in drivers()]
+    if output:
+        rows = [{"driver": w.driver, "vendor": w.vendor, "title": w.title, "releases": list(w.releases)} for w in every]
+        _write(screen, {"drivers": rows}, output)
+        return
+    rows_ = [[w.driver, w.vendor, _span(w.releases), w.title] for w in every]
+    screen.table(["DRIVER", "VENDOR", "RELEASES", "DEVICES"], rows_, cut=["DEVICES"])
+    screen.line()
+    screen.line("`allot vocabulary VENDOR` shows what they publish; releases: --version R.")
+
+
+def _span(releases: Sequence[str]) -> str:
+    return releases[0] if len(releases) == 1 else f"{releases[0]} … {releases[-1]}"
+
+
+# --- one driver ------------------------------------------------------------------------------------------------------
+
+
+def _show(screen: Screen, words: Vocabulary) -> None:
+    when = words.published.get(words.release, "")
+    screen.line(f"{screen.paint(words.driver, 'bold')}: {words.title}")
+    others = [one for one in words.releases if one != words.release]
+    told = f"release {words.release}" + (f" ({when})" if when else "")
+    _fold(screen, told + (f"; also known: {', '.join(others)}" if others else ""), "")
+    if len(words.types) > 1:
+        _heading(screen, "TYPES OF DEVICES")
+        for one in words.types:
+            _entry(screen, one.name, "", one.meaning)
+    terms: dict[str, Attribute | Capacity] = {**words.attributes_by_name, **words.capacities_by_name}
+    for title, map_, names in (
+        ("ATTRIBUTES", "attributes", words.attributes_by_name), ("CAPACITIES", "capacity", words.capacities_by_name)
+    ):  # fmt: skip
+        if names:
+            _heading(screen, f'{title}, in selectors device.{map_}["{words.driver}"].NAME')
+        for name, members in _numbered(list(names)):
+            term = terms[members[0]]
+            kind = term.kind if isinstance(term, Attribute) else "quantity"
+            _entry(screen, _short(name, words), f"<{kind}>{_on(term.on, words)}", term.meaning, _values(term))
+    if words.classes:
+        _heading(screen, "CLASSES that its chart installs")
+        for class_ in words.classes:
+            extended = f"extended resource {class_.extended_resource}" if class_.extended_resource else ""
+            _entry(screen, class_.name, extended, class_.meaning)
+    if words.gates:
+        _heading(screen, "FEATURE GATES, in the chart's values featureGates.NAME")
+        for gate in words.gates:
+            _entry(screen, gate.name, "on by default" if gate.default else "off by default", gate.meaning)
+    _show_parameters(screen, words)
+    _show_changes(screen, words)
+
+
+def _show_parameters(screen: Screen, words: Vocabulary) -> None:
+    kinds = kinds_of(words.driver, words.release)
+    if not kinds:
+        return
+    _heading(screen, "PARAMETERS, in claims and classes config[].opaque.parameters")
+    for (version, kind), type_ in kinds.items():
+        suited = words.configs.get(f"{version}/{kind}", ())
+        _entry(screen, kind, f"of {version}", f"for devices of type {', '.join(suited)}" if any(suited) else "")
+        for field in fields_of(type_):
+            if field.type != "object":
+                _fold(screen, f"{field.name} <{field.type}>" + (": " if field.values else "") + ", ".join(field.values))
+
+
+def _show_changes(screen: Screen, words: Vocabulary) -> None:
+    every = [(release, told) for release, told in changes(words.driver) if told]
+    if not every:
+        return
+    _heading(screen, "CHANGES: + new, - gone, ! means something else")
+    for release, told in reversed(every):
+        when = words.published.get(release, "")
+        screen.line(f"  {release}{f' ({when})' if when else ''}")
+        for name, change in _grouped(told, words):
+            _fold(screen, f"{_SIGNS[change.how]} {change.sort} {name}{_consequence(change, words)}")
+
+
+def _grouped(told: Sequence[Change], words: Vocabulary) -> Iterator[tuple[str, Change]]:
+    by_name = {change.name: change for change in told}
+    for name, members in _numbered(list(by_name)):
+        yield _short(name, words), by_name[members[0]]
+
+
+def _consequence(change: Change, words: Vocabulary) -> str:
+    if change.how == "redefined":
+        return f", was {change.meaning}" + (f"; write {_short(change.becomes, words)}" if change.becomes else "")
+    return f", now {_short(change.becomes, words)}" if change.becomes else ""
+
+
+# --- one name --------------------------------------------------------------------------------------------------------
+
+
+def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str | None) -> None:
+    """What is called so in full length, or what has it in its name where nothing is called so."""
+    found = [(words, word) for words in chosen for word in find(words, text)]
+    if not found:
+        names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
+        likely = near(text, names, 3)
+        raise Mistake(
+            f"nothing of {' and '.join(words.driver for words in chosen)} has {text!r} in its name",
+            f"did you mean {' or '.join(likely)}?" if likely else f"`allot vocabulary {chosen[0].vendor}` lists all",
+        )
+    if output:
+        _write(screen, {"found": [{"driver": words.driver, **_word_data(word)} for words, word in found]}, output)
+        return
+    exact = [pair for pair in found if text.casefold() in (pair[1].name.casefold(), pair[1].bare.casefold())]
+    shown = exact or found
+    for words in chosen:
+        for sort in dict.fromkeys(word.sort for one, word in shown if one is words):
+            named = {word.name: word for one, word in shown if one is words and word.sort == sort}
+            for name, members in _numbered(list(named)):
+                _details(screen, words, named[members[0]], name)
+    if len(found) > len(shown):
+        told = {word.name for _, word in exact}
+        others = [word.name for _, word in found if word.name not in told]
+        _fold(screen, f"also with {text!r} in their names: {', '.join(name for name, _ in _numbered(others))}", "")
+
+
+def _details(screen: Screen, words: Vocabulary, word: Word, name: str) -> None:
+    kind = f" <{word.kind}>" if word.kind else ""
+    screen.line(f"{screen.paint(name, 'bold')}  {word.sort}{kind}{_on(word.on, words)}")
+    for line in filter(None, (word.meaning, f"values: {', '.join(word.values)}" if word.values else "")):
+        _fold(screen, line)
+    if word.cel:
+        releases = releases_with(words.driver, word.name)
+        if releases and releases != words.releases:
+            _fold(screen, f"releases: {', '.join(releases)}")
+        screen.line("    for example")  # not folded, to be copied
+        screen.line(f"      {word.cel}")
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _fold(screen: Screen, text: str, indent: str = "    ") -> None:
+    for line in folded(text, screen.width, indent):
+        screen.line(line)
+
+
+def _heading(screen: Screen, text: str) -> None:
+    """The words in capitals stand out."""
+    rest = text.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    capitals = text.removesuffix(rest).rstrip()
+    screen.line()
+    screen.line(screen.paint(capitals, "bold") + text.removeprefix(capitals))
+
+
+def _entry(screen: Screen, name: str, facts: str, meaning: str, values: str = "") -> None:
+    screen.line(f"  {name}{'  ' if facts else ''}{facts}")
+    for text in filter(None, (meaning, values)):
+        for line in folded(text, screen.width, "    "):
+            screen.line(screen.paint(line, "dim"))
+
+
+def _values(term: Attribute | Capacity) -> str:
+    if not isinstance(term, Attribute) or not term.values:
+        return ""
+    return f"{'one of' if term.closed else 'known:'} {', '.join(term.values)}"
+
+
+def _on(on: Mapping[str, Presence], words: Vocabulary) -> str:
+    """Which types have it, where a driver has several."""
+    told = [name for name, presence in on.items() if presence == "always" and name]
+    told += [f"some {name or 'devices'}" for name, presence in on.items() if presence == "sometimes"]
+    return f" on {', '.join(told)}" if told else ""
+
+
+def _short(name: str, words: Vocabulary) -> str:
+    """A name as selectors have it: without the driver's own domain."""
+    return name.removeprefix(f"{words.driver}/")
+
+
+def _numbered(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Names that differ in a number at their end as one: ``memorySlice0…11``."""
+    sizes = Counter(name.rstrip(_DIGITS) for name in names)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        bare = name.rstrip(_DIGITS)
+        groups.setdefault(bare if bare != name and sizes[bare] > 1 else name, []).append(name)
+    for bare, members in groups.items():
+        last = members[-1].removeprefix(bare)
+        yield (members[0] if len(members) == 1 else f"{members[0]}…{last}"), members
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def _data(words: Vocabulary) -> dict[str, Any]:
+    data: dict[str, Any] = to_tree(words)
+    data["parameters"] = [
+        {"apiVersion": version, "kind": kind, "fields": [_field_data(field) for field in fields_of(type_)]}
+        for (version, kind), type_ in (kinds_of(words.driver, words.release) or {}).items()
+    ]
+    data["changes"] = [
+        {"release": release, "changes": [{k: v for k, v in change._asdict().items() if v} for change in told]}
+        for release, told in changes(words.driver)
+    ]
+    return data
+
+
+def _field_data(field: ParameterField) -> dict[str, Any]:
+    return {"name": field.name, "type": field.type} | ({"values": list(field.values)} if field.values else {})
+
+
+def _word_data(word: Word) -> dict[str, Any]:
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in word._asdict().items() if v}
+
+
+def _write(screen: Screen, data: dict[str, Any], output: str) -> None:
+    screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))

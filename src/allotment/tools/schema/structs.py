@@ -1,0 +1,109 @@
+"""Shapes of Kubernetes' types to definitions of a schema, each once, by its name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.model.features import GATES, Features
+from allotment.model.fields import Shape, shape_of
+from allotment.tools.schema.meanings import MEANINGS, SERVER_WRITES
+from allotment.tools.schema.parameters import parameter_definitions
+from allotment.tools.schema.suggestions import FIELDS, STRUCTS
+
+Tree = dict[str, Any]
+
+_VALUES: Final[dict[str, Tree]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer"},
+    "int64": {"type": "integer"},
+    "float64": {"type": "number"},
+    "bytes": {"type": "string"},
+    "Quantity": {"type": ["string", "number"]},
+    "IntOrString": {"type": ["string", "integer"]},
+    "Time": {"type": "string"},
+    "MicroTime": {"type": "string"},
+    "RawExtension": {"type": "object"},
+    "FieldsV1": {"type": "object"},
+}
+
+
+#: The entries of a container's ``resources.claims`` have the name of the claims themselves.
+_CONTAINER_CLAIM: Final = frozenset({"name", "request"})
+
+
+def _name(shape: Shape) -> str:
+    """The name by which a type is described; Kubernetes has two types that are called ResourceClaim."""
+    return "ContainerClaim" if shape.fields.keys() == _CONTAINER_CLAIM else shape.bare_name
+
+
+class Definitions:
+    """The definitions that some kinds need; what is there already is not built again."""
+
+    def __init__(self, features: Features) -> None:
+        self.built: dict[str, Tree] = {}
+        self._features = features
+        self._names: dict[str, str] = {}
+
+    def of_kind(self, version: str, kind: str) -> str:
+        """A reference to the definition of a kind."""
+        shape = shape_of(version, kind)
+        assert shape is not None
+        reference = self._struct(shape)
+        self.built[reference.rpartition("/")[2]]["properties"] |= {
+            "apiVersion": {"const": version}, "kind": {"const": kind}
+        }  # fmt: skip
+        return reference
+
+    def _struct(self, shape: Shape) -> str:
+        # Types of one name in several groups (v1.Condition) are told apart by their package.
+        key = f"{shape.package}.{shape.bare_name}"
+        if key in self._names:
+            return f"#/definitions/{self._names[key]}"
+        name = _name(shape)
+        if name in self.built:
+            name = f"{name}.{shape.package.replace('/', '.')}"
+        self._names[key] = name
+        definition: Tree = {"type": "object", "additionalProperties": False}
+        self.built[name] = definition
+        meaning = MEANINGS.get(_name(shape))
+        if meaning is not None:
+            definition["description"] = meaning.text
+        definition["properties"] = {
+            field: self._field(shape, field) for field in shape.fields if f"{_name(shape)}.{field}" not in SERVER_WRITES
+        }
+        # These are taken from whoever has read an object, but nobody writes them.
+        for field in shape.fields.keys() - definition["properties"].keys():
+            definition["properties"][field] = True
+        required = [field for field, one in shape.fields.items() if one.required]
+        if required:
+            definition["required"] = required
+        if shape.bare_name in STRUCTS:
+            definition |= STRUCTS[shape.bare_name]()
+        if shape.bare_name == "OpaqueDeviceConfiguration":
+            self.built.update(parameter_definitions())
+        return f"#/definitions/{name}"
+
+    def _field(self, owner: Shape, field: str) -> Tree:
+        name = f"{_name(owner)}.{field}"
+        suggested = FIELDS.get(name)
+        built = suggested() if suggested is not None else self._value(owner.fields[field].shape)
+        meaning = MEANINGS.get(name)
+        if meaning is None:
+            return built
+        told = meaning.text
+        if meaning.gate and not self._features.enabled(meaning.gate):
+            where = f"Kubernetes {self._features.kube}"
+            known = meaning.gate in GATES and self._features.kube in GATES[meaning.gate]
+            told += f" {where} {'needs its gate' if known else 'has no gate'} {meaning.gate} for it."
+        # Beside a reference draft-07 reads nothing else.
+        return {"description": told, "allOf": [built]} if "$ref" in built else {"description": told, **built}
+
+    def _value(self, shape: Shape) -> Tree:
+        if shape.form == "struct":
+            return {"$ref": self._struct(shape)}
+        if shape.form == "slice" and shape.element is not None:
+            return {"type": "array", "items": self._value(shape.element)}
+        if shape.form == "map" and shape.element is not None:
+            return {"type": "object", "additionalProperties": self._value(shape.element)}
+        return dict(_VALUES.get(shape.form, {}))

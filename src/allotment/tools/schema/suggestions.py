@@ -1,0 +1,125 @@
+"""What an editor offers in fields whose values Kubernetes or the known drivers decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+from allotment.tools.schema.parameters import drivers_with_parameters
+from allotment.vocabulary import drivers, installed_classes, vocabulary
+from allotment.vocabulary.finding import reading
+
+Tree = dict[str, Any]
+
+_LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_QUALIFIED: Final = r"^[^/]+/[A-Za-z_][A-Za-z0-9_]*$"
+
+
+def _known_or(names: Iterable[str], pattern: str) -> Tree:
+    """Names that are known, or any other of that form."""
+    return {"anyOf": [{"enum": sorted(set(names))}, {"type": "string", "pattern": pattern}]}
+
+
+@cache
+def _terms() -> tuple[tuple[str, str], ...]:
+    """Attributes and capacities of every driver in its newest release, with an example of a condition."""
+
+    def found() -> Iterator[tuple[str, str]]:
+        for driver in drivers():
+            words = vocabulary(driver)
+            assert words is not None
+            for term in words.terms:
+                if not term.name[-1].isdigit():
+                    yield term.name, reading(term, words)
+
+    return tuple(found())
+
+
+def _attributes() -> Tree:
+    names = (term.name for driver in drivers() if (words := vocabulary(driver)) for term in words.attributes)
+    return _known_or(names, _QUALIFIED)
+
+
+def _classes() -> Tree:
+    return _known_or(installed_classes(), _SUBDOMAIN)
+
+
+def _expression() -> Tree:
+    """A string; editors that know snippets offer conditions."""
+    snippets = [
+        {"label": name, "description": condition, "body": condition.replace("$", r"\$")} for name, condition in _terms()
+    ]
+    return {"type": "string", "minLength": 1, "maxLength": 10 * 1024, "defaultSnippets": snippets}
+
+
+def _amounts() -> Tree:
+    quantity = {"type": ["string", "number"]}
+    known = {
+        name: quantity
+        for driver in drivers()
+        if (words := vocabulary(driver))
+        for term in words.capacities
+        if term.consumable
+        for name in (term.name.rpartition("/")[2],)
+    }
+    return {"type": "object", "properties": dict(sorted(known.items())), "additionalProperties": quantity}
+
+
+def _extended() -> Tree:
+    return _known_or(
+        (term.extended_resource for _, term in installed_classes().values() if term.extended_resource), _QUALIFIED_NAME
+    )
+
+
+_QUALIFIED_NAME: Final = r"^[^/]+/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+_MODE: Final = {"enum": ["ExactCount", "All"], "default": "ExactCount"}
+_COUNT: Final = {"type": "integer", "minimum": 1, "default": 1}
+
+#: By type and field.
+FIELDS: Final[Mapping[str, Callable[[], Tree]]] = {
+    "DeviceRequest.name": lambda: {"type": "string", "pattern": _LABEL, "maxLength": 63},
+    "DeviceSubRequest.name": lambda: {"type": "string", "pattern": _LABEL, "maxLength": 63},
+    "ExactDeviceRequest.deviceClassName": _classes,
+    "DeviceSubRequest.deviceClassName": _classes,
+    "ExactDeviceRequest.allocationMode": lambda: dict(_MODE),
+    "DeviceSubRequest.allocationMode": lambda: dict(_MODE),
+    "ExactDeviceRequest.count": lambda: dict(_COUNT),
+    "DeviceSubRequest.count": lambda: dict(_COUNT),
+    "CELDeviceSelector.expression": _expression,
+    "CapacityRequirements.requests": _amounts,
+    "DeviceConstraint.matchAttribute": _attributes,
+    "DeviceConstraint.distinctAttribute": _attributes,
+    "DeviceToleration.operator": lambda: {"enum": ["Exists", "Equal"], "default": "Equal"},
+    "DeviceToleration.effect": lambda: {"enum": ["NoSchedule", "NoExecute"]},
+    "OpaqueDeviceConfiguration.driver": lambda: _known_or(drivers_with_parameters(), _SUBDOMAIN),
+    "OpaqueDeviceConfiguration.parameters": lambda: {"type": "object"},
+    "DeviceClassSpec.extendedResourceName": _extended,
+}
+
+
+def _one_of(*fields: str) -> Callable[[], Tree]:
+    return lambda: {"oneOf": [{"required": [field]} for field in fields]}
+
+
+def _by_driver() -> Tree:
+    """The parameters of drivers whose parameters are known."""
+    return {
+        "allOf": [
+            {
+                "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
+                "then": {"properties": {"parameters": {"$ref": f"#/definitions/parameters of {driver}"}}},
+            }
+            for driver in drivers_with_parameters()
+        ]
+    }
+
+
+#: What a type as a whole must hold.
+STRUCTS: Final[Mapping[str, Callable[[], Tree]]] = {
+    "DeviceRequest": _one_of("exactly", "firstAvailable"),
+    "DeviceConstraint": _one_of("matchAttribute", "distinctAttribute"),
+    "PodResourceClaim": _one_of("resourceClaimName", "resourceClaimTemplateName"),
+    "OpaqueDeviceConfiguration": _by_driver,
+}
