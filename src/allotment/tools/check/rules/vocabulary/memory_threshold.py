@@ -21,10 +21,11 @@ _LABEL = re.compile(r"-([0-9]+)gb\b")
 
 
 class _Missed(NamedTuple):
-    """Devices that fail a bound by what their label leaves out: what they are called, and what they publish."""
+    """Devices that fail a bound which their label passes. ``memory`` is what they publish, ``label`` in GB."""
 
     title: str
     memory: Quantity
+    label: int
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
@@ -50,19 +51,22 @@ def _told(bundle: Bundle, view: SelectorView, compared: Compared, bound: Quantit
         there = tuple(one for one in there if one.title in titles)
     strict = compared.operator == ">"
     missed = list(_missed(there, bound, strict=strict))
+    others = any((memory := one.memory()) is not None and not _fails(memory, bound, strict=strict) for one in there)
+    level: Level = "warning"
+    if others:
+        # Who asks for the figure on the label means that model, too. Who asks for more may well mean larger ones.
+        missed = [one for one in missed if bound.value() == one.label * _GIB]
+        level = "note" if strict else "warning"
     if not missed:
         return
-    others = [one for one in there if (memory := one.memory()) is not None and not _fails(memory, bound, strict=strict)]
     exactly = all(one.memory == bound for one in missed)
-    # More than 40Gi may well mean: not those with 40. It cannot where nothing else is left.
-    level: Level = "note" if exactly and others else "warning"
     told = either([f"{one.title} ({one.memory})" for one in missed[:4]], "and")
     told += f" and {len(missed) - 4} more" if len(missed) > 4 else ""
     why = "just that" if exactly else "less than the label says"
     asks = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
     lower = _round(min(one.memory.value() for one in missed), bound, strict=strict)
-    if lower:
+    if lower and level == "warning":
         literal = compared.literals[0]
         quote = view.expression[literal.text_extent[0]]
         edit = replaced(view, literal.text_extent, f"{quote}{lower}{quote}")
@@ -85,8 +89,10 @@ def _missed(devices: Iterable[Specimen], bound: Quantity, *, strict: bool) -> It
     found: dict[str, _Missed] = {}
     for one in whole:
         memory = one.memory()
-        if memory is not None and _fails(memory, bound, strict=strict) and bound.value() <= _label(one, memory) * _GIB:
-            found.setdefault(one.title, _Missed(one.title, memory))
+        if memory is not None and _fails(memory, bound, strict=strict):
+            label = _label(one, memory)
+            if bound.value() <= label * _GIB:
+                found.setdefault(one.title, _Missed(one.title, memory, label))
     yield from found.values()
 
 

@@ -41,6 +41,16 @@ def test_more_than_what_a_product_has_exactly() -> None:
     assert says(RULE, f'{MEMORY}.compareTo(quantity("40Gi")) >= 0') == []
 
 
+@pytest.mark.parametrize("bound", ["16000Mi", "24000Mi", "47Gi"])
+def test_a_bound_below_a_label_that_larger_ones_pass_is_meant_so(bound: str) -> None:
+    assert says(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
+
+
+def test_a_bound_that_leaves_nothing_is_not() -> None:
+    small = f'{NVIDIA}.productName in ["NVIDIA L4", "Tesla T4", "NVIDIA L40S"]'
+    assert [level for level, _ in says(RULE, f'{small} && {MEMORY}.isGreaterThan(quantity("47Gi"))')] == ["warning"]
+
+
 def test_parts_of_gpus_have_less_than_their_names_say_too() -> None:
     profile = f'{NVIDIA}.profile == "3g.40gb"'
     expression = f'{profile} && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
