@@ -56,9 +56,12 @@ def _window(text: str, begin: int, stop: int, room: int) -> tuple[str, int, int]
     """As much of a line as there is room for, around its piece from ``begin`` to ``stop``."""
     if len(text) <= room:
         return text, begin, min(stop, max(len(text), begin + 1))
+    indented = len(text) - len(text.lstrip())
     # Three parts of four belong to the piece and what follows it; what is before it says where one is.
     start = max(0, min(begin - room // 4, len(text) - room))
-    if stop - start > room:
+    if 0 < indented <= begin and len(text) - indented < room:
+        start = indented - 1
+    elif stop - start > room:
         # A long piece has less before it; one that is longer than the room is shown from its beginning.
         start = max(0, min(begin - 1, stop - room))
     cut = text[start : start + room]
