@@ -10,10 +10,10 @@ import pytest
 from tests.unit.cli.checking.conftest import Write
 from tests.unit.cli.conftest import Allot
 
-OLD = "# kept\napiVersion: v1\nkind: Thing\nmetadata:\n  name: 'old'  # kept, too\n"
+OLD = "# kept\napiVersion: v1\nkind: Thing\nmetadata:\n  name: old  # kept, too\n"
 GUES = "note: gues\n"
 NOTE = "spec: {}\n"
-NEW = OLD.replace("'old'", "'new'")
+NEW = OLD.replace("old", "new")
 
 
 def test_fixes_are_written_and_what_is_left_is_told(allot: Allot, write: Write) -> None:
@@ -88,8 +88,8 @@ def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
  apiVersion: v1
  kind: Thing
  metadata:
--  name: 'old'  # kept, too
-+  name: 'new'  # kept, too
+-  name: old  # kept, too
++  name: new  # kept, too
  note: gues
 """
     )
@@ -102,8 +102,8 @@ def test_a_diff_tells_where_the_last_line_has_no_end(allot: Allot, write: Write)
     write({"a.yaml": OLD.rstrip("\n")})
     out = allot("check", "--diff").out
     assert out.endswith(
-        "-  name: 'old'  # kept, too\n\\ No newline at end of file\n"
-        "+  name: 'new'  # kept, too\n\\ No newline at end of file\n"
+        "-  name: old  # kept, too\n\\ No newline at end of file\n"
+        "+  name: new  # kept, too\n\\ No newline at end of file\n"
     )
 
 
