@@ -6,10 +6,10 @@ Documents are looked at as they are written, in whatever version and shape, also
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from allotment.engine.diagnosis.names import Published, published
 from allotment.model.core import Namespace, Node
@@ -29,6 +29,8 @@ from allotment.tools.check.views import (
     pod_view,
     selectors_of,
 )
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,14 @@ class Bundle:
         self.world = world
         self.problems = tuple(problems)
         self.namespace = namespace
+        self._kept: dict[Callable[[Bundle], Any], Any] = {}
+
+    def kept(self, made: Callable[[Bundle], _T]) -> _T:
+        """What a function says of the bundle, worked out once however often rules ask."""
+        if made not in self._kept:
+            self._kept[made] = made(self)
+        found: _T = self._kept[made]
+        return found
 
     @property
     def features(self) -> Features:

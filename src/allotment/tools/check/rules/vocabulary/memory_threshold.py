@@ -13,7 +13,7 @@ from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import either
 from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
-from allotment.tools.check.rules.vocabulary.specimens import Specimen, let_through, published_specimens, specimens
+from allotment.tools.check.rules.vocabulary.specimens import Specimen, given_specimens, let_through, specimens
 from allotment.tools.check.views import SelectorView
 
 _GIB = 1 << 30
@@ -47,7 +47,7 @@ def _told(bundle: Bundle, view: SelectorView, compared: Compared, bound: Quantit
     there = let_through(bundle, view, known, [compared.extent])
     if bundle.published is not None and words.driver in bundle.published.drivers:
         # Only what the cluster has matters.
-        titles = {one.title for one in published_specimens(bundle.slices or (), words.driver)}
+        titles = {one.title for one in bundle.kept(given_specimens).get(words.driver, ())}
         there = tuple(one for one in there if one.title in titles)
     strict = compared.operator == ">"
     missed = list(_missed(there, bound, strict=strict))

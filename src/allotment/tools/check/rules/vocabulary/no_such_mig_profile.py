@@ -12,7 +12,7 @@ from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import either
 from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
-from allotment.tools.check.rules.vocabulary.specimens import Specimen, let_through, published_specimens, specimens
+from allotment.tools.check.rules.vocabulary.specimens import Specimen, given_specimens, let_through, specimens
 from allotment.tools.check.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"
@@ -85,9 +85,11 @@ def _told(
 
 def _given(bundle: Bundle) -> _Gpus | None:
     """The GPUs of the given cluster, if there are any and all of them are known."""
-    found = tuple(published_specimens(bundle.slices or (), _DRIVER))
+    found = bundle.kept(given_specimens).get(_DRIVER, ())
     if not found or any(one.accelerator is None for one in found):
         return None
+    if not any(one.part or (one.accelerator and one.accelerator.mig) for one in found):
+        return None  # without MIG there is no profile at all, which V301 says
     able = [
         profile.name
         for one in found

@@ -6,7 +6,7 @@ another GPU's, is worth saying.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -72,13 +72,18 @@ def specimens(driver: str, release: str = "") -> tuple[Specimen, ...]:
     return tuple(found.values())
 
 
-def published_specimens(slices: Iterable[ResourceSlice], driver: str) -> Iterator[Specimen]:
-    """The devices of a driver in given slices."""
+def given_specimens(bundle: Bundle) -> Mapping[str, tuple[Specimen, ...]]:
+    """One device of every kind in the given slices, by driver: of those alike in product, part and type only one."""
     by_product = {one.product: one for one in accelerators().values()}
-    for one in slices:
-        if one.spec.driver == driver:
-            for specimen in _of_slice(one, None):
-                yield specimen._replace(accelerator=by_product.get(specimen.text("productName")))
+    found: dict[str, dict[tuple[str, str, str], Specimen]] = {}
+    for one in bundle.slices or ():
+        kinds = found.setdefault(one.spec.driver, {})
+        for each in _of_slice(one, None):
+            product = each.text("productName")
+            kinds.setdefault(
+                (product, each.part, each.text("type")), each._replace(accelerator=by_product.get(product))
+            )
+    return {driver: tuple(kinds.values()) for driver, kinds in found.items()}
 
 
 def _modes(accelerator: Accelerator, version: str) -> tuple[str, ...]:

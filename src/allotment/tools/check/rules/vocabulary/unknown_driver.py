@@ -21,11 +21,11 @@ def _find(bundle: Bundle) -> Iterator[Found]:
     for view, read in read_selectors(bundle):
         for name, extent in read.drivers:
             yield from names.unknown(view, read, name, extent, f'no driver is called "{name}"')
-        seen: set[Extent] = set()
+        seen: set[str] = set()
         for access in read.accesses:
             # A domain without a dot is C205's: most likely a name stands in its place.
-            if access.steps and "." in access.domain and access.steps[0].key_extent not in seen:
-                seen.add(access.steps[0].key_extent)
+            if access.steps and "." in access.domain and (access.domain not in seen or names.meant(access.domain)):
+                seen.add(access.domain)
                 message = f'no driver publishes anything in "{access.domain}"'
                 yield from names.unknown(view, read, access.domain, access.steps[0].key_extent, message)
     holders: tuple[ClaimView | ClassView, ...] = (*bundle.claims, *bundle.classes)

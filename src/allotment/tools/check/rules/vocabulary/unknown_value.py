@@ -37,7 +37,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             term = words.attribute(access.domain, access.name) if words is not None else None
             if access.kind != "attributes" or term is None or term.kind != "string" or term.name == _PROFILE:
                 continue
-            known = {*term.values, *_published(bundle, term.name)}
+            known = {*term.values, *bundle.kept(_published).get(term.name, ())}
             if not known or compared.operator not in ("==", "!=", "in"):
                 continue
             for literal in compared.literals:
@@ -121,14 +121,15 @@ def _plain(name: str) -> str:
     return "".join(_words(name))
 
 
-def _published(bundle: Bundle, full: str) -> Iterator[str]:
-    """The values that given slices have of an attribute."""
-    domain, _, name = full.rpartition("/")
+def _published(bundle: Bundle) -> dict[str, set[str]]:
+    """The values that given slices have, by the full names of attributes."""
+    found: dict[str, set[str]] = {}
     for one in bundle.slices or ():
         for device in one.spec.devices or ():
             for key, attribute in device.attributes.items():
-                if attribute.string and qualified(key, one.spec.driver) == (domain, name):
-                    yield attribute.string
+                if attribute.string:
+                    found.setdefault("/".join(qualified(key, one.spec.driver)), set()).add(attribute.string)
+    return found
 
 
 _EXAMPLE = """\

@@ -70,12 +70,18 @@ def _absent(
     if words is not None and words.renaming(full, _ONE[access.kind]) is not None:
         return None
     known = words is not None and full in _names(words, access.kind)
-    names = [one for one in near(access.name, given) if not known]
-    meant = [f"{access.domain}/{one}" for one in names]
+    message = f'no device of the cluster has {_ONE[access.kind]} "{access.name}" in {access.domain}'
+    level: Level = "error" if is_certain(read, access) else "warning"
+    if words is not None and known:
+        # It is no mistake, and none of those that have it is there.
+        term = (words.attributes_by_name if access.kind == "attributes" else words.capacities_by_name)[full]
+        if set(term.on) < {one.name for one in words.types}:
+            message += f": it is published on devices of type {either(sorted(term.on), 'and')}"
+        return _told(view, read, access, message, [], words, level, mend=False)
+    meant = [f"{access.domain}/{one}" for one in near(access.name, given)]
     if words is not None and (guessed := _guessed(words, access)) and guessed.rpartition("/")[2] in given:
         meant = [guessed]
-    message = f'no device of the cluster has {_ONE[access.kind]} "{access.name}" in {access.domain}'
-    return _told(view, read, access, message, meant, words, "error" if is_certain(read, access) else "warning")
+    return _told(view, read, access, message, meant, words, level)
 
 
 # --- against vocabularies ----------------------------------------------------------------------------------------
@@ -164,7 +170,7 @@ def _told(
 
 
 def _help(access: Access, words: Vocabulary | None, meant: list[str]) -> str:
-    if words is None or meant:
+    if words is None or meant or _full(access) in _names(words, access.kind):
         term = words.attributes_by_name.get(meant[0]) if words is not None and len(meant) == 1 else None
         return f"{_short(term.name, access)}: {term.meaning}" if term is not None else ""
     names = sorted(_short(name, access) for name in _names(words, access.kind) if name.startswith(f"{words.domain}/"))

@@ -97,6 +97,15 @@ def test_slices_close_the_world() -> None:
     assert says(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
 
 
+def test_a_right_name_that_no_device_of_the_cluster_has_is_left_as_it_is() -> None:
+    expression = f'{NVIDIA}.profile == "1g.5gb"'
+    message = 'no device of the cluster has attribute "profile" in gpu.nvidia.com'
+    assert says(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [
+        ("error", f"{message}: it is published on devices of type mig")
+    ]
+    assert becomes(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
+
+
 def test_slices_know_what_we_do_not() -> None:
     cluster = """\
 apiVersion: resource.k8s.io/v1
