@@ -21,6 +21,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixing import Fixed, fix
 
+_TIED: Final = "\xa0"  # a blank at which no line ends
 #: Formats that tell what is left and have no place for a text.
 _PROGRAMS: Final = ("json", "sarif", "github")
 
@@ -66,8 +67,8 @@ def _tell(screen: Screen, told: Told, fixed: Fixed) -> None:
     """What was done in each file, what is left, and both in one sentence."""
     for file, findings in _by_file(told.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
-        words = ", ".join(f"{number} × {code} ({name})" for (code, name), number in sorted(kinds.items()))
-        _say(screen, f"{file}: fixed {words}")
+        words = [f"{number} × {code} ({name})".replace(" ", _TIED) for (code, name), number in sorted(kinds.items())]
+        _say(screen, f"{file}: fixed {', '.join(words)}")
         for finding in findings:
             if finding.fix is not None and not finding.fix.safe:
                 _say(screen, f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}", "  ")
@@ -108,7 +109,7 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 def _say(screen: Screen, text: str, indent: str = "") -> None:
     for line in folded(text, screen.width, indent):
-        screen.line(line)
+        screen.line(line.replace(_TIED, " "))
 
 
 # --- diffs -----------------------------------------------------------------------------------------------------------
