@@ -61,7 +61,8 @@ class TypeEntry(_Entry, frozen=True):
 class AttributeEntry(_Entry, frozen=True):
     """An attribute, or one for each of ``numbers``; ``from_hardware`` names a column of the packaged hardware.
 
-    ``each``: it tells devices of one kind apart.
+    ``on`` may name types that only later releases have. ``each``: it tells devices of one kind apart. The values of
+    attribute ``type`` are the types.
     """
 
     name: str
@@ -168,8 +169,11 @@ def words(known: Record, release: str, values: Iterable[HelmEntry] = ()) -> Voca
     """The words of a driver in one of its releases; ``values``: those of its chart."""
     order = [one.name for one in known.releases]
     at = order.index(release)
-    attributes = tuple(_attributes(known, _of(known.attributes, order, at)))
-    capacities = tuple(_capacities(known, _of(known.capacities, order, at)))
+    types = tuple(
+        DeviceType(name=one.name, meaning=one.meaning, special=one.special) for one in _of(known.types, order, at)
+    )
+    attributes = tuple(_attributes(known, _of(known.attributes, order, at), types))
+    capacities = tuple(_capacities(known, _of(known.capacities, order, at), types))
     classes = tuple(
         ClassTerm(name=one.name, types=one.types, meaning=one.meaning, extended_resource=one.extended_resource)
         for one in _of(known.classes, order, at)
@@ -185,13 +189,11 @@ def words(known: Record, release: str, values: Iterable[HelmEntry] = ()) -> Voca
         title=known.title,
         release=release,
         releases=tuple(order),
-        types=tuple(
-            DeviceType(name=one.name, meaning=one.meaning, special=one.special) for one in _of(known.types, order, at)
-        ),
+        types=types,
         attributes=attributes,
         capacities=capacities,
         classes=classes,
-        renamed=tuple(_renamed(known, order, at)),
+        renamed=tuple(one for one in _renamed(known, order, at) if one.redefined or one.name not in here),
         gates=gates,
         configs={one.kind: one.types for one in _of(known.configs, order, at)},
         helm={one.key: one.meaning for one in _of(tuple(values), order, at)},
@@ -229,14 +231,17 @@ def _names(known: Record, entry: AttributeEntry | CapacityEntry) -> list[str]:
     return [f"{name}{number}" for number in entry.numbers] or [name]
 
 
-def _attributes(known: Record, entries: Iterable[AttributeEntry]) -> Iterable[Attribute]:
+def _attributes(known: Record, entries: Iterable[AttributeEntry], types: Sequence[DeviceType]) -> Iterable[Attribute]:
     for one in entries:
         values = (*one.values, *(VALUES[one.from_hardware](known.vendor) if one.from_hardware else ()))
-        for name in _names(known, one):
+        if one.name == "type" and one.closed:
+            values = tuple(each.name for each in types)
+        on = _on(one.on, types)
+        for name in _names(known, one) if on else ():
             yield Attribute(
                 name=name,
                 kind=one.kind,
-                on=one.on,
+                on=on,
                 meaning=one.meaning,
                 values=tuple(dict.fromkeys(values)),
                 closed=one.closed,
@@ -245,10 +250,15 @@ def _attributes(known: Record, entries: Iterable[AttributeEntry]) -> Iterable[At
             )
 
 
-def _capacities(known: Record, entries: Iterable[CapacityEntry]) -> Iterable[Capacity]:
+def _capacities(known: Record, entries: Iterable[CapacityEntry], types: Sequence[DeviceType]) -> Iterable[Capacity]:
     for one in entries:
-        for name in _names(known, one):
-            yield Capacity(name=name, on=one.on, meaning=one.meaning, consumable=one.consumable)
+        on = _on(one.on, types)
+        for name in _names(known, one) if on else ():
+            yield Capacity(name=name, on=on, meaning=one.meaning, consumable=one.consumable)
+
+
+def _on(on: Mapping[str, Presence], types: Sequence[DeviceType]) -> dict[str, Presence]:
+    return {one.name: on[one.name] for one in types if one.name in on}
 
 
 def _renamed(known: Record, order: Sequence[str], at: int) -> Iterable[Renamed]:
