@@ -37,7 +37,9 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document,
             path,
-            f"class {value.metadata.name} selects none of the {found.devices} devices of the cluster: {told.summary}",
+            f"class {value.metadata.name} selects none of the cluster's {found.devices} devices: {told.summary}"
+            if found.devices > 1
+            else f"class {value.metadata.name} does not select the cluster's only device: {told.summary}",
             help=f"nearest miss: {told.nearest}" if told.nearest is not None else "",
             key=bool(path),
         )

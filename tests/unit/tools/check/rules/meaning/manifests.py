@@ -1,0 +1,106 @@
+"""Claims, templates and pods as YAML, and what a rule says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from allotment.model.editing.trees import edited
+from allotment.model.loading.marks import join_path
+from allotment.tools.check.rule import Found, Rule
+from tests.unit.tools.check.bundles import bundle_of
+
+GPU = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+#: Parameters for time-slicing, for all requests.
+SHARING = {
+    "opaque": {"driver": "gpu.nvidia.com", "parameters": {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}}
+}
+
+
+def claim(*requests: Any, name: str = "gpu", namespace: str = "", **devices: Any) -> str:
+    """A ResourceClaim."""
+    spec = {"devices": {"requests": list(requests or (GPU,)), **devices}}
+    return _object("resource.k8s.io/v1", "ResourceClaim", name, namespace, spec)
+
+
+def template(*requests: Any, name: str = "gpu", namespace: str = "", **devices: Any) -> str:
+    """A ResourceClaimTemplate."""
+    spec = {"spec": {"devices": {"requests": list(requests or (GPU,)), **devices}}}
+    return _object("resource.k8s.io/v1", "ResourceClaimTemplate", name, namespace, spec)
+
+
+def asking(name: str = "gpu", **exactly: Any) -> dict[str, Any]:
+    """A request for a GPU, with more in ``exactly``."""
+    return {"name": name, "exactly": {"deviceClassName": "gpu.nvidia.com", **exactly}}
+
+
+def selecting(expression: str, name: str = "gpu") -> dict[str, Any]:
+    """A request with a selector."""
+    return asking(name, selectors=[{"cel": {"expression": expression}}])
+
+
+def pod(uses: Iterable[Mapping[str, str]] = ({"name": "gpu"},), **more: Any) -> str:
+    """A pod with one container, and a claim of template ``gpu`` unless ``resourceClaims`` says otherwise."""
+    name, namespace, spec = _spec(uses, more)
+    return _object("v1", "Pod", name, namespace, spec)
+
+
+def workload(kind: str = "Deployment", uses: Iterable[Mapping[str, str]] = ({"name": "gpu"},), **more: Any) -> str:
+    """A workload of such pods; ``replicas`` and ``parallelism`` are its own."""
+    own: dict[str, Any] = {field: more.pop(field) for field in ("replicas", "parallelism") if field in more}
+    name, namespace, spec = _spec(uses, more)
+    meta: dict[str, Any] = {"labels": {"app": name}}
+    whole: dict[str, Any] = {
+        **own,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": meta, "spec": spec},
+    }
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    if kind == "Job":
+        spec["restartPolicy"] = "Never"
+        del whole["selector"]
+    return _object(version, kind, name, namespace, whole)
+
+
+def by_claim(name: str = "gpu") -> list[dict[str, str]]:
+    """``resourceClaims`` that name a claim."""
+    return [{"name": "gpu", "resourceClaimName": name}]
+
+
+def by_template(name: str = "gpu") -> list[dict[str, str]]:
+    """``resourceClaims`` that name a template."""
+    return [{"name": "gpu", "resourceClaimTemplateName": name}]
+
+
+def told(rule: Rule, *texts: str, **world: Any) -> list[tuple[str, str]]:
+    """Level, and where it stands, of what a rule finds: ``("error", "Pod spec.nodeName")``."""
+    return [
+        (one.level or rule.level, f"{one.document.kind} {join_path(one.path)}".strip())
+        for one in found(rule, *texts, **world)
+    ]
+
+
+def found(rule: Rule, *texts: str, **world: Any) -> list[Found]:
+    """What a rule finds in objects."""
+    return list(rule.find(bundle_of("---\n".join(texts), **world)))
+
+
+def mended(rule: Rule, *texts: str, **world: Any) -> list[dict[str, Any]]:
+    """The objects after the first fix of a rule."""
+    bundle = bundle_of("---\n".join(texts), **world)
+    fix = next(one.fix for one in rule.find(bundle) if one.fix is not None)
+    return [edited(d.tree, [edit for document, edit in fix.edits if document is d]) for d in bundle.documents]
+
+
+def _spec(uses: Iterable[Mapping[str, str]], more: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    name, namespace = more.pop("name", "app"), more.pop("namespace", "")
+    limits = more.pop("limits", None)
+    resources = {**({"limits": limits} if limits else {}), "claims": [dict(use) for use in uses]}
+    container = {"name": "app", "image": "registry.example/app:1", "resources": resources}
+    return name, namespace, {"resourceClaims": by_template(), "containers": [container], **more}
+
+
+def _object(version: str, kind: str, name: str, namespace: str, spec: Any) -> str:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}, indent=1) + "\n"

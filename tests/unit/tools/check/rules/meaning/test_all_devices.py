@@ -1,0 +1,38 @@
+"""All devices of a node, meant or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.meaning import all_devices
+from tests.unit.tools.check.rules.meaning.manifests import asking, claim, mended, template, told
+
+RULE = all_devices.RULE
+
+
+@pytest.mark.parametrize("name", ["gpu", "single-gpu-claim", "accelerator", "gpu-0"])
+def test_one_seems_to_be_meant(name: str) -> None:
+    where = "ResourceClaim spec.devices.requests[0].exactly.allocationMode"
+    assert told(RULE, claim(asking(name, allocationMode="All"))) == [("warning", where)]
+
+
+@pytest.mark.parametrize(
+    ("request_name", "claim_name"),
+    [("gpus", "claim"), ("all-gpu", "claim"), ("gpu", "whole-node"), ("gpu", "all-devices"), ("nics", "network")],
+)
+def test_a_name_says_that_all_are_meant(request_name: str, claim_name: str) -> None:
+    assert told(RULE, claim(asking(request_name, allocationMode="All"), name=claim_name)) == []
+
+
+def test_the_request_says_one_whatever_the_claim_says() -> None:
+    assert told(RULE, claim(asking("single-gpu", allocationMode="All"), name="all-gpus")) != []
+
+
+def test_observers_take_nothing_away() -> None:
+    assert told(RULE, template(asking(allocationMode="All", adminAccess=True))) == []
+
+
+def test_one_is_the_default() -> None:
+    (tree,) = mended(RULE, claim(asking(allocationMode="All")))
+    assert tree["spec"]["devices"]["requests"][0]["exactly"] == {"deviceClassName": "gpu.nvidia.com"}
+    assert told(RULE, claim(asking(allocationMode="ExactCount", count=2))) == []

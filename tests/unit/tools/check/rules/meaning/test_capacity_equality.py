@@ -1,0 +1,57 @@
+"""Capacities that must be equal."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.meaning import capacity_equality
+from tests.unit.tools.check.rules.meaning.manifests import claim, found, mended, selecting, told
+
+RULE = capacity_equality.RULE
+
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
+WHERE = "ResourceClaim spec.devices.requests[0].exactly.selectors[0].cel.expression"
+
+
+@pytest.mark.parametrize(
+    ("expression", "becomes"),
+    [
+        (f'{MEMORY} == quantity("64Gi")', f'{MEMORY}.compareTo(quantity("64Gi")) >= 0'),
+        (f'quantity("64Gi") == {MEMORY}', f'{MEMORY}.compareTo(quantity("64Gi")) >= 0'),
+        (f'true && ({MEMORY} == quantity("64Gi"))', f'true && ({MEMORY}.compareTo(quantity("64Gi")) >= 0)'),
+    ],
+)
+def test_equality_becomes_at_least(expression: str, becomes: str) -> None:
+    text = claim(selecting(expression))
+    assert told(RULE, text) == [("warning", WHERE)]
+    (tree,) = mended(RULE, text)
+    assert tree["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"] == becomes
+
+
+def test_what_some_device_reports_exactly_is_only_a_note() -> None:
+    assert told(RULE, claim(selecting(f'{MEMORY} == quantity("40Gi")'))) == [("note", WHERE)]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f'{MEMORY}.compareTo(quantity("64Gi")) == 0',
+        f'{MEMORY}.compareTo(quantity("64Gi")) >= 0',
+        'device.capacity["gpu.nvidia.com"].copyEngines == quantity("7")',
+        'device.attributes["gpu.nvidia.com"].type == "gpu"',
+        f'{MEMORY} == quantity("64Gi"',
+    ],
+)
+def test_counts_and_what_is_meant_so_are_left_alone(expression: str) -> None:
+    assert told(RULE, claim(selecting(expression))) == []
+
+
+def test_it_points_at_the_comparison() -> None:
+    before = 'device.attributes["gpu.nvidia.com"].type == "gpu" && '
+    (one,) = found(RULE, claim(selecting(f'{before}{MEMORY} == quantity("64Gi")')))
+    assert one.part == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
+
+
+def test_fragments_are_read_too() -> None:
+    text = f"selectors:\n- cel:\n    expression: '{MEMORY} == quantity(\"64Gi\")'\n"
+    assert told(RULE, text) == [("warning", "selectors[0].cel.expression")]

@@ -1,0 +1,70 @@
+"""Constraints on what devices do not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.meaning import constraint_nobody_publishes
+from tests.unit.tools.check.rules.meaning.manifests import asking, claim, found, mended, told
+
+RULE = constraint_nobody_publishes.RULE
+
+WHERE = "ResourceClaim spec.devices.constraints[0].matchAttribute"
+
+
+def two(attribute: str, class_name: str = "gpu.nvidia.com", **more: object) -> str:
+    """A claim for two devices that agree in an attribute."""
+    both = asking("both", deviceClassName=class_name, count=2, **more)
+    return claim(both, constraints=[{"matchAttribute": attribute}])
+
+
+def test_a_name_needs_its_domain() -> None:
+    text = two("parentUUID", "mig.nvidia.com")
+    assert told(RULE, text) == [("error", WHERE)]
+    (tree,) = mended(RULE, text)
+    assert tree["spec"]["devices"]["constraints"] == [{"matchAttribute": "gpu.nvidia.com/parentUUID"}]
+    (one,) = found(RULE, two("pcieRoot"))
+    assert one.fix is not None
+    assert one.fix.text == "write resource.kubernetes.io/pcieRoot"
+    (unknown,) = found(RULE, two("rack"))
+    assert unknown.fix is None
+
+
+@pytest.mark.parametrize(
+    ("attribute", "class_name", "level"),
+    [
+        ("gpu.nvidia.com/parentUUID", "gpu.nvidia.com", "warning"),  # whole GPUs have no parent
+        ("gpu.nvidia.com/parentUUID", "mig.nvidia.com", ""),
+        ("gpu.nvidia.com/prodctName", "gpu.nvidia.com", "warning"),
+        ("gpu.nvidia.com/productName", "gpu.nvidia.com", ""),
+        ("gpu.nvidia.com/uuid", "gpu.nvidia.com", "warning"),  # tells devices apart
+        ("resource.kubernetes.io/pciBusID", "gpu.nvidia.com", "warning"),
+        ("resource.kubernetes.io/pciBusID", "mig.nvidia.com", ""),  # that of the GPU
+        ("resource.kubernetes.io/pcieRoot", "gpu.nvidia.com", "note"),  # where the driver finds it
+        ("topology.example/rack", "gpu.nvidia.com", ""),  # anybody may have added it
+        ("gpu.nvidia.com/rack", "some-class", ""),
+        ("gpu.amd.com/deviceID", "gpu.amd.com", ""),  # renamed: V303
+    ],
+)
+def test_by_what_is_known_of_drivers(attribute: str, class_name: str, level: str) -> None:
+    assert told(RULE, two(attribute, class_name)) == ([(level, WHERE)] if level else [])
+
+
+def test_one_device_alone_agrees_with_itself() -> None:
+    text = claim(asking(), constraints=[{"matchAttribute": "gpu.nvidia.com/uuid"}])
+    assert told(RULE, text) == []
+
+
+def test_given_slices_prove_it() -> None:
+    text = two("gpu.nvidia.com/parentUUID")
+    assert told(RULE, text, fleet="dgx-a100-40gb") == [("error", WHERE)]
+    (one,) = found(RULE, text, fleet="dgx-a100-40gb")
+    assert "none of the 8 devices of gpu.nvidia.com" in one.message
+    assert told(RULE, two("gpu.nvidia.com/productName"), fleet="dgx-a100-40gb") == []
+
+
+def test_only_the_requests_that_it_binds_count() -> None:
+    constraint = {"matchAttribute": "gpu.nvidia.com/parentUUID", "requests": ["slice"]}
+    requests = (asking("whole"), asking("slice", deviceClassName="mig.nvidia.com", count=2))
+    assert told(RULE, claim(*requests, constraints=[constraint])) == []
+    assert told(RULE, claim(*requests, constraints=[{**constraint, "requests": ["whole"]}])) == [("warning", WHERE)]

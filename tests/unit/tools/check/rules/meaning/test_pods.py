@@ -1,0 +1,101 @@
+"""Pods that go past the scheduler, leave their devices unused, or ask a device plugin as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, node_name
+from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, found, mended, pod, template, told
+
+NODE, UNUSED, PLUGIN = node_name.RULE, claim_unused.RULE, device_plugin_too.RULE
+
+ALLOCATED = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu, namespace: default, uid: a}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+status:
+  allocation: {devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}
+"""
+
+
+def test_the_scheduler_is_gone_past() -> None:
+    texts = (template(), pod(nodeName="a"))
+    assert told(NODE, *texts) == [("error", "Pod spec.nodeName")]
+    spec = mended(NODE, *texts)[1]["spec"]
+    assert "nodeName" not in spec
+    assert spec["nodeSelector"] == {"kubernetes.io/hostname": "a"}
+
+
+def test_selectors_that_are_there_stay() -> None:
+    spec = mended(NODE, template(), pod(nodeName="a", nodeSelector={"zone": "b"}))[1]["spec"]
+    assert spec["nodeSelector"] == {"zone": "b", "kubernetes.io/hostname": "a"}
+
+
+def test_a_claim_that_is_allocated_can_be_used_so() -> None:
+    direct = pod(nodeName="a", resourceClaims=by_claim())
+    assert told(NODE, direct, cluster=ALLOCATED) == []
+    assert told(NODE, direct, claim()) == [("error", "Pod spec.nodeName")]
+    # Another pod may have had it allocated.
+    assert told(NODE, direct, claim(), pod(name="b", resourceClaims=by_claim())) == [("warning", "Pod spec.nodeName")]
+
+
+def test_pods_without_claims_may_go_anywhere() -> None:
+    assert told(NODE, pod((), nodeName="a", resourceClaims=[])) == []
+
+
+# --- unused ----------------------------------------------------------------------------------------------------------
+
+
+def test_devices_for_nobody() -> None:
+    assert told(UNUSED, template(), pod(())) == [("warning", "Pod spec.resourceClaims[0].name")]
+    container = mended(UNUSED, template(), pod(()))[1]["spec"]["containers"][0]
+    assert container["resources"]["claims"] == [{"name": "gpu"}]
+
+
+def test_a_container_without_resources_is_given_some() -> None:
+    bare = mended(UNUSED, template(), pod(containers=[{"name": "app"}]))[1]["spec"]["containers"][0]
+    assert bare == {"name": "app", "resources": {"claims": [{"name": "gpu"}]}}
+    entries = [{"name": name, "resourceClaimTemplateName": "gpu"} for name in ("one", "two")]
+    second = mended(UNUSED, template(), pod([{"name": "one"}], resourceClaims=entries))[1]["spec"]["containers"][0]
+    assert second["resources"]["claims"] == [{"name": "one"}, {"name": "two"}]
+
+
+def test_which_of_several_containers_is_not_known() -> None:
+    (one,) = found(UNUSED, template(), pod(containers=[{"name": "a"}, {"name": "b"}]))
+    assert one.fix is None
+
+
+def test_any_container_will_do() -> None:
+    init = [{"name": "init", "resources": {"claims": [{"name": "gpu"}]}}]
+    assert told(UNUSED, template(), pod((), initContainers=init)) == []
+    assert told(UNUSED, template(), pod((), ephemeralContainers=init)) == []
+
+
+def test_a_wrong_name_is_the_api_servers_to_tell() -> None:
+    assert told(UNUSED, template(), pod([{"name": "gpus"}])) == []
+
+
+# --- device plugins --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "class_name", "both"),
+    [
+        ("nvidia.com/gpu", "gpu.nvidia.com", True),
+        ("nvidia.com/mig-1g.5gb", "gpu.nvidia.com", True),
+        ("nvidia.com/gpu", "gpu.amd.com", False),
+        ("amd.com/gpu", "gpu.amd.com", True),
+        ("nvidia.com/gpu", "compute-domain-default-channel.nvidia.com", False),
+        ("nvidia.com/gpu", "some-class", False),
+        ("memory", "gpu.nvidia.com", False),
+    ],
+)
+def test_claims_and_limits(limit: str, class_name: str, both: bool) -> None:
+    texts = (template(asking(deviceClassName=class_name)), pod(limits={limit: 1}))
+    where = f"Pod spec.containers[0].resources.limits.{limit}"
+    assert told(PLUGIN, *texts) == ([("warning", where)] if both else [])
+
+
+def test_a_limit_of_nothing_asks_for_nothing() -> None:
+    assert told(PLUGIN, template(), pod(limits={"nvidia.com/gpu": 0})) == []

@@ -1,0 +1,52 @@
+"""Objects that the cluster has with another spec."""
+
+from __future__ import annotations
+
+from allotment.tools.check.rules.meaning import template_edited
+from tests.unit.tools.check.rules.meaning.manifests import GPU, asking, claim, found, template, told
+
+RULE = template_edited.RULE
+
+STORED = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1}
+IN_CLUSTER = template({"name": "gpu", "exactly": STORED}, namespace="default")
+USED = """\
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: app, namespace: default, uid: u}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+  containers: [{name: app}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: app-gpu-x
+  namespace: default
+  annotations: {resource.kubernetes.io/pod-claim-name: gpu}
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: app, uid: u, controller: true}]
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+"""
+
+
+def test_the_spec_of_a_template_stays() -> None:
+    assert told(RULE, template(asking(count=2)), cluster=IN_CLUSTER) == [("error", "ResourceClaimTemplate spec")]
+
+
+def test_defaults_are_no_difference() -> None:
+    assert told(RULE, template(GPU), cluster=IN_CLUSTER) == []
+    assert told(RULE, template(GPU)) == []
+    assert told(RULE, template(asking(count=2), namespace="other"), cluster=IN_CLUSTER) == []
+
+
+def test_claims_made_from_it_are_counted() -> None:
+    (one,) = found(RULE, template(asking(count=2)), cluster=IN_CLUSTER + USED)
+    assert "a claim made from it keeps the old spec" in one.help
+    assert "rollout restart" in one.help
+    (none,) = found(RULE, template(asking(count=2)), cluster=IN_CLUSTER)
+    assert "old spec" not in none.help
+
+
+def test_a_claim_in_use_has_to_be_let_go() -> None:
+    held = claim({"name": "gpu", "exactly": STORED}, namespace="default")
+    assert told(RULE, claim(asking(count=2)), cluster=held) == [("error", "ResourceClaim spec")]

@@ -1,0 +1,161 @@
+"""Files that are tried on the engine: what stays pending, and what could not be tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.proof import written
+from allotment.tools.check.rules.proof import not_tried, pending
+from allotment.tools.check.rules.proof.tried import tried
+from tests.unit.tools.check.bundles import bundle_of
+from tests.unit.tools.check.rules.meaning.manifests import (
+    asking,
+    by_claim,
+    by_template,
+    claim,
+    found,
+    pod,
+    selecting,
+    template,
+    told,
+    workload,
+)
+
+PENDING, NOT_TRIED = pending.RULE, not_tried.RULE
+
+FLAT = """\
+apiVersion: resource.k8s.io/{version}
+kind: ResourceClaimTemplate
+metadata: {{name: gpu}}
+spec: {{spec: {{devices: {{requests: [{{name: gpu, deviceClassName: gpu.nvidia.com, count: {count}}}]}}}}}}
+"""
+COUNT = "spec.devices.requests[0].exactly.count"
+
+
+def test_what_fits_is_not_spoken_of() -> None:
+    texts = (template(), workload(replicas=4))
+    assert told(PENDING, *texts, fleet="t4-4x-pcie") == []
+    made = tried(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"))
+    assert made is not None
+    assert made.proof.fits == 4
+
+
+def test_without_devices_nothing_is_tried() -> None:
+    assert told(PENDING, template(asking(count=9)), workload()) == []
+    assert told(NOT_TRIED, template(asking(count=9)), workload()) == []
+
+
+def test_it_points_at_the_smallest_change() -> None:
+    (one,) = found(PENDING, template(asking(count=8)), pod(), fleet="t4-4x-pcie")
+    assert (one.document.kind, one.path[-1]) == ("ResourceClaimTemplate", "count")
+    assert one.message == "Pod default/app stays pending: 8 devices asked, the node has 4"
+    assert one.help == "to make it fit: ask for 4 devices instead of 8"
+
+
+def test_pods_of_a_workload_are_told_together() -> None:
+    (one,) = found(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
+    assert one.message.startswith("2 of 6 pods of Deployment default/app stay pending: every matching device is in use")
+    assert "free claim" not in one.help
+    (all_,) = found(PENDING, template(asking(count=5)), workload(replicas=2), fleet="t4-4x-pcie")
+    assert all_.message.startswith("all 2 pods of Deployment default/app stay pending")
+    (single,) = found(PENDING, template(asking(count=5)), workload("Job"), fleet="t4-4x-pcie")
+    assert single.message.startswith("the pod of Job default/app stays pending")
+
+
+def test_claims_and_templates_alone_are_tried_too() -> None:
+    assert told(PENDING, claim(asking(count=2)), fleet="t4") == [("error", f"ResourceClaim {COUNT}")]
+    (one,) = found(PENDING, template(asking(count=2)), fleet="t4")
+    assert one.message.startswith("a pod with template gpu stays pending")
+
+
+def test_an_older_version_is_pointed_at_as_it_is_written() -> None:
+    flat = FLAT.format(version="v1beta1", count=2)
+    assert told(PENDING, flat, fleet="t4") == [("error", "ResourceClaimTemplate spec.spec.devices.requests[0].count")]
+
+
+def test_paths_go_as_far_as_they_are_written() -> None:
+    (document,) = bundle_of("spec: {devices: {requests: [{name: gpu}]}}\n").documents
+    path = ("spec", "devices", "requests", 0, "exactly", "name", "further")
+    assert written(document, path) == ("spec", "devices", "requests", 0, "name")
+
+
+def test_labels_of_nodes_are_not_known_of_machines() -> None:
+    texts = (template(), pod(nodeSelector={"pool": "gpu"}))
+    assert [level for level, _ in told(PENDING, *texts, fleet="t4")] == ["note"]
+
+
+def test_what_another_rule_calls_an_error_is_not_told_again() -> None:
+    texts = (template(asking(deviceClassName="no-such-class")), pod())
+    assert told(PENDING, *texts, fleet="t4") == []
+    made = tried(bundle_of("---\n".join(texts), fleet="t4"))
+    assert made is not None
+    assert [one.answers[0].reasons.headline.code for one in made.proof.pending if one.answers[0].reasons] == [
+        "class-missing"
+    ]
+
+
+# --- a cluster that is in use ----------------------------------------------------------------------------------------
+
+
+def test_devices_that_others_have_are_taken() -> None:
+    held = """\
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: other, namespace: default, uid: a}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: 1}}]}}
+status:
+  allocation: {devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: t4, device: gpu-0}]}}
+  reservedFor: [{resource: pods, name: other, uid: b}]
+"""
+    (one,) = found(PENDING, template(), pod(), fleet="t4=t4", cluster=held)
+    assert "in use, by claim default/other" in one.message
+    assert told(PENDING, template(), pod(), fleet="t4=2xt4", cluster=held) == []
+
+
+# --- not tried -------------------------------------------------------------------------------------------------------
+
+ENTRY = "spec.resourceClaims[0].resourceClaimTemplateName"
+
+
+def test_what_has_errors_is_not_tried_nor_what_needs_it() -> None:
+    flat = FLAT.format(version="v1", count=1)
+    assert told(NOT_TRIED, flat, pod(), fleet="t4") == [("note", f"Pod {ENTRY}")]
+    assert told(NOT_TRIED, flat, fleet="t4") == [("note", "ResourceClaimTemplate metadata.name")]
+    assert told(NOT_TRIED, template(), pod(surprise=1), fleet="t4") == [("note", "Pod metadata.name")]
+
+
+def test_a_class_with_errors() -> None:
+    made = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: large}
+spec: {selectors: [{cel: {expression: device.driver =}}]}
+"""
+    (one,) = found(NOT_TRIED, made, template(asking(deviceClassName="large")), pod(), fleet="t4")
+    assert one.message.endswith("ResourceClaimTemplate gpu: DeviceClass large has errors")
+
+
+def test_what_is_refused_for_its_namespace() -> None:
+    observing = template(asking(adminAccess=True), namespace="ops")
+    assert told(NOT_TRIED, observing, pod(namespace="ops"), fleet="t4") == [("note", "Pod metadata.name")]
+    assert told(PENDING, observing, pod(namespace="ops"), fleet="t4") == []
+
+
+def test_names_that_lead_nowhere_are_told_of_elsewhere() -> None:
+    assert told(NOT_TRIED, pod(), fleet="t4") == []
+    assert told(PENDING, pod(resourceClaims=by_claim()), fleet="t4") == []
+    domain = """\
+apiVersion: resource.nvidia.com/v1beta1
+kind: ComputeDomain
+metadata: {name: domain}
+spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: channel}}}
+"""
+    (one,) = found(NOT_TRIED, domain, pod(resourceClaims=by_template("channel")), fleet="t4")
+    assert "the controller of the ComputeDomain makes template channel" in one.message
+
+
+@pytest.mark.parametrize("fleet", ["t4", "mi300x", "example"])
+def test_a_selector_that_never_matches_is_pending_not_refused(fleet: str) -> None:
+    texts = (template(selecting('device.driver == "gpu.example"')), pod())
+    assert told(NOT_TRIED, *texts, fleet=fleet) == []

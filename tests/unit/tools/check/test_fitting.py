@@ -1,0 +1,78 @@
+"""The smallest known hardware on which objects fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.tools.check.fitting import fitting_fleet
+from allotment.tools.explain import explain
+from allotment.tools.explain.trying import to_try
+from tests.unit.tools.check.bundles import bundle_of
+from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, pod, selecting, template, workload
+
+FEATURES = Features(kube="1.36")
+
+
+def objects(*texts: str) -> list[Object]:
+    """The objects of documents."""
+    manifests = bundle_of("---\n".join(texts)).manifests.values()
+    return [one.value for one in manifests if isinstance(one.value, Object)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "fleet"),
+    [
+        ((template(), pod()), "t4"),
+        ((template(asking(count=8)), pod()), "8xt4"),
+        ((template(), workload(replicas=4)), "t4-4x-pcie"),
+        ((template(asking(count=8)), workload(replicas=2)), "8xt4:2"),
+        ((template(selecting('device.attributes["gpu.nvidia.com"].productName.contains("H100")')), pod()), "h100"),
+        ((template(asking(deviceClassName="mig.nvidia.com")), pod()), "a30/dynamic-mig"),
+        ((template(asking(deviceClassName="gpu.amd.com")), pod()), "mi250x"),
+        ((claim(asking(deviceClassName="gpu.example.com")), pod(resourceClaims=by_claim())), "example"),
+        ((claim(asking("a"), asking("b", deviceClassName="gpu.amd.com")),), None),  # no machine has both
+        ((template(asking(deviceClassName="nobodys")), pod()), None),
+        ((), None),
+    ],
+)
+def test_the_smallest(texts: tuple[str, ...], fleet: str | None) -> None:
+    assert fitting_fleet(objects(*texts), FEATURES) == fleet
+
+
+def test_several_vendors_side_by_side() -> None:
+    amd = template(asking(deviceClassName="gpu.amd.com"), name="amd")
+    both = [template(), pod(), amd, pod(name="b", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "amd"}])]
+    assert fitting_fleet(objects(*both), FEATURES) == "t4,mi250x"
+
+
+def test_static_mig_where_nothing_else_has_it() -> None:
+    mig = 'device.attributes["gpu.nvidia.com"]'
+    selector = {"cel": {"expression": f'{mig}.profile == "1g.10gb" && "uuid" in {mig}'}}
+    text = template(asking(deviceClassName="mig.nvidia.com", selectors=[selector]))
+    assert fitting_fleet(objects(text, pod()), FEATURES) == "a100-40gb/static-mig=1g.10gb:4"
+
+
+@pytest.mark.parametrize(
+    ("file", "fleet"),
+    [
+        ("castai/04-mig.yaml", "a100-40gb/dynamic-mig"),
+        ("amd/auto-partition-spx.yaml", "mi300x/auto"),
+        ("amd/example-partitions-same-parent.yaml", "mi300x/cpx"),
+        ("nvidia/quickstart/v1/gpu-test-vfiopci.yaml", "t4/vfio"),
+        ("nvidia/quickstart/v1/imex-test1.yaml", None),
+        ("example/native-resource-request.yaml", "example/numa=2"),
+    ],
+)
+def test_examples_of_vendors(file: str, fleet: str | None, shared: Callable[[str], Path]) -> None:
+    values = objects(shared(f"manifests/{file}").read_text("utf-8"))
+    assert fitting_fleet(values, FEATURES) == fleet
+    if fleet:
+        made = cluster_of(parse_fleet([fleet]))
+        state = (*made.nodes, *made.slices, *made.classes)
+        assert explain(to_try(state, values), FEATURES).fits
