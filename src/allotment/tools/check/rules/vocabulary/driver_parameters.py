@@ -10,7 +10,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import SLIP, either
 from allotment.tools.check.rules.vocabulary.parameters import Given, given_parameters
-from allotment.tools.check.views import at
+from allotment.tools.check.views import at, mapping
 from allotment.vocabulary.parameters import Problem, parameters_of
 
 
@@ -32,7 +32,7 @@ def _wrong(given: Given, problem: Problem) -> Found:
     path = (*given.path, *problem.path)
     written = str(problem.path[-1]) if problem.key else str(at(given.tree, problem.path))
     fix = None
-    if problem.near:
+    if problem.near and not (problem.key and problem.near in mapping(at(given.tree, problem.path[:-1]))):
         edit: Edit = RenameKey(path, problem.near) if problem.key else SetValue(path, problem.near)
         # Kinds and fields are told apart by case, people are not.
         safe = problem.key and written.lower() == problem.near.lower()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from allotment.engine.diagnosis.names import near
 from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
@@ -79,15 +78,13 @@ def _unread(document: Document, words: Vocabulary) -> Iterator[Found]:
                 key=True,
             )
             continue
-        siblings = _children(path[:-1], words.helm)
-        free = before in words.helm  # gates that we know of, and others
-        known = (slip(key, siblings),) if free else near(key, siblings, 1)
-        if any(known):
+        known = slip(key, _children(path[:-1], words.helm))
+        if known and known not in mapping(at(document.tree, path[:-1])):
             yield Found(
                 document,
                 path,
-                f'the chart has no value "{named}" and ignores it. Did you mean {known[0]}?',
-                fix=Fix(f"call it {known[0]}", ((document, RenameKey(path, known[0])),), safe=False),
+                f'the chart has no value "{named}" and ignores it. Did you mean {known}?',
+                fix=Fix(f"call it {known}", ((document, RenameKey(path, known)),), safe=False),
                 key=True,
             )
         elif not before:
