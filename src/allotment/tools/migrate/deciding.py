@@ -206,7 +206,7 @@ def _piece(case: Case) -> Course | None:
     if case.target.way == "class" and case.target.on(EXTENDED):
         reason = f"A class for {profile} serves the resource's old name, so the manifest stays as it is."
         return _by_class(case, reason)
-    reason = f"The claim asks for {profile} itself, of any GPU that is cut so or can be."
+    reason = f"The claim asks for {profile} by name, of any GPU that is cut so or can be."
     return _template(case, reason)
 
 

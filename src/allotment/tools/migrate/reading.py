@@ -83,6 +83,8 @@ def _completed(
         return ask
     if profile and not ask.profile:
         ask = replace(ask, profile=profile, sort="piece" if ask.sort == "whole" else ask.sort)
+    if ask.resource.removesuffix(SHARED) != "nvidia.com/gpu":
+        own = None  # labels of pieces have the piece's name
     known = [one for one in (own, ask.sharing, shared.get(ask.resource)) if one is not None]
     if nodes is not None and (known or ask.resource == "nvidia.com/gpu"):
         known.append(nodes)

@@ -43,22 +43,22 @@ def _devices(plan: Plan) -> Iterator[str]:
         yield "  constraints:"
     for name, attribute in plan.same:
         yield f"  - matchAttribute: {attribute}"
-        yield f"    requests: [{name}]"
+        yield f"    requests: [{_scalar(name)}]"
     if plan.configs:
         yield "  config:"
     for config in plan.configs:
         yield from _comment(config.why, "  ")
         yield "  - opaque:"
-        yield f"      driver: {config.driver}"
+        yield f"      driver: {_scalar(config.driver)}"
         yield "      parameters:"
         yield from _tree(config.parameters, "        ")
 
 
 def _request(request: Request) -> Iterator[str]:
     kind = request.kind
-    yield f"- name: {request.name}"
+    yield f"- name: {_scalar(request.name)}"
     yield "  exactly:"
-    yield f"    deviceClassName: {kind.class_name}"
+    yield f"    deviceClassName: {_scalar(kind.class_name)}"
     if kind.admin:
         yield "    adminAccess: true"
         yield "    allocationMode: All"
@@ -74,7 +74,7 @@ def _request(request: Request) -> Iterator[str]:
         yield "    capacity:"
         yield "      requests:"
     for name, amount in kind.capacity:
-        yield f"        {name}: {_scalar(amount)}"
+        yield f"        {_scalar(name)}: {_scalar(amount)}"
 
 
 def _expression(text: str, indent: str) -> Iterator[str]:
@@ -90,10 +90,10 @@ def _expression(text: str, indent: str) -> Iterator[str]:
 def _tree(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield f"{indent}{key}:"
+            yield f"{indent}{_scalar(key)}:"
             yield from _tree(value, indent + "  ")
         else:
-            yield f"{indent}{key}: {_scalar(value)}"
+            yield f"{indent}{_scalar(key)}: {_scalar(value)}"
 
 
 def _scalar(value: str | int) -> str:

@@ -1,0 +1,262 @@
+"""What is decided, and on what."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.migrate.target import Target
+from tests.unit.tools.migrate.manifests import migrated, only, target, workload
+
+GPU = {"nvidia.com/gpu": 1}
+SHARED = {"nvidia.com/gpu.shared": 1}
+MIG = {"nvidia.com/mig-1g.5gb": 1}
+MPS = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "4"}
+A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}
+
+
+# --- whole GPUs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("to", "outcome"),
+    [
+        (target("1.36"), "class"),
+        (target("1.35"), "leave"),
+        (target("1.35", DRAExtendedResource=True), "class"),
+        (target("1.36", DRAExtendedResource=False), "leave"),
+        (target("1.36", way="claims"), "template"),
+        (target("1.35", way="class"), "leave"),
+        (Target(kube="1.33", features=None), "leave"),
+        (Target(kube="1.33", features=None, way="claims"), "leave"),
+    ],
+)
+def test_gpus_by_count_alone(to: Target, outcome: str) -> None:
+    assert only(workload(limits=GPU), to=to).decision.outcome == outcome
+
+
+def test_a_label_that_chooses_a_gpu_makes_a_template() -> None:
+    one = only(workload(limits=GPU, nodeSelector=A100))
+    assert one.decision.outcome == "template"
+    assert "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB" in one.decision.reason
+
+
+def test_a_label_that_no_device_tells_does_not() -> None:
+    one = only(workload(limits=GPU, nodeSelector={"nvidia.com/gpu.count": "8"}))
+    assert one.decision.outcome == "class"
+    assert one.labels[0].why == "the manifest stays as it is"
+
+
+def test_with_to_class_labels_stay() -> None:
+    migration = migrated(workload(limits=GPU, nodeSelector=A100), to=target(way="class"))
+    assert migration.workloads[0].decision.outcome == "class"
+    assert migration.texts == {}
+
+
+def test_an_attribute_to_share_makes_a_constraint_for_several_gpus_only() -> None:
+    to = target(same="resource.kubernetes.io/pcieRoot")
+    assert only(workload(limits=GPU), to=to).decision.outcome == "class"
+    migration = migrated(workload(limits={"nvidia.com/gpu": 2}), to=to)
+    assert "- matchAttribute: resource.kubernetes.io/pcieRoot" in migration.made[0].text
+
+
+def test_a_class_that_lacks_the_name_gets_a_sibling() -> None:
+    amd = migrated(workload(limits={"amd.com/gpu": 2}), to=target(fleet="mi300x-8x-oam"))
+    assert amd.workloads[0].decision.outcome == "class"
+    assert [one.name for one in amd.classes] == ["whole.gpu.amd.com"]
+    assert "extendedResourceName: amd.com/gpu" in amd.classes[0].text
+    there = migrated(workload(limits={"amd.com/gpu": 2}), to=target(fleet="mi300x-8x-oam/auto"))
+    assert there.classes == ()
+    assert there.workloads[0].decision.needs.classes == ("gpu.amd.com-spx",)
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_mig_profile_is_asked_for_by_name() -> None:
+    migration = migrated(workload(limits=MIG))
+    assert migration.workloads[0].decision.outcome == "template"
+    assert 'profile == "1g.5gb"' in migration.made[0].text
+
+
+def test_with_to_class_a_profile_gets_a_class() -> None:
+    migration = migrated(workload(limits={"nvidia.com/mig-1g.10gb.me": 1}), to=target(way="class"))
+    assert migration.texts == {}
+    assert [one.name for one in migration.classes] == ["mig-1g-10gb-me.nvidia.com"]
+    assert "extendedResourceName: nvidia.com/mig-1g.10gb.me" in migration.classes[0].text
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"cloud.google.com/gke-gpu-partition-size": "1g.5gb"},
+        {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
+        {"nvidia.com/mig.config": "all-1g.5gb"},
+    ],
+)
+def test_where_labels_say_that_gpus_are_cut_a_gpu_is_a_piece(selector: dict[str, str]) -> None:
+    assert 'profile == "1g.5gb"' in migrated(workload(limits=GPU, nodeSelector=selector)).made[0].text
+
+
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+
+def shared(name: str, pods: int, kind: str = "Deployment", **selector: str) -> str:
+    """A workload with shares of GPUs that MPS cuts in four."""
+    return workload(kind, name, spec={"replicas": pods}, limits=SHARED, nodeSelector={**MPS, **selector})
+
+
+def test_pods_of_several_workloads_fill_a_gpu_in_their_order() -> None:
+    migration = migrated(shared("a", 2), shared("b", 3), shared("c", 2), shared("d", 1))
+    assert [one.claim_name for one in migration.workloads] == [
+        "shared-gpu",
+        "shared-gpu-2",
+        "shared-gpu",
+        "shared-gpu-2",
+    ]
+
+
+def test_what_differs_is_not_put_together() -> None:
+    migration = migrated(shared("a", 2), shared("b", 2, **A100))
+    assert [one.claim_name for one in migration.workloads] == ["a-gpu", "b-gpu"]
+    assert "defaultPinnedDeviceMemoryLimit: 10240Mi" in migration.made[1].text
+    assert "defaultPinnedDeviceMemoryLimit" in migration.made[0].text.partition("#")[2]  # said, not set
+    assert migration.workloads[0].decision.needs.driver_gates[0].name == "MPSSupport"
+
+
+def test_more_pods_than_shares_have_no_equal() -> None:
+    one = only(shared("a", 5))
+    assert one.decision.outcome == "cannot"
+    assert "5 shares" in one.decision.reason
+    assert "2 workloads" in one.decision.hint
+
+
+@pytest.mark.parametrize("pods", [1, 4, 5, 40])
+def test_a_driver_that_shares_by_amounts_gives_every_pod_its_own_claim(pods: int) -> None:
+    migration = migrated(shared("a", pods), to=target(fleet="dgx-a100-40gb/shared"))
+    assert migration.workloads[0].decision.outcome == "template"
+    assert "memory: 10240Mi" in migration.made[0].text
+
+
+def test_counted_shares_are_taken_by_number() -> None:
+    migration = migrated(shared("a", 9), to=target(fleet="dgx-a100-40gb/consumable-shares=4"))
+    assert "shares: '1'" in migration.made[0].text
+
+
+def test_a_daemon_set_of_shares_has_no_equal_without_amounts() -> None:
+    text = workload("DaemonSet", limits=SHARED, nodeSelector=MPS)
+    assert only(text).decision.outcome == "cannot"
+    assert only(text, to=target(fleet="l4/shared")).decision.outcome == "template"
+
+
+def test_how_many_share_must_be_told() -> None:
+    text = workload(spec={"replicas": 2}, limits=SHARED)
+    unknown = only(text)
+    assert unknown.decision.outcome == "cannot"
+    assert "--shares" in unknown.decision.hint
+    assert only(text, to=target(shares=2)).decision.outcome == "claim"
+
+
+CONFIG = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: plugin}
+data:
+  a: |
+    sharing:
+      timeSlicing:
+        %s
+        resources: [{name: nvidia.com/gpu, replicas: 3}]
+"""
+
+
+def test_the_plugin_s_config_map_tells_who_shares() -> None:
+    plain, renamed = CONFIG % "failRequestsGreaterThanOne: true", CONFIG % "renameByDefault: true"
+    assert only(plain, workload(limits=GPU)).decision.outcome == "claim"
+    assert only(renamed, workload(limits=GPU)).decision.outcome == "class"
+    assert only(renamed, workload(limits=SHARED)).decision.outcome == "claim"
+    # Feature discovery marks the product of GPUs that are shared under their own name.
+    assert only(plain, workload(limits=GPU, nodeSelector=A100)).decision.outcome == "template"
+
+
+def test_a_share_and_a_gpu_in_one_pod_must_be_parted() -> None:
+    assert only(workload(limits={**SHARED, **MIG}, nodeSelector=MPS)).decision.outcome == "cannot"
+
+
+def test_two_containers_with_shares_name_one_gpu() -> None:
+    containers = [{"name": name, "image": "i", "resources": {"limits": SHARED}} for name in "ab"]
+    migration = migrated(workload(containers=containers, nodeSelector=MPS))
+    assert migration.made[0].text.count("deviceClassName") == 1
+    assert only(workload(containers=containers, nodeSelector=MPS, spec={"replicas": 3})).decision.outcome == "cannot"
+
+
+# --- fractions -------------------------------------------------------------------------------------------------------
+
+FRACTION = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}
+
+
+def test_without_a_cluster_hami_s_own_driver_serves_fractions() -> None:
+    text = migrated(workload(limits=FRACTION)).made[0].text
+    assert "deviceClassName: hami-core-gpu.project-hami.io" in text
+    assert "memory: 3000Mi" in text
+    assert "cores: '30'" in text
+
+
+def test_shared_gpus_of_the_fleet_serve_memory_and_cores_are_told_to_be_gone() -> None:
+    migration = migrated(workload(limits=FRACTION), to=target(fleet="l4/shared"))
+    assert "memory: 3000Mi" in migration.made[0].text
+    assert "cores:" not in migration.made[0].text
+    assert "30% is gone" in migration.workloads[0].decision.reason
+
+
+def test_a_fleet_that_shares_nothing_cannot_serve_them() -> None:
+    assert only(workload(limits=FRACTION), to=target(fleet="l4")).decision.outcome == "cannot"
+
+
+def test_fractions_need_consumable_capacity() -> None:
+    assert only(workload(limits=FRACTION), to=target("1.35")).decision.outcome == "leave"
+
+
+def test_a_percentage_needs_a_model() -> None:
+    limits = {"nvidia.com/gpumem-percentage": 50}
+    assert only(workload(limits=limits)).decision.outcome == "cannot"
+    assert "memory: 20480Mi" in migrated(workload(limits=limits, nodeSelector=A100)).made[0].text
+
+
+def test_a_part_of_an_intel_gpu_has_no_equal() -> None:
+    assert (
+        only(workload(limits={"gpu.intel.com/i915": 1, "gpu.intel.com/millicores": 200})).decision.outcome == "cannot"
+    )
+
+
+def test_monitoring_is_admin_access() -> None:
+    migration = migrated(workload("DaemonSet", limits={"gpu.intel.com/xe_monitoring": 1}))
+    assert "adminAccess: true" in migration.made[0].text
+    assert migration.workloads[0].decision.needs.admin_namespaces == ("default",)
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "word"),
+    [
+        ("Job", {}, "create it again"),
+        ("Deployment", {}, "maxSurge"),
+        ("ReplicaSet", {}, "one by one"),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, "OnDelete"),
+    ],
+)
+def test_how_a_kind_takes_its_new_template_is_told(kind: str, spec: dict[str, object], word: str) -> None:
+    assert any(word in note for note in only(workload(kind, spec=spec, limits=MIG)).notes)
+
+
+@pytest.mark.parametrize("strategy", [{"type": "Recreate"}, {"rollingUpdate": {"maxSurge": 0}}])
+def test_a_deployment_that_does_not_surge_needs_no_gpu_more(strategy: dict[str, object]) -> None:
+    assert not any("maxSurge" in note for note in only(workload(spec={"strategy": strategy}, limits=MIG)).notes)
+
+
+def test_what_stays_behind_is_told() -> None:
+    pod = {"schedulerName": "volcano", "nodeSelector": {"nvidia.com/gpu.count": "8", **A100}}
+    notes = " ".join(only(workload(limits={**GPU, "nvidia.com/hostdev": 1}, **pod)).notes)
+    for word in ("volcano", "nvidia.com/gpu.count=8 stays", "nvidia.com/hostdev"):
+        assert word in notes

@@ -1,0 +1,86 @@
+"""The claim of a pod: as many devices as the device plugin counted, each container sees what it asked for."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.tools.migrate.asking import Ask, ContainerAsk, Role
+from allotment.tools.migrate.plan import Kind, Plan, Use, label, planned, turns
+
+ROLES: tuple[Role, ...] = get_args(Role)
+RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb")
+
+asks = st.builds(
+    Ask, vendor=st.just("nvidia"), sort=st.just("whole"), resource=st.sampled_from(RESOURCES), count=st.integers(1, 8)
+)
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> list[ContainerAsk]:
+    containers = []
+    for number in range(draw(st.integers(1, 5))):
+        own = draw(st.lists(asks, min_size=1, max_size=2, unique_by=lambda ask: ask.resource))
+        role = draw(st.sampled_from(ROLES))
+        names = tuple(ask.resource for ask in own)
+        name = draw(st.sampled_from(("", "x" * 60))) + f"c{number}"
+        containers.append(ContainerAsk(path=(number,), name=name, role=role, asks=tuple(own), resources=names))
+    return containers
+
+
+def kind_of(ask: Ask) -> Kind:
+    return Kind(ask.resource)
+
+
+def seen(plan: Plan, use: Use, resource: str) -> int:
+    """How many devices of a resource a container gets."""
+    named = set(use.requests) or {request.name for request in plan.requests}
+    return sum(r.number for r in plan.requests if r.name in named and r.kind.class_name == resource)
+
+
+def asked(containers: list[ContainerAsk], resource: str, roles: tuple[Role, ...]) -> list[int]:
+    return [sum(a.count for a in c.asks if a.resource == resource) for c in containers if c.role in roles]
+
+
+@given(pods())
+def test_a_pod_takes_the_larger_of_what_its_containers_and_each_init_container_ask(pod: list[ContainerAsk]) -> None:
+    plan, _ = planned(pod, kind_of)
+    for resource in RESOURCES:
+        total = sum(request.number for request in plan.requests if request.kind.class_name == resource)
+        staying = sum(asked(pod, resource, ("container", "sidecar")))
+        assert total == max([staying, *asked(pod, resource, ("init",))])
+
+
+@given(pods())
+def test_every_container_gets_what_it_asks(pod: list[ContainerAsk]) -> None:
+    plan, uses = planned(pod, kind_of)
+    for container, use in zip(pod, uses, strict=True):
+        for resource in RESOURCES:
+            wanted = sum(ask.count for ask in container.asks if ask.resource == resource)
+            got = seen(plan, use, resource)
+            assert got == wanted if container.role != "init" else got >= wanted
+
+
+@given(pods())
+def test_names_of_requests_are_labels_and_each_is_one_request(pod: list[ContainerAsk]) -> None:
+    plan, uses = planned(pod, kind_of)
+    names = [request.name for request in plan.requests]
+    assert len(set(names)) == len(names)
+    assert all(name == label(name) and len(name) <= 63 for name in names)
+    assert {name for use in uses for name in use.requests} <= set(names)
+
+
+@given(pods())
+def test_turns_at_a_gpu_are_one_gpu_however_many_are_asked_for(pod: list[ContainerAsk]) -> None:
+    plan, _ = turns(pod, kind_of)
+    assert all(request.number == 1 for request in plan.requests)
+    assert {request.kind.class_name for request in plan.requests} == {a.resource for c in pod for a in c.asks}
+
+
+def test_an_attribute_is_shared_by_requests_of_several_devices() -> None:
+    two = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=2)
+    container = ContainerAsk(path=(), name="a", role="container", asks=(two,), resources=("nvidia.com/gpu",))
+    plan, _ = planned([container], kind_of, "resource.kubernetes.io/pcieRoot")
+    assert plan.same == (("gpu", "resource.kubernetes.io/pcieRoot"),)

@@ -1,0 +1,87 @@
+"""Names of resources, as device plugins have them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet import accelerators
+from allotment.tools.migrate.asking import Ask, ContainerAsk
+from allotment.tools.migrate.resources import asks_of, in_words, mig_profile
+
+WHOLE = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=1)
+
+
+@pytest.mark.parametrize("profile", sorted({p.name for a in accelerators().values() if a.mig for p in a.mig.profiles}))
+def test_every_mig_profile_is_found_in_its_resource(profile: str) -> None:
+    resource = f"nvidia.com/mig-{profile.replace('+', '.')}"
+    assert mig_profile(resource) == profile
+    assert mig_profile(f"{resource}.shared") == profile
+
+
+@pytest.mark.parametrize(
+    ("amounts", "sort", "count"),
+    [
+        ({"nvidia.com/gpu": "2"}, "whole", 2),
+        ({"nvidia.com/gpu.shared": 1}, "share", 1),
+        ({"nvidia.com/mig-1g.5gb": 3}, "piece", 3),
+        ({"nvidia.com/mig-1g.5gb.shared": 1}, "share", 1),
+        ({"amd.com/gpu": 8}, "whole", 8),
+        ({"amd.com/cpx_nps4": 2}, "piece", 2),
+        ({"gpu.intel.com/xe": 1}, "whole", 1),
+        ({"gpu.intel.com/i915_monitoring": 1}, "monitoring", 1),
+        ({"gpu.intel.com/i915": 1, "gpu.intel.com/millicores": 500}, "fraction", 1),
+        ({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 3000}, "fraction", 2),
+        ({"nvidia.com/gpucores": 30}, "fraction", 1),
+        ({"volcano.sh/vgpu-number": 1}, "fraction", 1),
+        ({"volcano.sh/vgpu-memory": 1024}, "fraction", 1),
+    ],
+)
+def test_sorts_of_asks(amounts: dict[str, object], sort: str, count: int) -> None:
+    asks, used, unknown = asks_of({"cpu": "4", **amounts})
+    assert [(ask.sort, ask.count) for ask in asks] == [(sort, count)]
+    assert sorted(used) == sorted(amounts)
+    assert unknown == ()
+
+
+def test_amounts_of_a_fraction() -> None:
+    amounts = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}
+    (ask,), _, _ = asks_of(amounts)
+    assert (ask.memory_mib, ask.memory_percent, ask.cores) == (3000, 0, 30)
+    assert in_words([_container("main", "container", ask)]) == "nvidia.com/gpu (3000Mi, 30% of cores): 1"
+
+
+def test_what_asks_for_nothing() -> None:
+    assert asks_of({"nvidia.com/gpu": 0, "cpu": 8, "example.com/gpu": 1}) == ((), (), ())
+    assert asks_of({"nvidia.com/gpu": "{{ .Values.gpus }}"}) == ((), (), ())
+
+
+def test_a_vendors_other_resources_are_told() -> None:
+    asks, used, unknown = asks_of({"nvidia.com/gpu": 1, "nvidia.com/hostdev": 1})
+    assert len(asks) == 1
+    assert used == ("nvidia.com/gpu",)
+    assert unknown == ("nvidia.com/hostdev",)
+
+
+def test_an_init_container_counts_as_far_as_it_is_more() -> None:
+    containers = [
+        _container("a", "init", WHOLE),
+        _container("b", "container", WHOLE),
+        _container("c", "sidecar", WHOLE),
+    ]
+    assert in_words(containers) == "nvidia.com/gpu: 2"
+
+
+@given(
+    st.dictionaries(st.text(max_size=30), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=5)
+)
+def test_nothing_that_is_written_ends_the_reading(amounts: dict[str, object]) -> None:
+    asks, used, _ = asks_of(amounts)
+    assert all(ask.count > 0 for ask in asks)
+    assert set(used) <= set(amounts)
+
+
+def _container(name: str, role: str, *asks: Ask) -> ContainerAsk:
+    assert role in ("container", "init", "sidecar")
+    return ContainerAsk(path=(name,), name=name, role=role, asks=asks, resources=tuple(a.resource for a in asks))
