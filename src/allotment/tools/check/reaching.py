@@ -162,9 +162,10 @@ def presence(access: Access, sort: Sort) -> str:
     words = vocabulary(name.domain)
     if words is not None and _term(words, name) is None:
         return "unknown"  # a name that the domain's own driver does not publish: another mistake
-    if name.domain != STANDARD and "." not in name.domain:
+    if "." not in name.domain:
         return "unknown"  # hardly a domain
-    return "never"
+    # Of devices of who knows which driver, some have the names that drivers share.
+    return "sometimes" if name.domain == STANDARD and not sort.driver else "never"
 
 
 def words_of(bundle: Bundle, driver: str) -> Vocabulary | None:

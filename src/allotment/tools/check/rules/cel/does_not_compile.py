@@ -94,9 +94,8 @@ def _unparsed(view: SelectorView, read: Expression, error: CompileError) -> Foun
                      part=first.extent)  # fmt: skip
     if issue is None or offset < 0:
         return Found(view.document, view.path, worded(str(error).splitlines()[0]))
-    last = len(read.source.rstrip())
     token = read.token_at(offset)
-    extent = (max(last - 1, 0), last) if token is None else (token.pos, token.pos + len(token.text))
+    extent = _end(read) if token is None else (token.pos, token.pos + len(token.text))
     return Found(view.document, view.path, worded(issue.message), part=extent)
 
 
@@ -107,6 +106,12 @@ def _difference(old: str, new: str) -> tuple[int, int, str]:
     while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     return start, len(old) - tail, new[start : len(new) - tail]
+
+
+def _end(read: Expression) -> Extent:
+    """The last letter of an expression that ends too early; all of one that has none."""
+    last = len(read.source.rstrip())
+    return (last - 1, last) if last else (0, len(read.source))
 
 
 # --- where an issue is -----------------------------------------------------------------------------------------------

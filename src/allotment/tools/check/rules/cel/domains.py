@@ -41,7 +41,7 @@ def meant(bundle: Bundle, view: SelectorView, read: Expression, name: str, kind:
 def _driver(bundle: Bundle, view: SelectorView, read: Expression, name: str) -> tuple[str, str]:
     tested = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in read.drivers))
     if len(tested) == 1 and "." in tested[0]:
-        return tested[0], f"the expression asks for {tested[0]}"
+        return tested[0], f"the expression asks for {read.drivers[0][0]}"
     reached = drivers_meant(bundle, view)
     if len(reached) == 1:
         return reached[0], f"{'the class selects' if view.class_name else 'these are'} devices of {reached[0]}"

@@ -31,6 +31,7 @@ RELATIONS: Final = {**ORDERINGS, **EQUALITIES}
 #: Methods that compare what they are called on with their argument.
 METHODS: Final = frozenset({"compareTo", "isGreaterThan", "isLessThan"})
 
+_SELECTIONS: Final = frozenset({ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT})
 _KINDS: Final[dict[str, Operand]] = {
     "string": "text", "int": "number", "uint": "number", "double": "number", "bool": "bool", "version": "version",
 }  # fmt: skip
@@ -96,7 +97,14 @@ def mended(view: SelectorView, words: str, extent: Extent, text: str, *, safe: b
 
 def compared_by_method(read: Expression, left: Node, operator: str, right: Node, becomes: str = "") -> str:
     """``left.compareTo(right) operator 0``; ``becomes`` is another text for ``right``."""
-    return f"{read.text(left)}.compareTo({becomes or bare(read, right)}) {operator} 0"
+    return f"{receiver(read, left)}.compareTo({becomes or bare(read, right)}) {operator} 0"
+
+
+def receiver(read: Expression, node: Node) -> str:
+    """A node as written, so that a method can be called on it: an operator stands in parentheses."""
+    text = read.text(node)
+    is_operator = isinstance(node, Call) and not node.function.isidentifier() and node.function not in _SELECTIONS
+    return f"({text})" if is_operator and read.outer(node) == read.extent(node) else text
 
 
 def bare(read: Expression, node: Node) -> str:

@@ -10,7 +10,16 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.cel.amounts import Amount, amount, amount_of_number
-from allotment.tools.check.rules.cel.operands import EQUALITIES, METHODS, RELATIONS, bare, mended, operand, selectors
+from allotment.tools.check.rules.cel.operands import (
+    EQUALITIES,
+    METHODS,
+    RELATIONS,
+    bare,
+    mended,
+    operand,
+    receiver,
+    selectors,
+)
 from allotment.tools.views import SelectorView
 
 
@@ -43,7 +52,7 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
         fix = None
         if meant is not None:
             quantity = f'quantity("{meant.text}")'
-            texts = [quantity if one is literal else read.text(one) for one in sides]
+            texts = [quantity if one is literal else receiver(read, one) for one in sides]
             if node.function in EQUALITIES:
                 text = f" {EQUALITIES[node.function]} ".join(texts)
             elif node.function in METHODS:

@@ -9,7 +9,15 @@ from allotment.cel.syntax.ast import Call
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import ORDERINGS, bare, compared_by_method, mended, operand, selectors
+from allotment.tools.check.rules.cel.operands import (
+    ORDERINGS,
+    bare,
+    compared_by_method,
+    mended,
+    operand,
+    receiver,
+    selectors,
+)
 from allotment.tools.views import SelectorView
 
 _SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
@@ -32,9 +40,9 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             sign, method = _SUMS[node.function]
             if kinds[0] != "quantity" or kinds[1] not in ("quantity", "number"):
                 continue
-            text = f"{read.text(node.args[0])}.{method}({bare(read, node.args[1])})"
+            text = f"{receiver(read, node.args[0])}.{method}({bare(read, node.args[1])})"
             message = f"Quantities have no {sign}: they are added up by methods"
-            fix = mended(view, f"use {method}", extent, text, safe=True)
+            fix = mended(view, f"use {method}", read.outer(node), text, safe=True)
             yield Found(view.document, view.path, message, fix=fix, part=extent)
         elif "quantity" in kinds and set(kinds) <= {"quantity", "value"}:
             sign = ORDERINGS[node.function]

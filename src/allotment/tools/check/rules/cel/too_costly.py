@@ -25,7 +25,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
             f"The API server refuses this as too complex: it may cost {_number(total)}, {_number(COST_LIMIT)} allowed"
         )
         part, dearest = _dearest(read)
-        help_text = "Text functions and loops over whole maps cost most: compare the name that is meant instead."
+        help_text = "Types, joined lists and loops over whole maps cost most: compare the one name that is meant."
         if part is not None and dearest < total:
             help_text = f"This part alone may cost {_number(dearest)}. {help_text}"
         yield Found(view.document, view.path, message, help=help_text, part=part)
@@ -52,8 +52,9 @@ RULE = Rule(
     summary="An expression that may cost more than the API server allows",
     why=(
         "Before it stores a class or claim, the API server estimates from types and largest sizes what evaluating a"
-        " selector may cost, and refuses more than a million units. A list of strings that is joined or searched has no"
-        " largest size, so the estimate has no bound. Evaluation itself is stopped at the same limit."
+        " selector may cost, and refuses more than a million units. The type of a value, or a list of texts that is"
+        " joined or searched, has no largest size, so the estimate has no bound. Evaluation is stopped at the same"
+        " limit."
     ),
     bad="""\
 apiVersion: resource.k8s.io/v1
@@ -68,7 +69,7 @@ spec:
         deviceClassName: gpu.nvidia.com
         selectors:
         - cel:
-            expression: ["Ampere", "Hopper"].indexOf(device.attributes["gpu.nvidia.com"].architecture) >= 0
+            expression: type(device.attributes["gpu.nvidia.com"].architecture) == string
 """,
     good="""\
 apiVersion: resource.k8s.io/v1
@@ -83,7 +84,7 @@ spec:
         deviceClassName: gpu.nvidia.com
         selectors:
         - cel:
-            expression: device.attributes["gpu.nvidia.com"].architecture in ["Ampere", "Hopper"]
+            expression: device.attributes["gpu.nvidia.com"].architecture != ""
 """,
     find=find,
     see="https://kubernetes.io/docs/reference/using-api/cel/#resource-constraints",

@@ -18,6 +18,7 @@ from allotment.tools.check.rules.cel.operands import (
     compared_by_method,
     mended,
     operand,
+    receiver,
     selectors,
     version_text,
 )
@@ -68,7 +69,7 @@ def _relation(bundle: Bundle, view: SelectorView, read: Expression, node: Call) 
         if node.function in EQUALITIES:
             text = f"{texts[0]} {sign} {texts[1]}"
         else:
-            first = texts[0] if left is literal else read.text(left)
+            first = texts[0] if left is literal else receiver(read, left)
             text = f"{first}.compareTo({texts[1]}) {sign} 0"
         fix = mended(view, f"compare with {version}", read.extent(node), text, safe=True)
     yield Found(view.document, view.path, _said(bundle, read, node, literal), help=_help(version), fix=fix,

@@ -12,7 +12,7 @@ _TYPES: Final = {
     "google.protobuf.Any": "an attribute", "dyn": "an attribute", "null": "null", "null_type": "null",
     "kubernetes.DRADevice": "the device", "type": "a type",
 }  # fmt: skip
-_OVERLOAD: Final = re.compile(r"found no matching overload for '(.+)' applied to '(.*)\((.*)\)'")
+_OVERLOAD: Final = re.compile(r"found no matching overload for '(.+)' applied to '(?:(.*)\.)?\((.*)\)'")
 _OPERATOR: Final = re.compile(r"_(.+)_")
 
 
@@ -23,6 +23,8 @@ def worded(message: str) -> str:
     'CEL has no > between text and a number'
     >>> worded("undeclared reference to 'gpu' (in container '')")
     'There is no gpu here: an expression sees only device'
+    >>> worded("found no matching overload for 'slice' applied to 'list(string).(list(int), string)'")
+    'A list has no slice that takes a list and text'
     """
     for pattern, say in _SENTENCES:
         found = pattern.match(message)
@@ -60,7 +62,7 @@ def _overload(found: re.Match[str]) -> str:
         return f"CEL has no {function[0]} of {types[0]}"
     given = " and ".join(types) or "nothing"
     if receiver:
-        what = type_name(receiver.rstrip("."))
+        what = type_name(receiver)
         return f"{what.capitalize()} has no {function} that takes {given}"
     return f"{function} does not take {given}"
 

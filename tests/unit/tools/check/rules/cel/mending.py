@@ -1,0 +1,108 @@
+"""Selectors in a class or a request, what the rules of CEL find in them, and what their fixes make of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from allotment.cel.extents import located
+from allotment.model.editing.edits import ReplaceText
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.rule import Found
+from allotment.tools.check.rules.cel import CEL
+from tests.unit.tools.check.bundles import bundle_of
+
+NVIDIA = 'device.attributes["gpu.nvidia.com"]'
+CAPACITY = 'device.capacity["gpu.nvidia.com"]'
+
+# A long text raises the interpreter's limit once, which Hypothesis does not like to see in a test of its own.
+located("(" * 100 + "a" + ")" * 100)
+
+_CLASS = """apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {{name: mine}}
+spec:
+  selectors:
+  - cel:
+      expression: {}
+"""
+_CLAIM = """apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: mine}}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: {}
+        selectors:
+        - cel:
+            expression: {}
+"""
+
+
+class Told(NamedTuple):
+    """A finding: the rule's code, what it says, the text that it is about, and that text after the fix."""
+
+    code: str
+    message: str
+    part: str
+    becomes: str | None
+
+
+def bundle(expression: str, class_name: str = "", fleet: str = "") -> Bundle:
+    """A selector of a request of that class; without one, of a class."""
+    written = json.dumps(expression)
+    return bundle_of(_CLAIM.format(class_name, written) if class_name else _CLASS.format(written), fleet=fleet)
+
+
+def found(expression: str, class_name: str = "", fleet: str = "") -> list[tuple[str, Found]]:
+    """What the rules find, with their codes."""
+    held = bundle(expression, class_name, fleet)
+    return [(rule.code, one) for rule in CEL for one in rule.find(held)]
+
+
+def codes(expression: str, class_name: str = "") -> list[str]:
+    """The codes of what the rules find."""
+    return [code for code, _ in found(expression, class_name)]
+
+
+def told(expression: str, class_name: str = "") -> list[Told]:
+    """What the rules find, to be read."""
+    return [
+        Told(
+            code,
+            one.message,
+            expression[slice(*one.part)] if one.part else expression,
+            mended(expression, one) if one.fix else None,
+        )
+        for code, one in found(expression, class_name)
+    ]
+
+
+def mended(expression: str, one: Found) -> str:
+    """The expression after a finding's fix."""
+    assert one.fix is not None
+    ((document, edit),) = one.fix.edits
+    assert document is one.document
+    assert isinstance(edit, ReplaceText)
+    assert edit.path == one.path
+    assert 0 <= edit.start <= edit.stop <= len(expression)
+    return expression[: edit.start] + edit.text + expression[edit.stop :]
+
+
+def first(number: int) -> int:
+    """The first of so many."""
+    return 0
+
+
+def in_the_end(expression: str, class_name: str = "", pick: Callable[[int], int] = first) -> tuple[str, list[str]]:
+    """The expression when no fix is left, and the codes of what is; ``pick`` says which of several fixes goes first."""
+    for _ in range(24):
+        findings = found(expression, class_name)
+        fixable = [one for _, one in findings if one.fix is not None]
+        if not fixable:
+            return expression, [code for code, _ in findings]
+        expression = mended(expression, fixable[pick(len(fixable))])
+    raise AssertionError(f"fixes go on for ever: {expression}")

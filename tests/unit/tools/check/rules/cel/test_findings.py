@@ -1,0 +1,190 @@
+"""What each rule of CEL says, where, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.check.rules.cel import unguarded_name
+from tests.unit.tools.check.bundles import bundle_of
+from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
+from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
+from tests.unit.tools.check.rules.cel.mending import codes, found, told
+
+GPU = "gpu.nvidia.com"
+STANDARD = "device.attributes['resource.kubernetes.io']"
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "part", "becomes"),
+    [
+        # C201
+        ("device.driver = 'x'", "C201", "=", "device.driver == 'x'"),
+        ("device.driver == 'x' or False", "C201", "or", "device.driver == 'x' || False"),
+        ("device.driver == 'x' || False", "C201", "False", "device.driver == 'x' || false"),
+        ("not(device.driver == 'x')", "C201", "not(device.driver == 'x')", "!(device.driver == 'x')"),
+        ("driver == 'x'", "C201", "driver", "device.driver == 'x'"),
+        ("devices.driver == 'x'", "C201", "devices", "device.driver == 'x'"),
+        ("device.atributes['d.e'].x", "C201", "device.atributes", "device.attributes['d.e'].x"),
+        ("device.model == 'x'", "C201", "device.model", f"{N}.model == 'x'".replace("device.", "device.", 1)),
+        ("device.memory == quantity('1Gi')", "C201", "device.memory", f"{C}.memory == quantity('1Gi')"),
+        (f"device.attributes[{GPU}].type == 'gpu'", "C201", "gpu", f"{N}.type == 'gpu'"),
+        ("device.driver.startswith('x')", "C201", "device.driver.startswith('x')", "device.driver.startsWith('x')"),
+        (f"quantity({C}.memory) == quantity('1')", "C201", f"quantity({C}.memory)", f"{C}.memory == quantity('1')"),
+        ("device.driver == 1", "C201", "device.driver == 1", None),
+        ("device.driver.matches('[')", "C201", "'['", None),
+        ("device.driver == 'x", "C201", "'", None),
+        ("device.driver == ", "C201", "=", None),
+        ("device.driver", "C201", "device.driver", None),
+        # C202
+        (f"{C}.memory >= quantity('1Gi')", "C202", f"{C}.memory >= quantity('1Gi')",
+         f"{C}.memory.compareTo(quantity('1Gi')) >= 0"),
+        (f"quantity('1Gi') < {C}.memory", "C202", f"quantity('1Gi') < {C}.memory",
+         f"quantity('1Gi').compareTo({C}.memory) < 0"),
+        ("device.attributes['d.e'].memory > quantity('1')", "C202", "device.attributes['d.e'].memory > quantity('1')",
+         "device.attributes['d.e'].memory.compareTo(quantity('1')) > 0"),
+        (f"{C}.memory + {C}.memory == quantity('1')", "C202", f"{C}.memory + {C}.memory",
+         f"{C}.memory.add({C}.memory) == quantity('1')"),
+        (f"({C}.memory - 1) == quantity('1')", "C202", f"{C}.memory - 1", f"{C}.memory.sub(1) == quantity('1')"),
+        # C203
+        (f"{N}.driverVersion >= '580.0'", "C203", f"{N}.driverVersion >= '580.0'",
+         f'{N}.driverVersion.compareTo(semver("580.0.0")) >= 0'),
+        (f"{N}.driverVersion == '580.65.06'", "C203", f"{N}.driverVersion == '580.65.06'",
+         f'{N}.driverVersion == semver("580.65.6")'),
+        (f"'8.0' != {N}.cudaComputeCapability", "C203", f"'8.0' != {N}.cudaComputeCapability",
+         f'semver("8.0.0") != {N}.cudaComputeCapability'),
+        (f"{N}.cudaComputeCapability < 9.0", "C203", f"{N}.cudaComputeCapability < 9.0",
+         f'{N}.cudaComputeCapability.compareTo(semver("9.0.0")) < 0'),
+        (f"{N}.cudaComputeCapability in ['8.0', '9.0']", "C203", f"{N}.cudaComputeCapability in ['8.0', '9.0']",
+         f'{N}.cudaComputeCapability in [semver("8.0.0"), semver("9.0.0")]'),
+        (f"{N}.driverVersion.isGreaterThan('580')", "C203", f"{N}.driverVersion.isGreaterThan('580')",
+         f'{N}.driverVersion.isGreaterThan(semver("580.0.0"))'),
+        (f"{N}.driverVersion > semver('580.0.0')", "C203", f"{N}.driverVersion > semver('580.0.0')",
+         f"{N}.driverVersion.compareTo(semver('580.0.0')) > 0"),
+        (f"{N}.driverVersion == 'newest'", "C203", f"{N}.driverVersion == 'newest'", None),
+        # C204
+        (f"{N}.type.string == 'gpu'", "C204", ".string", f"{N}.type == 'gpu'"),
+        (f"{N}.type['string'] == 'gpu'", "C204", "['string']", f"{N}.type == 'gpu'"),
+        (f"{C}.memory.value == quantity('1')", "C204", ".value", f"{C}.memory == quantity('1')"),
+        # C205
+        ("device.attributes['brand'] == 'x'", "C205", "'brand'", f"{N}.brand == 'x'"),
+        ("device.attributes.brand == 'x'", "C205", "brand", f"{N}.brand == 'x'"),
+        ("device.attributes['memory'] == quantity('1')", "C205", "'memory'", f"{C}.memory == quantity('1')"),
+        ("'uuid' in device.attributes", "C205", "'uuid'", f'"uuid" in {N}'),
+        ("device.attributes['gpu'].brand == 'x'", "C205", "'gpu'", f"{N}.brand == 'x'"),
+        (f"device.attributes.{GPU}.brand == 'x'", "C205", f".{GPU}", f"{N}.brand == 'x'"),
+        (f"device.attributes['{GPU}/brand'] == 'x'", "C205", f"'{GPU}/brand'", f"{N}.brand == 'x'"),
+        (f"'{GPU}/brand' in device.attributes", "C205", f"'{GPU}/brand'", f'"brand" in {N}'),
+        ("device.attributes['mig-profile'] == 'x'", "C205", "'mig-profile'", f"{N}[\"mig-profile\"] == 'x'"),
+        # C206
+        ("device.driver == 'x' && ['a'].join('') == 'x'", "C206", "['a'].join('') == 'x'", None),
+        # C208
+        (f"{N}.memory == quantity('1')", "C208", 'attributes["gpu.nvidia.com"].memory', f"{C}.memory == quantity('1')"),
+        (f"{C}.brand == 'x'", "C208", 'capacity["gpu.nvidia.com"].brand', f"{N}.brand == 'x'"),
+        # C209
+        (f"{N}.driverVersion == semver('v580')", "C209", "'v580'", f'{N}.driverVersion == semver("580.0.0")'),
+        (f"{N}.driverVersion == semver('new')", "C209", "'new'", None),
+        # C210
+        (f"{C}.memory == '40Gi'", "C210", f"{C}.memory == '40Gi'", f'{C}.memory == quantity("40Gi")'),
+        (f"{C}.memory >= 40", "C210", f"{C}.memory >= 40", f'{C}.memory.compareTo(quantity("40Gi")) >= 0'),
+        (f"{C}.memory > 42949672960", "C210", f"{C}.memory > 42949672960",
+         f'{C}.memory.compareTo(quantity("42949672960")) > 0'),
+        (f"{C}.memory.isGreaterThan('40GB')", "C210", f"{C}.memory.isGreaterThan('40GB')",
+         f'{C}.memory.isGreaterThan(quantity("40Gi"))'),
+        (f"{C}.memory in ['40Gi']", "C210", "'40Gi'", f'{C}.memory in [quantity("40Gi")]'),
+        (f"{C}.memory == 'much'", "C210", f"{C}.memory == 'much'", None),
+        # C211
+        (f"{C}.memory == quantity('40 GB')", "C211", "'40 GB'", f'{C}.memory == quantity("40Gi")'),
+        (f"{C}.memory == quantity(40)", "C211", "40", f'{C}.memory == quantity("40")'),
+        (f"{C}.memory == quantity('much')", "C211", "'much'", None),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_found_once_and_mended(source: str, code: str, part: str, becomes: str | None) -> None:
+    assert [(one.code, one.part, one.becomes) for one in told(source, GPU)] == [(code, part, becomes)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{N}.cudaComputeCapability.compareTo(semver('8.0.0')) >= 0 && {C}.memory.isGreaterThan(quantity('40Gi'))",
+        f"{N}.driverVersion == semver('580', true) && {N}.driverVersion.major() >= 580",
+        f"{N}.productName.lowerAscii().matches('^.*(t4|a100).*$') || {N}.brand in ['Nvidia', 'Tesla']",
+        f"has({N}.addressingMode) && {N}.addressingMode == 'ATS' || {N}.?sharing.orValue('') == 'MPS'",
+        f"{C}.memory.compareTo(quantity('40Gi').add({C}.memory)) >= 0 && !('x' in {N})",
+        "device.attributes.exists(domain, domain.endsWith('.com')) && 'dra.net' in device.attributes",
+        "device.attributes['some.other.example'].model == 'x' && device.driver.startsWith('gpu.')",
+        "size(device.capacity) > 0 && device.allowMultipleAllocations == false",
+    ],
+)
+def test_what_is_right_is_left_alone(source: str) -> None:
+    assert codes(source, GPU) == []
+
+
+def test_what_is_said() -> None:
+    said = {
+        one.code: one.message
+        for source in (
+            "device.driver and true", f"{C}.memory > quantity('1')", f"{N}.driverVersion == '1'",
+            f"{N}.type.string == ''",
+            "device.attributes['model'] == 'x'", f"{N}.addressingMode == 'x'", f"{N}.memory == quantity('1')",
+            f"{N}.driverVersion == semver('1')", f"{C}.memory > 1", f"{C}.memory == quantity('1GB')",
+        )
+        for one in told(source, GPU)
+    }  # fmt: skip
+    assert said == {
+        "C201": "and is no part of CEL: write &&",
+        "C202": "Quantities cannot be compared by >: the API server refuses the expression",
+        "C203": "driverVersion is a version: compared with text it is an error for every device that has it",
+        "C204": "The attribute is the value itself, without .string: reading that is an error",
+        "C205": '"model" is read as a domain here: the name of an attribute comes second, after its domain',
+        "C207": (
+            "Not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
+            " one such device ends the scheduling of the pod"
+        ),
+        "C208": "memory is a capacity of gpu.nvidia.com, and not among the attributes: reading it there is an error",
+        "C209": "'1' is no semantic version: semver fails for every device",
+        "C210": "memory is a quantity, and 1 is a number: CEL does not compare them",
+        "C211": "'1GB' is no quantity: quantity fails for every device",
+    }
+
+
+def test_upstream_s_own_words_are_below() -> None:
+    ((_, one),) = found("device.driver == 1", GPU)
+    assert one.message == "CEL has no == between text and a number"
+    assert one.help == ("The API server says: found no matching overload for '_==_' applied to '(string, int)'")
+
+
+def test_where_nothing_tells_the_domain_there_is_no_fix_but_a_word_of_help() -> None:
+    ((code, one),) = found("device.attributes['x'] == 'y'", "nobody-knows")
+    assert (code, one.fix) == ("C205", None)
+    assert one.help == 'Write device.attributes["<driver>"].x, with the name of the driver.'
+
+
+# --- guards ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        (f"{N}.brand == 'x'", f"device.driver == \"{GPU}\" && {N}.brand == 'x'"),
+        (f"{N}.brand == 'x' || {N}.type == 'y'",
+         f"device.driver == \"{GPU}\" && ({N}.brand == 'x' || {N}.type == 'y')"),
+        (f"{N}.brand == 'x' || true", None),
+        (f"{N}.brand == 'x' || device.allowMultipleAllocations",
+         f"\"brand\" in {N} && {N}.brand == 'x' || device.allowMultipleAllocations"),
+        (f"!({N}.brand == 'x')", f"device.driver == \"{GPU}\" && !({N}.brand == 'x')"),
+        (f"device.driver == '{GPU}' && {N}.profile == 'x'",
+         f"device.driver == '{GPU}' && \"profile\" in {N} && {N}.profile == 'x'"),
+        (f"{STANDARD}.pcieRoot == 'x'", f"\"pcieRoot\" in {STANDARD} && {STANDARD}.pcieRoot == 'x'"),
+    ],
+)  # fmt: skip
+def test_guards(source: str, becomes: str | None) -> None:
+    assert [one.becomes for one in told(source) if one.code == "C207"][:1] == ([becomes] if becomes else [])
+
+
+def test_a_device_of_the_given_cluster_proves_it() -> None:
+    text = unguarded_name.RULE.bad
+    (before,) = unguarded_name.find(bundle_of(text, fleet="a100-40gb"))
+    assert (before.level, before.help) == (None, "")
+    (after,) = unguarded_name.find(bundle_of(text, fleet="a100-40gb,mi300x-8x-oam"))
+    assert after.level == "error"
+    assert after.help.startswith("Device gpu.amd.com/")
