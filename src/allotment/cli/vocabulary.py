@@ -221,7 +221,7 @@ def _heading(screen: Screen, text: str) -> None:
 
 
 def _entry(screen: Screen, name: str, facts: str, meaning: str, values: str = "") -> None:
-    screen.line(f"  {name}{'  ' if facts else ''}{facts}")
+    _fold(screen, f"{name}{'  ' if facts else ''}{facts}", "  ")
     for text in filter(None, (meaning, values)):
         for line in folded(text, screen.width, "    "):
             screen.line(screen.paint(line, "dim"))

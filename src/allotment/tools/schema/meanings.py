@@ -30,6 +30,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "ResourceClaim.metadata": Meaning("Name, namespace, labels. The pods that use it are in the same namespace."),
     "ResourceClaim.status": Meaning("What was given, and to whom. Kubernetes writes it."),
     "ResourceClaimTemplate": Meaning("Makes a claim for every pod that names it, and deletes it with the pod."),
+    "ResourceClaimTemplate.metadata": Meaning("Name and namespace: that of the pods that name it."),
     "ResourceClaimTemplate.spec": Meaning("What the claims are made of. Changes reach new pods only."),
     "ResourceClaimTemplateSpec.metadata": Meaning("Labels and annotations of the claims."),
     "ResourceClaimTemplateSpec.spec": Meaning("The spec of the claims."),
@@ -88,6 +89,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "An object of the driver's own, with apiVersion and kind. What is wrong in it shows when a pod starts."
     ),
     "DeviceClass": Meaning("A kind of device that an administrator offers."),
+    "DeviceClass.metadata": Meaning("Name and labels. A class is of no namespace."),
     "DeviceClass.spec": Meaning("Which devices are of the class, and their parameters."),
     "DeviceClassSpec.selectors": Meaning("Conditions on devices, all of which must hold. Test device.driver first."),
     "DeviceClassSpec.config": Meaning("Parameters for drivers that every use of the class gets; a claim's count more."),

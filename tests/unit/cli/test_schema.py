@@ -1,0 +1,35 @@
+"""The schema for editors, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.cli.conftest import Allot
+
+
+def test_it_prints_a_schema_of_claims_and_classes(allot: Allot) -> None:
+    ran = allot("schema")
+    assert ran.code == 0
+    made = json.loads(ran.out)
+    assert made["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert {"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"} <= set(made["definitions"])
+    assert "PodSpec" not in made["definitions"]
+    assert "$id" not in made
+
+
+def test_other_kinds_and_an_address(allot: Allot) -> None:
+    made = json.loads(allot("schema", "Pod", "Deployment", "--id", "https://example.com/pods.json").out)
+    assert made["$id"] == "https://example.com/pods.json"
+    assert "PodResourceClaim" in made["definitions"]
+
+
+def test_another_kubernetes(allot: Allot) -> None:
+    assert "needs its gate DRADeviceTaints" in allot("schema", "--kube-version", "1.34").out
+    assert "needs its gate DRADeviceTaints" not in allot("schema").out
+
+
+def test_what_is_unknown_is_told(allot: Allot) -> None:
+    ran = allot("schema", "ResourceClam")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean ResourceClaim?" in ran.err
+    assert "wanted one of 1.34" in allot("schema", "--kube-version", "1.20").err

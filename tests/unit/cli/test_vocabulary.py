@@ -1,0 +1,101 @@
+"""The words of drivers, on the screen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from allotment.vocabulary import drivers, vendors
+from tests.unit.cli.conftest import Allot
+
+
+def test_without_words_it_lists_the_drivers_and_their_releases(allot: Allot) -> None:
+    ran = allot("vocabulary")
+    assert ran.code == 0
+    assert all(driver in ran.out for driver in drivers())
+    assert "25.3 … 0.5-dev" in ran.out
+    data = json.loads(allot("vocabulary", "-o", "json").out)
+    assert [one["driver"] for one in data["drivers"]] == list(drivers())
+
+
+def test_a_vendor_stands_for_its_drivers(allot: Allot) -> None:
+    out = allot("vocabulary", "nvidia").out
+    assert out.startswith("gpu.nvidia.com: NVIDIA GPUs\n")
+    assert "\ncompute-domain.nvidia.com: " in out
+
+
+def test_a_driver_is_told_with_all_its_words(allot: Allot) -> None:
+    out = allot("vocabulary", "gpu.nvidia.com").out
+    for text in (
+        '\nATTRIBUTES, in selectors device.attributes["gpu.nvidia.com"].NAME\n',
+        "\n  uuid  <string> on gpu, vfio, some mig\n",
+        "\n  memorySlice0…11  <quantity> on some mig\n",
+        "\n  gpu.nvidia.com  extended resource nvidia.com/gpu\n",
+        "\n  MPSSupport  off by default\n",
+        "\n    sharing.timeSlicingConfig.interval <string>: Default, Long, Medium, Short\n",
+        "\n    - attribute pcieBusID, now resource.kubernetes.io/pciBusID\n",
+    ):
+        assert text in out
+
+
+def test_another_release(allot: Allot) -> None:
+    out = allot("vocabulary", "gpu.amd.com", "--version", "v0").out
+    assert "release 0.1 (Oct 2025); also known: 1.0, 1.1-dev\n" in out
+    assert "\n  parentDeviceID  <string> on amdgpu-partition\n" in out
+    assert "\n  computePartition" not in out
+
+
+def test_a_name_of_another_release_tells_what_it_means_now(allot: Allot) -> None:
+    out = allot("vocabulary", "amd", "deviceID").out
+    assert "gpu.amd.com/deviceID  attribute <string>" in out
+    assert "gpu.amd.com/deviceID  earlier name" in out
+    assert "write resource.kubernetes.io/pciBusID" in out
+
+
+def test_one_name_is_told_with_an_example(allot: Allot) -> None:
+    out = allot("vocabulary", "nvidia", "memory").out
+    assert out.startswith("gpu.nvidia.com/memory  capacity <quantity> on gpu, mig\n")
+    assert 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0' in out
+    assert "also with 'memory' in their names: gpu.nvidia.com/memorySlice0…11, " in out
+
+
+def test_a_name_that_never_was_tells_what_to_write(allot: Allot) -> None:
+    out = allot("vocabulary", "nvidia.com", "model").out
+    assert out.startswith("model  no such name\n    write gpu.nvidia.com/productName\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("nvidla",), "no driver 'nvidla' is known: wanted one of nvidia, amd, intel"),
+        (("nvidia", "productNam3"), "has 'productNam3' in its name\n  did you mean productName"),
+        (("nvidia", "--version", "24"), "gpu.nvidia.com has no release 24 that we know: wanted one of 25.3, 25.8"),
+    ],
+    ids=["driver", "name", "release"],
+)
+def test_what_is_unknown_is_told_with_what_is_near(allot: Allot, words: tuple[str, ...], error: str) -> None:
+    ran = allot("vocabulary", *words)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert error in ran.err
+
+
+@pytest.mark.parametrize("vendor", vendors())
+def test_nothing_is_wider_than_a_terminal_but_what_is_to_be_copied(
+    allot: Allot, vendor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = allot("vocabulary", vendor).out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_data_for_programs(allot: Allot) -> None:
+    (driver,) = json.loads(allot("vocabulary", "gpu.nvidia.com", "-o", "json").out)["drivers"]
+    assert {one["name"] for one in driver["classes"]} == {"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
+    assert driver["parameters"][0]["kind"] == "GpuConfig"
+    assert driver["changes"][0]["release"] == "25.8"
+    found = yaml.safe_load(allot("vocabulary", "nvidia", "profile", "-o", "yaml").out)["found"]
+    assert found[0]["name"] == "gpu.nvidia.com/profile"

@@ -1,0 +1,208 @@
+"""The schema takes what Kubernetes takes, and nothing of a wrong shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from allotment.model.features import RELEASES, Features
+from allotment.tools.schema import USUAL, UnknownKind, schema
+from allotment.vocabulary import installed_classes
+from tests.unit.tools.schema.judging import faults
+
+KINDS = (*USUAL, "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
+
+
+@cache
+def whole() -> dict[str, Any]:
+    return schema(Features("1.36"), KINDS)
+
+
+def told(document: Any) -> list[str]:
+    return list(faults(document, whole(), whole()))
+
+
+def claim(**request: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu"},
+        "spec": {"devices": {"requests": [{"name": "gpu", **request}]}},
+    }
+
+
+def exactly(**fields: Any) -> dict[str, Any]:
+    return claim(exactly={"deviceClassName": "gpu.nvidia.com", **fields})
+
+
+def configured(driver: str, parameters: Any) -> dict[str, Any]:
+    document = exactly()
+    document["spec"]["devices"]["config"] = [{"opaque": {"driver": driver, "parameters": parameters}}]
+    return document
+
+
+# --- manifests of others ---------------------------------------------------------------------------------------------
+
+#: Written for Kubernetes before 1.31, for a version that is not served, or no whole object.
+OLD = {"mig+mps", "selectors", "gpu-test-vfiopci.yaml", "4-pod-not-scheduled.yaml", "imex"}
+
+
+def documents(folder: Path) -> Iterator[tuple[Path, Any]]:
+    for path in sorted(folder.rglob("*.yaml")):
+        if not OLD.intersection(path.relative_to(folder).parts):
+            yield from ((path, document) for document in yaml.safe_load_all(path.read_text()))
+
+
+@pytest.mark.parametrize("folder", ["nvidia", "amd", "example", "castai", "classes", "slices"])
+def test_vendors_manifests_are_taken(shared: Callable[[str], Path], folder: str) -> None:
+    given = list(documents(shared(f"manifests/{folder}")))
+    assert given
+    for path, document in given:
+        assert told(document) == [], path
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        ("seed002-training-job.yaml", "/spec/spec/devices/requests/0/deviceClassName: not allowed"),
+        ("seed002-shared-inference.yaml", "/spec/devices/requests/0/deviceClassName: not allowed"),
+        ("seed002-mig-mixed.yaml", "/spec/spec/devices/requests/1/selectors: not allowed"),
+        ("seed003-shared-claim-v1alpha3.yaml", "/spec/resourceClaims/0/source: not allowed"),
+        ("seed003-training-template-v1alpha3.yaml", "/apiVersion: 'resource.k8s.io/v1alpha3' is none of 3 values"),
+    ],
+)
+def test_manifests_of_a_wrong_shape_are_not(shared: Callable[[str], Path], file: str, place: str) -> None:
+    text = shared(f"manifests/{file}").read_text()
+    assert place in [fault for document in yaml.safe_load_all(text) for fault in told(document)]
+
+
+# --- what Kubernetes fixes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "place"),
+    [
+        (claim(), "not exactly one of"),
+        ({**exactly(), "spec": {}, "sepc": {}}, "/sepc: not allowed"),
+        (claim(exactly={"deviceClassName": "a"}, firstAvailable=[]), "not exactly one of"),
+        (exactly(allocationMode="all"), "/allocationMode: 'all' is none of"),
+        (exactly(count="2"), "/count: no integer"),
+        (exactly(count=0), "/count: less than 1"),
+        (exactly(selectors=[{"cel": {"expresion": "true"}}]), "/expresion: not allowed"),
+        (exactly(deviceClassName="GPU Class"), "/deviceClassName: none of 2 forms"),
+        (exactly(tolerations=[{"operator": "In"}]), "/operator: 'In' is none of"),
+        (claim(exactly={"count": 1}), "deviceClassName is missing"),
+    ],
+    ids=["neither", "field", "both", "mode", "type", "number", "deep field", "name", "operator", "missing"],
+)
+def test_mistakes_of_shape_are_found(document: dict[str, Any], place: str) -> None:
+    assert any(place in fault for fault in told(document)), told(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        exactly(allocationMode="All"),
+        exactly(count=2, selectors=[{"cel": {"expression": "true"}}]),
+        exactly(deviceClassName="my-own-class"),
+        exactly(capacity={"requests": {"memory": "10Gi", "somebodys.example/amount": 5}}),
+        claim(firstAvailable=[{"name": "big", "deviceClassName": "gpu.nvidia.com"}]),
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"anything": "goes"}},
+        {"resources": {"gpus": {"enabled": True}}},
+        {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "spec": {"flat": "once allowed"}},
+    ],
+    ids=["all", "count", "own class", "amounts", "alternatives", "other kind", "no object", "old version"],
+)
+def test_what_may_be_is_taken(document: dict[str, Any]) -> None:
+    assert told(document) == []
+
+
+def test_a_container_that_names_its_claim_is_no_claim() -> None:
+    use = {"name": "gpu", "request": "gpu"}
+    container = {"name": "a", "resources": {"claims": [use]}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
+    assert told(pod) == []
+    use["reqest"] = "gpu"
+    assert told(pod) == ["/spec/containers/0/resources/claims/0/reqest: not allowed"]
+
+
+# --- what drivers fix ------------------------------------------------------------------------------------------------
+
+
+def test_parameters_of_known_drivers_are_judged() -> None:
+    good = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
+    assert told(configured("gpu.nvidia.com", good)) == []
+    assert any("strategy" in fault for fault in told(configured("gpu.nvidia.com", {**good, "sharing": {}})))
+    assert any("/kind: " in fault for fault in told(configured("gpu.nvidia.com", {**good, "kind": "GPUConfig"})))
+    assert any("/sharng: not" in fault for fault in told(configured("gpu.nvidia.com", {**good, "sharng": {}})))
+
+
+def test_parameters_of_other_drivers_are_taken() -> None:
+    assert told(configured("gpu.somebody.example", {"anything": 1})) == []
+    assert told(configured("gpu.nvidia.com", "text")) != []
+
+
+def test_known_names_are_offered() -> None:
+    made = whole()["definitions"]
+    offered = made["ExactDeviceRequest"]["properties"]["deviceClassName"]["anyOf"][0]["enum"]
+    assert set(offered) == set(installed_classes())
+    attributes = made["DeviceConstraint"]["properties"]["matchAttribute"]["anyOf"][0]["enum"]
+    assert {"gpu.nvidia.com/parentUUID", "resource.kubernetes.io/pcieRoot"} <= set(attributes)
+    snippets = made["CELDeviceSelector"]["properties"]["expression"]["defaultSnippets"]
+    assert any(one["label"] == "gpu.nvidia.com/memory" and "compareTo" in one["body"] for one in snippets)
+
+
+# --- the schema itself -----------------------------------------------------------------------------------------------
+
+
+def test_every_field_that_people_write_is_described() -> None:
+    made = schema(Features("1.36"))["definitions"]
+    silent = {"apiVersion", "kind", "status"}
+    for name, definition in made.items():
+        if name.startswith(("Device", "CEL", "Capacity", "Opaque", "ExactDevice", "ResourceClaim")):
+            for field, value in definition["properties"].items():
+                assert field in silent or "description" in value, f"{name}.{field}"
+
+
+def test_references_lead_somewhere_and_nothing_is_left_over() -> None:
+    referred: set[str] = set()
+
+    def walk(tree: Any) -> None:
+        if isinstance(tree, dict):
+            if "$ref" in tree:
+                referred.add(tree["$ref"].removeprefix("#/definitions/"))
+            for each in tree.values():
+                walk(each)
+        elif isinstance(tree, list):
+            for each in tree:
+                walk(each)
+
+    walk(whole())
+    assert referred == set(whole()["definitions"])
+
+
+def test_fields_behind_a_gate_say_so_where_it_is_off() -> None:
+    def tolerations(kube: str) -> str:
+        made = schema(Features(kube))["definitions"]["ExactDeviceRequest"]["properties"]["tolerations"]
+        return str(made["description"])
+
+    assert tolerations("1.34").endswith("Kubernetes 1.34 needs its gate DRADeviceTaints for it.")
+    assert "gate" not in tolerations("1.36")
+
+
+@pytest.mark.parametrize("kube", RELEASES)
+def test_every_release_has_a_schema(kube: str) -> None:
+    made = schema(Features(kube), identifier="https://example.com/dra.json")
+    assert made["$id"] == "https://example.com/dra.json"
+    assert not list(faults(exactly(), made, made))
+
+
+def test_kinds_that_nobody_has_are_refused() -> None:
+    with pytest.raises(UnknownKind) as caught:
+        schema(Features("1.36"), ["ResourceClam"])
+    assert "ResourceClaim" in caught.value.known
