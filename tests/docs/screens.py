@@ -29,7 +29,7 @@ from allotment.tools.check import reference
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("cookbook", "drivers", "lab")))
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("check", "cookbook", "drivers", "lab")))
 REASONS = ROOT / "docs" / "reasons.md"
 RULES = ROOT / reference.FOLDER
 

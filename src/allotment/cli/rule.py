@@ -12,7 +12,7 @@ from allotment.cli.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json
 from allotment.tools.check.catalogue import FAMILIES, catalogue
-from allotment.tools.check.reference import address, fixes
+from allotment.tools.check.reference import address, fixes, headline
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.selecting import is_known, known_words, means
 
@@ -47,7 +47,7 @@ def _list(screen: Screen, rules: Sequence[Rule]) -> None:
             screen.line(screen.paint(f"{title}: {question}", "bold"))
         for rule in of_family:
             mark = _MARKS[rule.fixable]
-            first, *rest = _wrapped(rule.summary, (screen.width or FRAME_WIDTH) - _MARGIN)
+            first, *rest = _wrapped(headline(rule), (screen.width or FRAME_WIDTH) - _MARGIN)
             screen.line(f"{rule.code}  {rule.level:<7}  {mark:<3}  {first}")
             for line in rest:
                 screen.line(f"{' ' * _MARGIN}{line}")
@@ -61,7 +61,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _show(screen: Screen, rule: Rule) -> None:
-    for line in folded(f"{rule.code} {rule.name} ({rule.level}): {rule.summary}", screen.width):
+    for line in folded(f"{rule.code} {rule.name} ({rule.level}): {headline(rule)}.", screen.width):
         screen.line(screen.paint(line, "bold"))
     screen.line()
     for line in _wrapped(rule.why, min(screen.width or FRAME_WIDTH, FRAME_WIDTH)):

@@ -33,6 +33,13 @@ def fixes(rule: Rule) -> str:
     return _FIXES[rule.fixable]
 
 
+def headline(rule: Rule) -> str:
+    """What a rule is about, as a sentence without its full stop; a field's name keeps its spelling."""
+    summary = rule.summary.removesuffix(".")
+    first = summary.split(maxsplit=1)[0]
+    return summary[:1].upper() + summary[1:] if first.isalpha() and first.islower() else summary
+
+
 def pages() -> Mapping[str, str]:
     """File name in ``FOLDER`` -> text."""
     index = [
@@ -53,7 +60,7 @@ def pages() -> Mapping[str, str]:
         index += ["", "| code | name | level | fix | |", "|---|---|---|---|---|"] if rules else []
         index += (
             f"| [{rule.code}]({family}.md#{_anchor(rule)}) | {rule.name} | {rule.level} | {rule.fixable or '–'}"
-            f" | {_cell(rule.summary)} |"
+            f" | {_cell(headline(rule))} |"
             for rule in rules
         )
         found[f"{family}.md"] = "\n".join([f"# {title}", "", question, "", *(_section(rule) for rule in rules)])
@@ -70,7 +77,7 @@ def _section(rule: Rule) -> str:
 
 def markdown(rule: Rule) -> str:
     """A rule in full, as Markdown."""
-    parts = [f"{rule.summary} *({rule.level})*", rule.why]
+    parts = [f"{headline(rule)}. *({rule.level})*", rule.why]
     parts += [f"Instead of\n\n{_fenced(rule.bad)}\n\nwrite\n\n{_fenced(rule.good)}"]
     parts += [f"Fix: {fixes(rule)}"]
     parts += [f"See: {rule.see}"] if rule.see else []

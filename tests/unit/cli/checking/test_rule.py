@@ -15,15 +15,15 @@ def test_all_of_them_by_family(allot: Allot) -> None:
         allot("rule").out
         == """\
 Shape and version: Is it an object that a cluster of this release takes?
-S100  error         A file or document that is neither YAML nor JSON, or no object.
-S116  note          A comment that silences findings, where there are none.
-S191  error    [*]  An old name.
+S100  error         A file or document that is neither YAML nor JSON, or no object
+S116  note          A comment that silences findings, where there are none
+S191  error    [*]  An old name
 
 Vocabulary: Does anybody publish, install or understand that name?
-V391  warning  [?]  No word.
+V391  warning  [?]  No word
 
 Meaning: Will it do what is meant?
-M491  note          Nothing in it.
+M491  note          Nothing in it
 
 [*] mended by --fix, [?] by --fix --unsafe. allot rule S102 says more about one.
 """
