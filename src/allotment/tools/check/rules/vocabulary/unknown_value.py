@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from allotment.engine.diagnosis.names import near, qualified
+from allotment.engine.diagnosis.names import likeness, near, qualified
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Compared, Expression, Literally, replaced
 from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.known import either, quoted
+from allotment.tools.check.rules.vocabulary.known import SLIP, either, quoted
 from allotment.tools.check.rules.vocabulary.reach import read_selectors
 from allotment.tools.check.views import SelectorView
 from allotment.vocabulary import Attribute
@@ -50,7 +50,7 @@ def _told(
 ) -> Iterator[Found]:
     value = str(literal.value)
     is_product = term.name.endswith("/productName")
-    meant = _product(value, known) if is_product else [_Meant(one) for one in near(value, known)]
+    meant = _product(value, known) if is_product else [_Meant(one) for one in _named(value, known, closed=term.closed)]
     if not meant and not term.closed:
         return
     message = f'no known device has {compared.access.name} "{value}"'
@@ -86,6 +86,20 @@ def _fix(
     negation = "!" if compared.operator == "!=" else ""
     edit = replaced(view, compared.extent, f"{negation}{view.expression[start:stop]}.contains({text})")
     return Fix(f"ask whether {compared.access.name} contains {text}", ((view.document, edit),), safe=False)
+
+
+def _named(value: str, known: set[str], *, closed: bool) -> list[str]:
+    """The values that one was meant for. Where there may be others, a number makes it another value, not a slip.
+
+    >>> _named("Amper", {"Ampere", "Hopper"}, closed=False), _named("0x2331", {"0x2330"}, closed=False)
+    (['Ampere'], [])
+    """
+    same = sorted(one for one in known if _plain(one) == _plain(value))
+    if same or closed:
+        return same or list(near(value, known))
+    if any(letter.isdigit() for letter in value):
+        return []
+    return [one for one in near(value, known) if likeness(value, one) >= SLIP or set(_words(value)) < set(_words(one))]
 
 
 def _product(value: str, known: Iterable[str]) -> list[_Meant]:

@@ -48,6 +48,8 @@ def test_a_key_that_is_like_none_is_a_note() -> None:
     assert told(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
         ("note", 'the chart of gpu.nvidia.com is not known to have a value "zebra"')
     ]
+    # It shares a word with nvidiaDriverRoot, and is the GPU operator's.
+    assert [level for level, _ in told(RULE, f"{OURS}driver:\n  enabled: true\n")] == ["note"]
 
 
 def test_the_switch_against_two_that_hand_out_one_gpu() -> None:

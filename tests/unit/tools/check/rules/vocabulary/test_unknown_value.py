@@ -17,6 +17,7 @@ RULE = unknown_value.RULE
         (f"{NVIDIA}.architecture == 'ampere'", f"{NVIDIA}.architecture == 'Ampere'"),
         (f'{NVIDIA}.architecture in ["Ampere", "Hoper"]', f'{NVIDIA}.architecture in ["Ampere", "Hopper"]'),
         (f'{NVIDIA}.brand == "NVIDIA"', f'{NVIDIA}.brand == "Nvidia"'),
+        (f'{NVIDIA}.architecture == "Ada"', f'{NVIDIA}.architecture == "Ada Lovelace"'),
         (f'{NVIDIA}.type == "gpus"', f'{NVIDIA}.type == "gpu"'),
         (f'{NVIDIA}.productName == "H100"', f'{NVIDIA}.productName.contains("H100")'),
         (f'{NVIDIA}.productName == "h100"', f'{NVIDIA}.productName.contains("H100")'),
@@ -39,6 +40,20 @@ def test_the_value_is_told() -> None:
 @pytest.mark.parametrize("product", ["NVIDIA L40", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 PCIe", "Tesla V100-SXM2-32GB"])
 def test_products_that_nobody_told_us_of_exist(product: str) -> None:
     assert says(RULE, f'{NVIDIA}.productName == "{product}"') == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f'{NVIDIA}.deviceID == "0x2331"',
+        f'{NVIDIA}.architecture == "Rubin"',
+        'device.attributes["gpu.intel.com"].model == "B570"',
+        'device.attributes["gpu.amd.com"].partitionProfile == "tpx_nps1"',
+        'device.attributes["gpu.example.com"].model == "BLEEDING-EDGE-GPU"',
+    ],
+)
+def test_other_values_that_nobody_told_us_of_exist(condition: str) -> None:
+    assert says(RULE, condition) == []
 
 
 def test_a_type_that_is_none_has_no_nearest() -> None:
