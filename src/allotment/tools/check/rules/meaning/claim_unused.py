@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
+from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules.meaning.sharing import is_exclusive, sounds_exclusive
 from allotment.tools.check.views import EntryView, PodView, at, items, mapping, text
 
 
@@ -23,7 +25,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         if not pod.containers or used - entries:
             continue
         for entry in pod.entries:
-            if entry.name and entry.name not in used:
+            if entry.name and entry.name not in used and _is_for_containers(bundle, pod, entry):
                 yield Found(
                     pod.document,
                     (*entry.path, "name"),
@@ -31,6 +33,14 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                     help="name it in resources.claims of the container that needs it",
                     fix=_fix(pod, entry),
                 )
+
+
+def _is_for_containers(bundle: Bundle, pod: PodView, entry: EntryView) -> bool:
+    """Whether the devices are of use to a container only; drivers of networks put theirs into the pod as a whole."""
+    view = bundle.claims_by_key.get((entry.kind, ObjectKey(pod.key.namespace, entry.refers_to)))
+    if view is None:
+        return sounds_exclusive(entry.name) or sounds_exclusive(entry.refers_to)
+    return any(is_exclusive(request) for request in view.requests)
 
 
 def _fix(pod: PodView, entry: EntryView) -> Fix | None:
@@ -90,7 +100,8 @@ RULE = Rule(
     why=(
         "The claims of a pod are allocated and prepared whether containers use them or not, and are taken from others "
         "as long as the pod lives. A container gets devices only by naming the claim in resources.claims; one that "
-        "does not, starts without them, and nothing says so."
+        "does not, starts without them, and nothing says so. Devices that are no "
+        "accelerators are left alone: a network interface, for one, is put into the pod as a whole."
     ),
     bad=_EXAMPLE.format(claims=""),
     good=_EXAMPLE.format(claims="      claims:\n      - name: gpu\n"),

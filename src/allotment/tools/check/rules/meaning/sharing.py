@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.views import ClaimView, ConfigView, RequestView, mapping
 
 #: Devices that programs have for themselves unless somebody divides them: not channels, networks or CPUs.
-_EXCLUSIVE = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)
+_EXCLUSIVE: Final = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)
+#: Drivers, and the domains of their attributes, in an expression; other strings may say anything (gpu0rdma0).
+_DOMAIN: Final = re.compile(r"""["']([\w-]+(?:\.[\w-]+)+)["']""")
 
 
 def sharing_configs(claim: ClaimView) -> Iterator[ConfigView]:
@@ -30,9 +32,17 @@ def shares(bundle: Bundle, claim: ClaimView) -> bool:
 
 def is_exclusive(request: RequestView) -> bool:
     """Whether a request is for devices that are of little use to several programs at once, unless divided."""
-    return bool(_EXCLUSIVE.search(request.class_name)) or any(
-        _EXCLUSIVE.search(selector.expression) for selector in request.selectors
-    )
+    read = (name for selector in request.selectors for name in _DOMAIN.findall(selector.expression))
+    return sounds_exclusive(request.class_name) or any(map(sounds_exclusive, read))
+
+
+def sounds_exclusive(name: str) -> bool:
+    """Whether the name of a class, driver or claim speaks of such devices.
+
+    >>> sounds_exclusive("mig.nvidia.com"), sounds_exclusive("dra.net")
+    (True, False)
+    """
+    return bool(_EXCLUSIVE.search(name))
 
 
 def strategy(config: ConfigView) -> str:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, node_name
-from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, found, mended, pod, template, told
+from tests.unit.tools.check.rules.meaning.manifests import (
+    asking,
+    by_claim,
+    claim,
+    found,
+    mended,
+    pod,
+    selecting,
+    template,
+    told,
+)
 
 NODE, UNUSED, PLUGIN = node_name.RULE, claim_unused.RULE, device_plugin_too.RULE
 
@@ -74,6 +84,16 @@ def test_any_container_will_do() -> None:
 
 def test_a_wrong_name_is_the_api_servers_to_tell() -> None:
     assert told(UNUSED, template(), pod([{"name": "gpus"}])) == []
+
+
+def test_network_interfaces_are_for_the_pod_as_a_whole() -> None:
+    assert told(UNUSED, template(asking(deviceClassName="dra.net")), pod(())) == []
+    nic = selecting('device.attributes["dra.net"].ifName == "gpu0rdma0"')
+    nic["exactly"]["deviceClassName"] = "nics"
+    assert told(UNUSED, template(nic), pod(())) == []
+    entries = [{"name": "nic", "resourceClaimName": "elsewhere"}]
+    assert told(UNUSED, pod((), resourceClaims=entries)) == []
+    assert told(UNUSED, pod(())) == [("warning", "Pod spec.resourceClaims[0].name")]
 
 
 # --- device plugins --------------------------------------------------------------------------------------------------
