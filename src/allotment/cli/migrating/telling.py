@@ -46,7 +46,8 @@ def tell(
                 screen.line(line)
     if written:
         screen.line()
-        screen.line(f"Wrote {', '.join(written)}.")
+        for line in folded(f"Wrote {', '.join(written)}.", width):
+            screen.line(line)
     elif shown and migration.texts:
         screen.line()
         for line in folded("Nothing is written: -o DIR writes to a folder, --in-place changes the files.", width):

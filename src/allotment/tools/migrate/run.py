@@ -23,6 +23,7 @@ from allotment.tools.migrate.resources import in_words
 from allotment.tools.migrate.sharing import put_together, with_needs
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.writing import claim_text, class_text
+from allotment.tools.views import mapping, text
 
 CLASSES_FILE = "device-classes.yaml"
 
@@ -95,13 +96,13 @@ class _Claims:
         users = [courses[number] for number in numbers]
         view = users[0].workload.view
         name = self._names.give(kind, view.key.namespace, wanted)
-        written = view.document.tree.get("metadata", {}).get("namespace")
+        written = text(mapping(view.document.tree.get("metadata")).get("namespace"))
         subjects = tuple(_subject(user) for user in users)
         asks = dict.fromkeys(in_words(user.workload.containers) for user in users)
         why = f"For {', '.join(subjects)}: instead of {'; '.join(asks)}."
-        text = claim_text(kind, name, view.key.namespace if written else "", plan, why)
+        yaml = claim_text(kind, name, written, plan, why)
         file = view.document.file
-        one = Made(kind=kind, namespace=view.key.namespace, name=name, text=text, file=file, users=subjects)
+        one = Made(kind=kind, namespace=view.key.namespace, name=name, text=yaml, file=file, users=subjects)
         self.made.append(one)
         self.files[one] = tuple(dict.fromkeys(user.workload.view.document.file for user in users))
         self.used.update((number, one) for number in numbers)

@@ -256,7 +256,8 @@ def test_a_deployment_that_does_not_surge_needs_no_gpu_more(strategy: dict[str, 
 
 
 def test_what_stays_behind_is_told() -> None:
-    pod = {"schedulerName": "volcano", "nodeSelector": {"nvidia.com/gpu.count": "8", **A100}}
-    notes = " ".join(only(workload(limits={**GPU, "nvidia.com/hostdev": 1}, **pod)).notes)
+    selector = {"nvidia.com/gpu.count": "8", **A100}
+    text = workload(limits={**GPU, "nvidia.com/hostdev": 1}, nodeSelector=selector, schedulerName="volcano")
+    notes = " ".join(only(text).notes)
     for word in ("volcano", "nvidia.com/gpu.count=8 stays", "nvidia.com/hostdev"):
         assert word in notes

@@ -53,8 +53,8 @@ def pod_after(text: str) -> dict[str, Any]:
     ],
 )
 def test_affinity_afterwards(before: dict[str, Any], after: dict[str, Any] | None) -> None:
-    spec = {"affinity": before, "nodeSelector": {"nvidia.com/gpu.family": "turing", "disk": "ssd"}}
-    pod = pod_after(workload("Pod", limits=GPU, **spec))
+    selector = {"nvidia.com/gpu.family": "turing", "disk": "ssd"}
+    pod = pod_after(workload("Pod", limits=GPU, affinity=before, nodeSelector=selector))
     assert pod.get("affinity") == after
     assert pod["nodeSelector"] == {"disk": "ssd"}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
-from allotment.tools.migrate.asking import Ask, ContainerAsk
+from allotment.tools.migrate.asking import Ask, ContainerAsk, Role
 from allotment.tools.migrate.resources import asks_of, in_words, mig_profile
 
 WHOLE = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=1)
@@ -82,6 +82,5 @@ def test_nothing_that_is_written_ends_the_reading(amounts: dict[str, object]) ->
     assert set(used) <= set(amounts)
 
 
-def _container(name: str, role: str, *asks: Ask) -> ContainerAsk:
-    assert role in ("container", "init", "sidecar")
+def _container(name: str, role: Role, *asks: Ask) -> ContainerAsk:
     return ContainerAsk(path=(name,), name=name, role=role, asks=asks, resources=tuple(a.resource for a in asks))

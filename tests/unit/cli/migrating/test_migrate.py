@@ -1,0 +1,155 @@
+"""``allot migrate`` as a user runs it: what is told, what is written, and what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from allotment.tools.migrate.run import CLASSES_FILE
+from tests.unit.cli.conftest import Allot
+
+POD = """\
+# keep me
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  nodeSelector:
+    nvidia.com/gpu.product: Tesla-T4   # feature discovery
+  containers:
+  - name: main
+    image: i
+    resources:
+      limits:
+        {resource}: 1
+"""
+GPU = POD.format(name="a", resource="nvidia.com/gpu")
+SHARE = POD.format(name="a", resource="nvidia.com/gpu.shared")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    path = tmp_path / "k8s" / "app.yaml"
+    path.parent.mkdir()
+    path.write_text(GPU)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_nothing_is_written_unless_asked(allot: Allot, app: Path) -> None:
+    ran = allot("migrate", str(app))
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "1 workload asks a device plugin for GPUs: 1 gets claims."
+    assert "+          deviceClassName: gpu.nvidia.com\n" in ran.out
+    assert "Nothing is written" in ran.out
+    assert app.read_text() == GPU
+    assert names(app.parent) == ["app.yaml"]
+
+
+def test_lines_fit_a_terminal_of_80_columns(allot: Allot, app: Path) -> None:
+    told = allot("migrate", str(app), "-o", str(app.parent / "new")).out
+    whole = (str(app.parent), "device.")  # what is to be copied is not cut
+    long = [line for line in told.splitlines() if len(line) > 80 and not any(word in line for word in whole)]
+    assert long == []
+
+
+def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> None:
+    (app.parent / "service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+    ran = allot("migrate", str(app.parent), "-o", str(tmp_path / "new"))
+    assert ran.code == 0
+    assert names(tmp_path / "new") == ["app.yaml", "service.yaml"]
+    assert "# keep me" in (tmp_path / "new" / "app.yaml").read_text()
+    assert app.read_text() == GPU
+
+
+def test_what_is_there_is_not_overwritten(allot: Allot, app: Path, tmp_path: Path) -> None:
+    ran = allot("migrate", str(app), "-o", str(app.parent))
+    assert ran.code == 2
+    assert "is there already" in ran.err
+    assert app.read_text() == GPU
+    assert allot("migrate", str(app), "-o", str(tmp_path / "new")).code == 0
+    assert allot("migrate", str(app), "-o", str(tmp_path / "new")).code == 2
+
+
+def test_in_place_changes_the_file(allot: Allot, app: Path) -> None:
+    assert allot("migrate", str(app), "--in-place").code == 0
+    assert "resourceClaimTemplateName: a-gpu" in app.read_text()
+    assert names(app.parent) == ["app.yaml"]
+    again = allot("migrate", str(app), "--in-place")
+    assert (again.code, again.out) == (
+        0,
+        "No workload asks a device plugin for a GPU that is known here: nothing changes.\n",
+    )
+
+
+def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path: Path) -> None:
+    app.write_text(POD.format(name="a", resource="nvidia.com/mig-1g.5gb"))
+    ran = allot("migrate", str(app), "--to", "class", "-o", str(tmp_path / "new"))
+    assert ran.code == 0
+    assert names(tmp_path / "new") == ["app.yaml", CLASSES_FILE]
+    assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
+    assert names(app.parent) == ["app.yaml", CLASSES_FILE]
+
+
+def test_standard_input(allot: Allot, tmp_path: Path) -> None:
+    assert allot("migrate", "-", "-o", str(tmp_path / "new"), stdin=GPU).code == 0
+    assert names(tmp_path / "new") == ["migrated.yaml"]
+    refused = allot("migrate", "-", "--in-place", stdin=GPU)
+    assert (refused.code, "standard input" in refused.err) == (2, True)
+
+
+def test_a_diff_is_what_patch_reads(allot: Allot, app: Path) -> None:
+    ran = allot("migrate", str(app), "--diff")
+    assert ran.out.startswith(f"--- {app}\n+++ {app}\n@@ ")
+    assert app.read_text() == GPU
+
+
+def test_what_cannot_be_migrated_ends_with_1(allot: Allot, app: Path) -> None:
+    app.write_text(SHARE)
+    ran = allot("migrate", str(app))
+    assert ran.code == 1
+    assert "1 cannot be migrated" in ran.out.splitlines()[0]
+    assert allot("migrate", str(app), "--shares", "2").code == 0
+
+
+def test_json_tells_the_same(allot: Allot, app: Path) -> None:
+    data = json.loads(allot("migrate", str(app), "--output", "json").out)
+    assert data["decided"] is True
+    (one,) = data["workloads"]
+    assert (one["kind"], one["decision"]["outcome"], one["claimName"]) == ("Pod", "template", "a-gpu")
+    assert data["made"][0]["kind"] == "ResourceClaimTemplate"
+    assert list(data["files"]) == [str(app)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--shares", "1"),
+        ("--kube-version", "1.99"),
+        ("--kube-version", "1.30", "--fleet", "l4"),
+        ("--feature-gates", "DRANope=true"),
+        ("--fleet", "nope"),
+        ("--to", "elsewhere"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_bad_input(allot: Allot, app: Path, words: tuple[str, ...]) -> None:
+    assert allot("migrate", str(app), *words).code == 2
+
+
+def test_a_file_that_cannot_be_read_is_bad_input(allot: Allot, app: Path) -> None:
+    app.write_text("a: [\n")
+    assert allot("migrate", str(app)).code == 2
+    assert allot("migrate", str(app.parent / "none.yaml")).code == 2
+
+
+def test_a_release_without_the_api_leaves_everything(allot: Allot, app: Path) -> None:
+    ran = allot("migrate", str(app), "--kube-version", "1.32")
+    assert ran.code == 0
+    assert "stays with the device plugin" in ran.out
+    assert "@@" not in ran.out
