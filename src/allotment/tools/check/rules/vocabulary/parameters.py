@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.reaching import Sort, reaching, words_of
-from allotment.tools.check.views import ConfigView, RequestView, SelectorView
+from allotment.tools.check.reaching import Sort, words_of
+from allotment.tools.check.rules.vocabulary.reach import sorts_of_class
+from allotment.tools.check.views import ConfigView, RequestView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.parameters import Problem, parameters_of
 
@@ -47,8 +48,7 @@ class Given(NamedTuple):
         classes = {request.class_name for request in self.requests} if self.requests else {self.class_name}
         found: list[Sort] = []
         for name in sorted(classes):
-            path = (*self.config.path[:-2], "requests", 0, "selectors", 0, "cel", "expression")
-            sorts = reaching(bundle, SelectorView(self.document, path, "true", "request", name)) if name else None
+            sorts = sorts_of_class(bundle, self.document, name)
             if sorts is None:
                 return None
             found += sorts

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from allotment.cel.extents import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node, walk
+from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, Compared, Expression, expression
+from allotment.tools.check.reaching import Sort, reaching
 from allotment.tools.check.views import SelectorView
 
 #: Below these nothing is certain: one side may be false, or true, without the other.
@@ -44,3 +46,9 @@ def read_selectors(bundle: Bundle) -> Iterator[tuple[SelectorView, Expression]]:
         read = expression(bundle, view)
         if read.located is not None:
             yield view, read
+
+
+def sorts_of_class(bundle: Bundle, document: Document, class_name: str) -> tuple[Sort, ...] | None:
+    """The sorts of device that a class selects; None where nobody can tell."""
+    path = ("requests", 0, "selectors", 0, "cel", "expression")
+    return reaching(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_capacity
-from tests.unit.tools.check.rules.vocabulary.requests import becomes, says
+from tests.unit.tools.check.rules.vocabulary.requests import after, becomes, claim, says, told
 
 RULE = unknown_capacity.RULE
 NVIDIA = 'device.capacity["gpu.nvidia.com"]'
@@ -27,3 +27,22 @@ def test_slices_close_the_world() -> None:
     assert says(RULE, f'{NVIDIA}.bandwidth.isGreaterThan(quantity("1"))', fleet="t4-4x-pcie") == [
         ("error", 'no device of the cluster has capacity "bandwidth" in gpu.nvidia.com')
     ]
+
+
+def test_amounts_that_a_request_asks_for() -> None:
+    share = claim("", class_name="net.example.com", more="        capacity: {{requests: {{{name}: 1G}}}}\n")
+    for name in ("ingressBandwidth", "net.example.com/ingressBandwidth", "other.example.com/anything"):
+        assert told(RULE, share.format(name=name)) == []
+    message = 'net.example.com publishes no capacity "ingresBandwidth", so no device has enough of it'
+    assert told(RULE, share.format(name="ingresBandwidth")) == [
+        ("warning", f'{message}. Did you mean "ingressBandwidth"?')
+    ]
+    request = after(RULE, share.format(name="ingresBandwidth"))["spec"]["devices"]["requests"][0]["exactly"]
+    assert request["capacity"] == {"requests": {"ingressBandwidth": "1G"}}
+
+
+def test_amounts_of_what_no_device_of_the_cluster_has() -> None:
+    share = claim("", more="        capacity: {requests: {shares: 1}}\n")
+    assert told(RULE, share) == []
+    assert [level for level, _ in told(RULE, share, fleet="8xh100")] == ["error"]
+    assert told(RULE, share, fleet="8xh100/consumable-shares=4") == []
