@@ -29,7 +29,8 @@ from allotment.tools.check import reference
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("check", "cookbook", "drivers", "lab")))
+_PAGES = ("check", "cookbook", "drivers", "editors", "lab")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _PAGES))
 REASONS = ROOT / "docs" / "reasons.md"
 RULES = ROOT / reference.FOLDER
 

@@ -96,7 +96,7 @@ def _show(screen: Screen, words: Vocabulary) -> None:
     when = words.published.get(words.release, "")
     screen.line(f"{screen.paint(words.driver, 'bold')}: {words.title}")
     others = [one for one in words.releases if one != words.release]
-    told = f"release {words.release}" + (f" ({when})" if when else "")
+    told = f"release {words.release}" + (f" ({when})" if when not in ("", words.release) else "")
     _fold(screen, told + (f"; also known: {', '.join(others)}" if others else ""), "")
     if len(words.types) > 1:
         _heading(screen, "TYPES OF DEVICES")
@@ -187,8 +187,10 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
                 _details(screen, words, named[members[0]], name)
     if len(found) > len(shown):
         told = {word.name for _, word in exact}
-        others = [word.name for _, word in found if word.name not in told]
-        _fold(screen, f"also with {text!r} in their names: {', '.join(name for name, _ in _numbered(others))}", "")
+        others = [word.name for _, word in found if word.name not in told and word.sort != "no such name"]
+        if others:
+            names_ = ", ".join(name for name, _ in _numbered(others))
+            _fold(screen, f"also with {text!r} in their names: {names_}", "")
 
 
 def _details(screen: Screen, words: Vocabulary, word: Word, name: str) -> None:
