@@ -1,0 +1,178 @@
+"""The manifests of five articles, mistakes and all: what is found in each, and what they do once they are mended.
+
+The tables are the specification: what a reader of the articles ought to be told, file by file, no more and no less.
+Files that an article wants applied together are checked together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from allotment.model.loading import load_text
+from allotment.tools.check.finding import Finding
+from allotment.tools.check.fixing import fix
+from allotment.tools.check.run import check
+from tests.unit.tools.check.bundles import bundle_of
+
+Shared = Callable[[str], Path]
+
+
+class Seed(NamedTuple):
+    """Files checked together; ``found`` are codes in order of place, ``file:line`` behind them.
+
+    ``fleet`` is hardware on which all pods get their devices once the files are mended; empty where nothing is to be
+    allocated. ``left`` are codes that no fix removes.
+    """
+
+    files: tuple[str, ...]
+    found: tuple[str, ...] = ()
+    fleet: str = ""
+    left: tuple[str, ...] = ()
+
+
+SEEDS: Final[dict[str, Seed]] = {
+    # --- one GPU, time-slicing, MPS, MIG ---------------------------------------------------------------------
+    "001 slice in shorthand": Seed(
+        ("seed001-resourceslice-fragment",),
+        ("S114 :1", "S112 :2", "S112 :3", "S112 :4", "S112 :5", "S112 :7"),
+        left=("S114",),
+    ),
+    "001 one Ampere GPU": Seed(
+        ("seed001-rct-ampere-20gi", "seed001-deployment-single"), fleet="1xa100-40gb"
+    ),
+    "001 time-slicing": Seed(
+        ("seed001-claim-timeslicing", "seed001-deployment-timeslicing"),
+        ("V309 seed001-claim-timeslicing:25",),
+        fleet="1xa100-40gb",
+        left=("V309",),
+    ),
+    "001 MPS": Seed(
+        ("seed001-claim-mps", "seed001-deployment-timeslicing"),
+        ("V309 seed001-claim-mps:25", "M404 seed001-deployment-timeslicing:33"),
+        fleet="1xa100-40gb",
+        left=("V309",),
+    ),
+    "001 seven MIG devices": Seed(
+        ("seed001-rct-mig", "seed001-deployment-mig"),
+        ("M406 seed001-deployment-mig:18",),
+        fleet="1xa100-40gb/dynamic-mig",
+    ),
+    # --- family 1: >= on quantities, flat requests in v1 -----------------------------------------------------
+    "002 device plugin": Seed(("seed002-device-plugin-fragment",), ("S114 :1",), left=("S114",)),
+    "002 training job": Seed(
+        ("seed002-deviceclass-high-memory", "seed002-training-job"),
+        ("C202 seed002-deviceclass-high-memory:10", "S102 seed002-training-job:11"),
+        fleet="1xa100-80gb",
+    ),
+    "002 shared inference": Seed(("seed002-shared-inference",), ("S102 :10", "V306 :10"), fleet="t4"),
+    "002 two MIG devices of one GPU": Seed(
+        ("seed002-mig-mixed",), ("S102 :12", "S102 :19"), fleet="2xh100/dynamic-mig"
+    ),
+    # --- family 2: v1alpha3, key/operator/values, source -------------------------------------------------------
+    "003 shared claim": Seed(
+        ("seed003-shared-claim-v1alpha3",), ("S101 :1", "S105 :8", "S104 :10", "S103 :21"), fleet="a10g"
+    ),
+    "003 training": Seed(
+        ("seed003-training-template-v1alpha3",), ("S101 :1", "S105 :9", "S104 :11", "S103 :31"), fleet="3xa100-40gb"
+    ),
+    # --- family 3: All, equality, AMD's deviceID ---------------------------------------------------------------
+    "004 all GPUs": Seed(
+        ("seed004-deviceclass-nvidia", "seed004-claim-all-gpus"), ("M401 seed004-claim-all-gpus:12",), "t4"
+    ),
+    "004 exactly 64Gi": Seed(
+        ("seed004-deviceclass-nvidia", "seed004-rct-64gi"), ("M402 seed004-rct-64gi:17",), "a100-80gb"
+    ),
+    "004 any MIG device": Seed(
+        ("seed004-rct-mig-1g", "seed004-job-tf-mnist"), ("V306 seed004-rct-mig-1g:12",), "a100-40gb/dynamic-mig"
+    ),
+    "004 two partitions": Seed(("seed004-claim-two-partitions",), ("V303 :10",), "mi300x-8x-oam/cpx"),
+    "004 pod without its template": Seed(("seed004-pod-gpu-test2",), ("M405 :25",), left=("M405",)),
+    "004 slice of an MI300X": Seed(("seed004-resourceslice-mi300x",), ("S111 :6",)),
+    "004 slice of a partition": Seed(("seed004-resourceslice-partition",), ("S111 :6",)),
+    "004 values of the operator": Seed(("seed004-helm-operator-values",), ("S114 :2",), left=("S114",)),
+    "004 values of the driver": Seed(("seed004-helm-dra-values",), ("S114 :2", "V311 :3"), left=("S114",)),
+    "004 old pod": Seed(("seed004-migration-old-fragment",), ("S114 :2",), left=("S114",)),
+    "004 new pod": Seed(("seed004-migration-new-fragment",), ("S114 :2", "M405 :10"), left=("S114", "M405")),
+    "004 a node's name": Seed(("seed004-nodeselector-fragment",), ("S114 :1",), left=("S114",)),
+    "004 selector by attributes": Seed(("seed004-selector-attribute-fragment",), ("S114 :1",), left=("S114",)),
+    "004 selector by capacity": Seed(
+        ("seed004-selector-capacity-fragment",), ("S114 :1", "M402 :5"), left=("S114",)
+    ),
+    "004 selector by driver": Seed(("seed004-selector-driver-fragment",), ("S114 :1",), left=("S114",)),
+    # --- family 4: accessors, "beta" -------------------------------------------------------------------------
+    "005 device plugin": Seed(("seed005-device-plugin-fragment",), ("S114 :2",), left=("S114",)),
+    "005 both": Seed(
+        ("seed005-coexistence-fragment",), ("S114 :2", "S114 :9", "M405 :11"), left=("S114", "S114", "M405")
+    ),
+    "005 two H100": Seed(
+        ("seed005-deviceclass-h100-v1beta1", "seed005-claim-training-v1beta1", "seed005-pod-distributed-training"),
+        (
+            "S101 seed005-claim-training-v1beta1:2",
+            "C202 seed005-claim-training-v1beta1:16",
+            "C204 seed005-claim-training-v1beta1:16",
+            "C205 seed005-claim-training-v1beta1:16",
+            "C204 seed005-claim-training-v1beta1:17",
+            "C205 seed005-claim-training-v1beta1:17",
+            "S101 seed005-deviceclass-h100-v1beta1:2",
+            "V305 seed005-deviceclass-h100-v1beta1:10",
+            "C204 seed005-deviceclass-h100-v1beta1:11",
+            "C205 seed005-deviceclass-h100-v1beta1:11",
+        ),
+        fleet="2xh100",
+    ),
+    "005 a MIG device": Seed(
+        ("seed005-claim-mig-v1beta1",),
+        ("S101 :2", "V306 :10", "C204 :14", "C205 :14"),
+        fleet="h100/dynamic-mig",
+    ),
+}  # fmt: skip
+
+seeds = pytest.mark.parametrize("seed", SEEDS.values(), ids=[name.replace(" ", "-") for name in SEEDS])
+
+
+def _texts(seed: Seed, shared: Shared) -> dict[str, str]:
+    return {f"{name}.yaml": shared(f"manifests/{name}.yaml").read_text("utf-8") for name in seed.files}
+
+
+def _told(finding: Finding, alone: bool) -> str:
+    file = "" if alone else finding.where.file.removesuffix(".yaml")
+    return f"{finding.code} {file}:{finding.where.line}"
+
+
+@seeds
+def test_what_is_found(seed: Seed, shared: Shared) -> None:
+    findings = check(bundle_of(_texts(seed, shared)))
+    told = [_told(finding, alone=len(seed.files) == 1) for finding in findings]
+    assert sorted(told) == sorted(seed.found), "\n".join(f"{f.code} {f.where} {f.message}" for f in findings)
+
+
+@seeds
+def test_mended_it_is_fine_and_fits(seed: Seed, shared: Shared) -> None:
+    texts = _texts(seed, shared)
+    fixed = fix(bundle_of(texts), unsafe=True)
+    mended = {**texts, **fixed.texts}
+    again = check(bundle_of(mended, fleet=seed.fleet))
+    assert sorted(f.code for f in again) == sorted(seed.left), "\n".join(
+        f"{f.code} {f.where} {f.message}" for f in again
+    )
+    assert fix(bundle_of(mended), unsafe=True).texts == {}
+
+
+@seeds
+def test_mending_keeps_every_comment(seed: Seed, shared: Shared) -> None:
+    texts = _texts(seed, shared)
+    for name, text in fix(bundle_of(texts), unsafe=True).texts.items():
+        assert not load_text(text, name).problems
+        for line in texts[name].splitlines():
+            _, mark, comment = line.partition("# ")
+            if mark and "'" not in line:
+                assert f"# {comment}" in text
+
+
+def test_every_seed_is_looked_at(shared: Shared) -> None:
+    known = {name for seed in SEEDS.values() for name in seed.files}
+    assert {path.stem for path in shared("manifests/README.md").parent.glob("seed*.yaml")} == known
