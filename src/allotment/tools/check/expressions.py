@@ -130,12 +130,12 @@ class Expression:
         """The tokens of the text."""
         return tokenize(self.source)
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Every node of the tree, parents first; none where the expression does not parse."""
         return () if self.located is None else tuple(walk(self.located.parsed.expr))
 
-    @property
+    @cached_property
     def conjuncts(self) -> tuple[Term, ...]:
         """The operands of the outermost ``&&``."""
         return () if self.located is None else self.located.parsed.conjuncts()
