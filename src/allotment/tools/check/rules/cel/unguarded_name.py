@@ -14,6 +14,7 @@ from allotment.tools.check.expressions import Access, Expression, expression
 from allotment.tools.check.reaching import STANDARD, Lack, lacking, presence, reaching_access, selectors_passed
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.cel.operands import mended, selectors
+from allotment.tools.check.rules.cel.reading import reads
 from allotment.tools.views import SelectorView
 
 
@@ -97,7 +98,8 @@ def _guard(view: SelectorView, read: Expression, access: Access, foreign: bool) 
     if operand is None or read.located is None:
         return None
     root = read.located.parsed.expr
-    if foreign and view.where == "class" and not read.drivers and _needs(read, root, access.domain):
+    is_driver = access.domain != STANDARD and reads(read, root, lambda one: one.domain == access.domain, True)
+    if foreign and view.where == "class" and not read.drivers and is_driver:
         test = f'device.driver == "{access.domain}" && '
         if isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL):
             text = f"{test}({read.source[slice(*read.extent(root))]})"
@@ -105,7 +107,7 @@ def _guard(view: SelectorView, read: Expression, access: Access, foreign: bool) 
         start = read.outer(root)[0]
         return mended(view, "ask for the driver first", (start, start), test, safe=True)
     domain = read.source[access.extent[0] : access.steps[0].extent[1]]
-    start = read.outer(operand)[0]
+    start = read.extent(operand)[0]
     return mended(view, f"read {access.name} only where it is", (start, start), f'"{access.name}" in {domain} && ',
                   safe=True)  # fmt: skip
 
@@ -113,10 +115,17 @@ def _guard(view: SelectorView, read: Expression, access: Access, foreign: bool) 
 def _operand(read: Expression, access: Access) -> Node | None:
     """The smallest condition around an access that another can be put before: an operand of logic, or the whole.
 
-    A negation is looked at as a whole: a device without the name is then not selected, whatever is said of the name.
+    A negation counts as one where it cannot be true without the name: a device without it is then not selected,
+    whatever is said of it.
     """
+
+    def same(other: Access) -> bool:
+        return (other.kind, other.domain, other.name) == (access.kind, access.domain, access.name)
+
     node: Node | None = None if read.located is None else read.located.parsed.expr
-    while isinstance(node, Call) and node.function in (ast.AND, ast.OR, ast.CONDITIONAL):
+    while isinstance(node, Call) and node.function in (ast.AND, ast.OR, ast.CONDITIONAL, ast.NOT):
+        if node.function == ast.NOT and reads(read, node, same, True):
+            return node
         inside = next((one for one in node.args if _holds(read, one, access)), None)
         if inside is None:
             return None
@@ -127,20 +136,6 @@ def _operand(read: Expression, access: Access) -> Node | None:
 def _holds(read: Expression, node: Node, access: Access) -> bool:
     start, stop = read.outer(node)
     return start <= access.extent[0] < access.extent[1] <= stop
-
-
-def _needs(read: Expression, node: Node, domain: str) -> bool:
-    """Whether a condition, to be true, reads a name of a driver's domain on every way."""
-    if domain == STANDARD:
-        return False
-    if isinstance(node, Call) and node.function == ast.AND:
-        return any(_needs(read, one, domain) for one in node.args)
-    if isinstance(node, Call) and node.function == ast.OR:
-        return all(_needs(read, one, domain) for one in node.args)
-    if isinstance(node, Call) and node.function == ast.CONDITIONAL:
-        condition, *ways = node.args
-        return _needs(read, condition, domain) or all(_needs(read, one, domain) for one in ways)
-    return any(a.domain == domain and a.name and not a.tolerant and _holds(read, node, a) for a in read.accesses)
 
 
 RULE = Rule(
