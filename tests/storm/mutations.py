@@ -28,8 +28,8 @@ Mutation = Callable[[random.Random, list[str]], None]
 
 _WORDS: Final = (
     "null", "[]", "{}", "''", "true", "-1", "1e400", "0x10", "80Gi", "8.0", "&a", "*a", "!!int x", "|", ">-", "%",
-    "- -", "99999999999999999999", "{a: {b: [c]}}", "\u0007", "\ud7ff", "é" * 70, "~", "? x", "<<: *a", "'", '"', "#", "---",
-    "...",
+    "- -", "99999999999999999999", "{a: {b: [c]}}", "\u0007", "\ud7ff", "é" * 70, "~", "? x", "<<: *a", "'", '"',
+    "#", "---", "...",
 )  # fmt: skip
 _FIELDS: Final = (
     "requests", "exactly", "firstAvailable", "selectors", "cel", "expression", "constraints", "config", "opaque",
