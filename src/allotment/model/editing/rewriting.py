@@ -6,8 +6,8 @@ next one. What comes out is proven before anybody sees it (``proving``).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allotment.model.editing import blocks, flows, strings
@@ -22,9 +22,9 @@ from allotment.model.editing.edits import (
     ReplaceText,
     SetValue,
 )
-from allotment.model.editing.following import successive
 from allotment.model.editing.proving import prove
 from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced
+from allotment.model.editing.steps import Step, independent, steps_of
 from allotment.model.editing.trees import edited, same, value_at
 from allotment.model.editing.writing import key_text, quoted
 from allotment.model.loading import Document, load_text
@@ -45,42 +45,56 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
             raise EditError(f"{document.file} has changed since it was read")
         by_document[document].append(edit)
     expected = {document.index: edited(document.tree, these) for document, these in by_document.items()}
-    origins: dict[Origin, list[Document]] = defaultdict(list)
-    for document in by_document:
-        origins[document.origin].append(document)
+    by_origin: dict[Origin, list[Step]] = defaultdict(list)
+    for document, these in by_document.items():
+        by_origin[document.origin] += steps_of(document, these)
     # From the last to the first, so that the places of those still to come stay.
-    in_order = sorted(origins, key=lambda origin: (origin.offset, max(d.index for d in origins[origin])), reverse=True)
+    order = {document.origin: (document.origin.offset, document.index) for document in by_document}
     new = source
     lost: list[str] = []
     stops: dict[int, int] = {}
-    for origin in in_order:
+    for origin in sorted(by_origin, key=order.__getitem__, reverse=True):
         begin = origin.offset
         end = stops.get(begin, begin + len(origin.text))
-        text = new[begin:end]
-        for document in origins[origin]:
-            text = _edited_text(text, document, by_document[document], lost)
+        text = _edited_text(new[begin:end], origin, by_origin[origin], lost)
         stops[begin] = begin + len(text)
         new = new[:begin] + text + new[end:]
     prove(source, new, file, expected, lost)
     return new
 
 
-def _edited_text(text: str, document: Document, edits: Sequence[Edit], lost: list[str]) -> str:
-    origin = document.origin
-    tree: Any = document.tree
+def _edited_text(text: str, origin: Origin, steps: list[Step], lost: list[str]) -> str:
+    """The part of a file in which documents stand, after steps of them; adds the comments that went to ``lost``."""
+    trees = {step.document: step.document.tree for step in steps}
     # Lines can be added behind the last one only when it ends.
     unended = not origin.json and not text.endswith("\n")
     newline = "\r\n" if "\r\n" in text else "\n"
     text += newline * unended
-    for edit in successive(edits):
-        for step in _steps(tree, edit):
-            site = site_of(text, origin.marks(text), json=origin.json)
-            splices = _splices(site, document.base, tree, step)
-            if isinstance(step, Remove | Lift):
-                lost += _lost(site, splices)
-            text = spliced(text, splices)
-            tree = edited(tree, [step])
+    while steps:
+        site = site_of(text, origin.marks(text), json=origin.json)
+        taken, steps = independent(steps, trees)
+        splices = _together(site, trees, taken) if len(taken) > 1 else None
+        if splices is None:
+            steps = [*taken[1:], *steps]
+            taken = taken[:1]
+            splices = [_splices(site, trees, taken[0])]
+        for step, these in zip(taken, splices, strict=True):
+            if isinstance(step.edit, Remove | Lift):
+                lost += _lost(site, these)
+            trees[step.document] = edited(trees[step.document], [step.edit])
+        text = spliced(text, [splice for these in splices for splice in these])
     return _unended(text, newline) if unended else text
+
+
+def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) -> list[list[Splice]] | None:
+    """The splices of several steps, if they can be made at once: none begins where another does, or reaches into it."""
+    try:
+        splices = [_splices(site, trees, step) for step in steps]
+        spliced(site.text, [splice for these in splices for splice in these])
+    except EditError:
+        return None
+    starts = Counter(start for these in splices for start in {splice.start for splice in these})
+    return splices if max(starts.values(), default=1) == 1 else None
 
 
 def _unended(text: str, newline: str) -> str:
@@ -91,45 +105,6 @@ def _unended(text: str, newline: str) -> str:
 
 
 # --- from what is meant to what is done ------------------------------------------------------------------------------
-
-
-def _steps(tree: Any, edit: Edit) -> list[Edit]:
-    """An edit as edits that keep what its value has in common with the one that is there."""
-    if isinstance(edit, InsertItem) and not value_at(tree, edit.path):
-        return [SetValue(edit.path, [edit.value])]
-    if not isinstance(edit, SetValue) or not edit.path:
-        return [edit]
-    *above, last = edit.path
-    around = value_at(tree, tuple(above))
-    present = last in around if isinstance(around, dict) else isinstance(around, list)
-    if present:
-        return _differences(edit.path, value_at(tree, edit.path), edit.value)
-    if above and not around:
-        return [SetValue(tuple(above), {last: edit.value})]
-    return [edit]
-
-
-def _differences(path: Path, old: Any, new: Any) -> list[Edit]:
-    if same(old, new):
-        return []
-    if isinstance(old, dict) and isinstance(new, dict) and old.keys() & new.keys():
-        steps: list[Edit] = []
-        before: str | None = None
-        for key, value in new.items():
-            if key in old:
-                steps += _differences((*path, key), old[key], value)
-            else:
-                steps.append(SetValue((*path, key), value, after=before, first=before is None))
-            before = key
-        return [*steps, *(Remove((*path, key)) for key in old if key not in new)]
-    if isinstance(old, list) and isinstance(new, list) and old:
-        shared = min(len(old), len(new))
-        if len(old) == len(new):
-            return [step for i in range(shared) for step in _differences((*path, i), old[i], new[i])]
-        if same(old[:shared], new[:shared]) and shared:
-            added: list[Edit] = [InsertItem(path, i, new[i]) for i in range(shared, len(new))]
-            return added or [Remove((*path, i)) for i in range(len(old) - 1, shared - 1, -1)]
-    return [SetValue(path, new)]
 
 
 def _lost(site: Site, splices: Sequence[Splice]) -> list[str]:
@@ -143,8 +118,11 @@ def _lost(site: Site, splices: Sequence[Splice]) -> list[str]:
     ]
 
 
-def _splices(site: Site, base: Path, tree: Any, edit: Edit) -> list[Splice]:
-    path = (*base, *edit.path)
+def _splices(site: Site, trees: Mapping[Document, Any], step: Step) -> list[Splice]:
+    """What a step does to the text. ``trees`` are those of the documents before it."""
+    document, edit = step
+    tree = trees[document]
+    path = (*document.base, *edit.path)
     if isinstance(edit, SetValue):
         return _set(site, path, tree, edit)
     if isinstance(edit, ReplaceText):
