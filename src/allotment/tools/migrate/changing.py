@@ -48,12 +48,12 @@ def _container(tree: dict[str, Any], use: Use, name: str) -> Iterator[Edit]:
             yield Remove((*path, field))
         else:
             yield from (Remove((*path, field, resource)) for resource in gone)
-    claims: list[dict[str, str]] = [{"name": name, "request": request} for request in use.requests] or [{"name": name}]
+    claim = {"name": name, **({"request": use.requests[0]} if use.requests else {})}
     written = resources.get("claims")
     if isinstance(written, list) and written:
-        yield from (InsertItem((*path, "claims"), len(written) + n, claim) for n, claim in enumerate(claims))
+        yield InsertItem((*path, "claims"), len(written), claim)
     else:
-        yield SetValue((*path, "claims"), claims)
+        yield SetValue((*path, "claims"), [claim])
 
 
 def _added(tree: dict[str, Any], spec: Path, field: str, items: list[dict[str, str]]) -> Edit:

@@ -177,6 +177,8 @@ def _share(case: Case) -> Course | None:
         return _as_is(case, "cannot", reason, told, hint=hint)
     reason = f"Up to {each} pods share a GPU. Pods that name one ResourceClaim share its GPU, all on its node."
     plan, uses = _plan(case, None)
+    if _is_unwritable(uses):
+        return _as_is(case, "cannot", _SEVERAL, told)
     return Course(
         case.workload, Decision(outcome="claim", reason=reason, basis=case.basis(told)), case.where, plan, uses, slots
     )
@@ -255,6 +257,16 @@ _WAYS: Final[tuple[Callable[[Case], Course | None], ...]] = (
 # --- courses ---------------------------------------------------------------------------------------------------------
 
 
+_SEVERAL: Final = (
+    "A container asks for devices of several kinds, and another container for more. A container can name one request "
+    "of a claim or the whole claim, and not two requests."
+)
+
+
+def _is_unwritable(uses: tuple[Use, ...]) -> bool:
+    return any(len(use.requests) > 1 for use in uses)
+
+
 def _as_is(case: Case, outcome: Outcome, reason: str, *basis: str, hint: str = "") -> Course:
     """The workload stays, and so do its labels."""
     return Course(
@@ -277,6 +289,8 @@ def _template(
     case: Case, reason: str, *basis: str, sharer: Sharer | None = None, gates: tuple[str, ...] = ()
 ) -> Course:
     plan, uses = _plan(case, sharer)
+    if _is_unwritable(uses):
+        return _as_is(case, "cannot", _SEVERAL, *basis)
     classes = tuple(dict.fromkeys(request.kind.class_name for request in plan.requests))
     mode = "shared" if sharer is not None and sharer.driver != HAMI else ""
     needs = Needs(kube_gates=gates, classes=classes, mode=mode)

@@ -3,6 +3,9 @@
 All asks of a pod become requests of one claim. A container that stays has requests of its own. An init container ends
 before the others start, and the device plugin lets it have what they get later (a pod needs the larger of both, not
 the sum); so it names their requests, and has one of its own only for what it asks beyond them.
+
+A container can name one request of a claim, or the whole claim, but not two requests: ``resources.claims`` is a list
+with one entry per claim name, and applying a second one is refused (listMapKey in core/v1).
 """
 
 from __future__ import annotations
@@ -57,7 +60,10 @@ class Plan(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A container and the requests that it names: none of them by name where the claim has only one."""
+    """A container and the request that it names; none where it names the whole claim.
+
+    Several cannot be written: that is for whoever decides.
+    """
 
     path: Path
     resources: tuple[str, ...]
@@ -81,8 +87,7 @@ def planned(
             for ask in container.asks:
                 named[container.name] += _again(requests, container, ask, kind_of(ask))
     sames = tuple((request.name, same) for request in requests if same and request.number > 1)
-    only = len(requests) == 1
-    uses = tuple(Use(c.path, c.resources, () if only else tuple(dict.fromkeys(named[c.name]))) for c in everyone)
+    uses = tuple(Use(c.path, c.resources, _written(c, named[c.name], len(requests))) for c in everyone)
     return Plan(tuple(requests), same=sames), uses
 
 
@@ -92,10 +97,16 @@ def turns(containers: Iterable[ContainerAsk], kind_of: Callable[[Ask], Kind]) ->
     kinds = tuple(dict.fromkeys(kind_of(ask) for container in everyone for ask in container.asks))
     names = {kind: "gpu" if len(kinds) == 1 else f"gpu-{number}" for number, kind in enumerate(kinds)}
     uses = tuple(
-        Use(c.path, c.resources, () if len(kinds) == 1 else tuple(dict.fromkeys(names[kind_of(ask)] for ask in c.asks)))
-        for c in everyone
+        Use(c.path, c.resources, _written(c, [names[kind_of(ask)] for ask in c.asks], len(kinds))) for c in everyone
     )
     return Plan(tuple(Request(name, kind, 1) for kind, name in names.items())), uses
+
+
+def _written(container: ContainerAsk, named: Iterable[str], requests: int) -> tuple[str, ...]:
+    """What a container names: the whole claim where it uses all of it, or is an init container that uses several."""
+    distinct = tuple(dict.fromkeys(named))
+    whole = len(distinct) == requests or (container.role == "init" and len(distinct) > 1)
+    return () if whole else distinct
 
 
 def _name(container: ContainerAsk, ask: Ask, asks: int) -> str:

@@ -42,7 +42,7 @@ def _workload(
     document: Document, namespace: str, shared: Mapping[str, Sharing], nodes: Sharing | None, shares: int
 ) -> WorkloadAsk | None:
     view = pod_view(document, namespace)
-    if view is None or not view.kind or not document.kind:
+    if view is None:
         return None
     selector = tuple(_selector(view))
     affinity = tuple(tuple(_term(path, term)) for path, term in _terms(view))

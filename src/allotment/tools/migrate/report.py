@@ -46,8 +46,8 @@ class Migrated(Value, frozen=True):
 
     @property
     def subject(self) -> str:
-        """``Deployment shop/web``."""
-        return f"{self.kind} {self.namespace}/{self.name}"
+        """``Deployment shop/web``; of a piece of a manifest, which has no name, only ``Pod``."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.name else self.kind
 
 
 class Made(Value, frozen=True):

@@ -110,7 +110,7 @@ class _Claims:
 
 def _subject(course: Course) -> str:
     view = course.workload.view
-    return f"{view.kind} {view.key}"
+    return f"{view.kind} {view.key}" if view.key.name else view.kind
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

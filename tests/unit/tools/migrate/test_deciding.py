@@ -97,6 +97,13 @@ def test_where_labels_say_that_gpus_are_cut_a_gpu_is_a_piece(selector: dict[str,
     assert 'profile == "1g.5gb"' in migrated(workload(limits=GPU, nodeSelector=selector)).made[0].text
 
 
+def test_a_container_cannot_name_two_of_three_requests() -> None:
+    both = {"name": "a", "image": "i", "resources": {"limits": {**GPU, **MIG}}}
+    one = {"name": "b", "image": "i", "resources": {"limits": GPU}}
+    assert only(workload(containers=[both])).decision.outcome == "template"
+    assert only(workload(containers=[both, one])).decision.outcome == "cannot"
+
+
 # --- shares ----------------------------------------------------------------------------------------------------------
 
 
