@@ -89,7 +89,9 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
         return (
             live.features,
             World(live.values),
-            f"context {arguments.context}" if arguments.context else "the current context",
+            f"the cluster of context {arguments.context}"
+            if arguments.context
+            else "the cluster of the current context",
             live.notes,
         )
     if not fleet and not snapshot:
@@ -98,7 +100,8 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
         return features(version or _RELEASE, gates), None, "", ()
     asked.cluster, asked.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
     inputs = read_inputs(asked)
-    return inputs.features, World(inputs.cluster, hardware=not snapshot), ", ".join(snapshot or fleet), ()
+    place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
+    return inputs.features, World(inputs.cluster, hardware=not snapshot), place, ()
 
 
 def _drivers(words: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,93 @@
+"""``allot check`` with devices: hardware, a snapshot, a cluster that runs. The rules are the real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import allotment
+from tests.unit.cli.conftest import Allot
+
+CLAIM = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: training
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com
+        selectors:
+        - cel:
+            expression: device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("30Gi")) >= 0
+"""
+SMALL = CLAIM.replace("30Gi", "10Gi")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("large.yaml").write_text(CLAIM)
+    Path("small.yaml").write_text(SMALL)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_fits_the_hardware_is_told_to_fit(allot: Allot) -> None:
+    assert allot("check", "large.yaml").out == "The object in 1 file is fine.\n"
+    assert allot("check", "large.yaml", "--fleet", "dgx-a100-40gb") == (
+        0,
+        "The object in 1 file is fine, and fits on dgx-a100-40gb.\n",
+        "",
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_stays_pending_is_a_finding(allot: Allot) -> None:
+    ran = allot("check", "large.yaml", "--fleet", "t4-4x-pcie", "-o", "concise")
+    assert ran.code == 1
+    assert ran.out.startswith("large.yaml:13:25 P501 ResourceClaim default/training stays pending: ")
+    assert "fine" not in ran.out
+
+
+@pytest.mark.usefixtures("folder")
+def test_who_leaves_the_proof_out_is_not_told_that_it_fits(allot: Allot) -> None:
+    ran = allot("check", "large.yaml", "--fleet", "t4-4x-pcie", "--ignore", "P")
+    assert ran == (0, "The object in 1 file is fine.\n", "")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_snapshot_is_a_cluster(allot: Allot) -> None:
+    Path("cluster.yaml").write_text(allot("fleet", "slices", "t4-4x-pcie", "--all").out)
+    assert allot("check", "small.yaml", "--cluster", "cluster.yaml").out == (
+        "The object in 1 file is fine, and fits on the cluster of cluster.yaml.\n"
+    )
+    assert allot("check", "large.yaml", "--cluster", "cluster.yaml").code == 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_fleet_of_the_configuration_holds_unless_another_is_given(allot: Allot) -> None:
+    Path("allotment.toml").write_text('[check]\nfleet = "t4-4x-pcie"\n')
+    assert allot("check", "large.yaml").code == 1
+    assert allot("check", "large.yaml", "--fleet", "dgx-a100-40gb").code == 0
+    assert allot("check", "large.yaml", "--isolated").code == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_unknown_hardware_is_bad_input(allot: Allot) -> None:
+    ran = allot("check", "large.yaml", "--fleet", "dgx-a100-40g")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean dgx-a100-40gb?" in ran.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_cluster_that_runs_is_asked_by_its_context(live: Allot, lab: allotment.Lab) -> None:
+    kubeconfig = str(lab.kubeconfig)
+    ran = live("check", "small.yaml", "--kubeconfig", kubeconfig)
+    assert ran == (0, "The object in 1 file is fine, and fits on the cluster of the current context.\n", "")
+    assert "P501" in live("check", "large.yaml", "--kubeconfig", kubeconfig).out
+    both = live("check", "small.yaml", "--kubeconfig", kubeconfig, "--fleet", "t4-4x-pcie")
+    assert (both.code, both.out) == (2, "")
