@@ -42,7 +42,7 @@ def _driver(bundle: Bundle, view: SelectorView, read: Expression, name: str) -> 
     tested = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in read.drivers))
     if len(tested) == 1 and "." in tested[0]:
         return tested[0], f"the expression asks for {read.drivers[0][0]}"
-    reached = drivers_meant(bundle, view)
+    reached = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in drivers_meant(bundle, view)))
     if len(reached) == 1:
         return reached[0], f"{'the class selects' if view.class_name else 'these are'} devices of {reached[0]}"
     beside = list(dict.fromkeys(a.domain for a in read.accesses if words_of(bundle, a.domain) is not None))
