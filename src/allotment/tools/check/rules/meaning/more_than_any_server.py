@@ -14,7 +14,7 @@ from allotment.tools.check.rules.meaning.kinds import class_selectors, compariso
 from allotment.tools.check.rules.meaning.targets import targets_of
 from allotment.tools.check.views import ClaimView, RequestView
 
-#: What one claim may ask for at all; beyond that the API server refuses it (S109).
+#: What one claim can be given at all (AllocationResultsMaxSize); more than that the allocator refuses to look for.
 _CLAIM_MAX = 32
 #: Machines that are larger than those whose profile we have: DGX-2 with 16 V100, eight MI250X with two GPUs each.
 _KNOWN_LARGER = {"nvidia": 16, "amd": 16}
@@ -31,9 +31,13 @@ class _Kind(NamedTuple):
 def _find(bundle: Bundle) -> Iterator[Found]:
     told: set[Document] = set()
     for claim in bundle.claims:
+        if (found := _beyond_claims(claim)) is not None:
+            told.add(claim.document)
+            yield found
+            continue
         for kind, requests in _by_kind(bundle, claim).items():
             asked = sum(request.count for request in requests)
-            if not kind.most < asked <= _CLAIM_MAX:
+            if asked <= kind.most:
                 continue
             told.add(claim.document)
             last = requests[-1]
@@ -62,6 +66,22 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                     help="ask for fewer, and run more pods",
                     key=True,
                 )
+
+
+def _beyond_claims(claim: ClaimView) -> Found | None:
+    """More devices than any claim can be given."""
+    counted = [r for r in claim.requests if r.mode == "ExactCount" and "/" not in r.name]
+    asked = sum(request.count for request in counted)
+    if asked <= _CLAIM_MAX:
+        return None
+    most = max(counted, key=lambda request: request.count)
+    return Found(
+        claim.document,
+        (*most.body, "count") if most.count > 1 else most.path,
+        f"{asked} devices are asked for in one claim, which can be given {_CLAIM_MAX}",
+        help="split the claim",
+        level="error",
+    )
 
 
 def _by_kind(bundle: Bundle, claim: ClaimView) -> dict[_Kind, list[RequestView]]:
@@ -131,7 +151,8 @@ RULE = Rule(
     why=(
         "The devices of a claim are those of one node, unless they are reached over a network, and a pod runs on one "
         "node. GPUs are in the node: eight in most servers, sixteen in the largest. A request for more is valid, and "
-        "its pod waits for ever. Work that needs more takes several pods, each with its own claim."
+        "its pod waits for ever; more than 32 devices no claim can be given at all. Work that needs more "
+        "takes several pods, each with its own claim."
     ),
     bad=_EXAMPLE.format(count=32),
     good=_EXAMPLE.format(count=8),

@@ -10,31 +10,40 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.meaning.targets import RequestNames, names_of, request_names, targets
-from allotment.tools.check.views import ClaimView, at, items
+from allotment.tools.check.rules.meaning.targets import RequestNames, names_of, request_names, targets, targets_of
+from allotment.tools.check.views import ClaimView, PodView, at, items
 from allotment.tools.explain import lacking
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
     for claim in bundle.claims:
         yield from _in_claim(claim)
+    for pod in bundle.pods:
+        yield from _of_alternatives(bundle, pod)
     for target in targets(bundle):
         names = request_names(target)
         if names is None:
             continue
         for container in target.pod.containers:
             for use in container.uses:
-                if use.name != target.entry.name or not use.request or use.request in names:
-                    continue
-                document, path = target.pod.document, (*use.path, "request")
-                main, _, alternative = use.request.partition("/")
-                if main in names and alternative in names[main]:
-                    message = f"a container can only name a whole request: {main}, not its alternative {alternative}"
-                    fix = _renamed(document, path, main)
-                    yield Found(document, path, f"{message}; the API server refuses it", fix=fix)
-                    continue
-                told = lacking(container.name, use.request, target.what, names)
-                yield Found(document, path, told, fix=_meant(document, path, use.request, names))
+                if use.name == target.entry.name and use.request not in ("", *names) and "/" not in use.request:
+                    document, path = target.pod.document, (*use.path, "request")
+                    told = lacking(container.name, use.request, target.what, names)
+                    yield Found(document, path, told, fix=_meant(document, path, use.request, names))
+
+
+def _of_alternatives(bundle: Bundle, pod: PodView) -> Iterator[Found]:
+    """Containers that name an alternative of a request."""
+    for container in pod.containers:
+        for use in container.uses:
+            main, slash, alternative = use.request.partition("/")
+            if slash:
+                path = (*use.path, "request")
+                message = f"a container can only name a whole request: {main}, not its alternative {alternative}"
+                own = (target for target in targets_of(bundle, pod) if target.entry.name == use.name)
+                known = any(main in (request_names(target) or ()) for target in own)
+                fix = _renamed(pod.document, path, main) if known else None
+                yield Found(pod.document, path, f"{message}; the API server refuses it", fix=fix)
 
 
 def _in_claim(claim: ClaimView) -> Iterator[Found]:

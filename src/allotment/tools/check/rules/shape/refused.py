@@ -79,6 +79,12 @@ def find(bundle: Bundle) -> Iterator[Found]:
 def _is_told(document: Document, error: FieldError) -> bool:
     if error.detail.startswith(_UNKNOWN_REQUEST) or any(one.search(error.path) for one in _OTHERS):
         return True
+    value = at(document.tree, written(document, error.path))
+    if isinstance(value, str):
+        if error.path.endswith((".matchAttribute", ".distinctAttribute")) and "/" not in value:
+            return True  # constraint-nobody-publishes
+        if error.path.endswith("].request") and "/" in value:
+            return True  # no-such-request
     # The rules for CEL look at what is written, unless it is too long to be looked at.
     if error.path.endswith(".cel.expression") and error.type is not ErrorType.TOO_LONG:
         return isinstance(at(document.tree, written(document, error.path)), str)

@@ -27,13 +27,18 @@ def slices(count: int, profile: str) -> dict[str, object]:
         (slices(17, "7g.40gb"), True),
         (slices(32, "1g.5gb"), False),
         (slices(32, "9g.99gb"), False),  # V307
-        (asking(count=33), False),  # S109: a claim has 32 at most
         (asking(deviceClassName="some-class", count=32), False),
     ],
 )
 def test_one_request(request_: dict[str, object], too_many: bool) -> None:
     where = "ResourceClaim spec.devices.requests[0].exactly.count"
     assert told(RULE, claim(request_)) == ([("warning", where)] if too_many else [])
+
+
+@pytest.mark.parametrize("requests", [(asking(count=33),), (asking("a", count=20), asking("b", count=13))])
+def test_a_claim_is_given_32_devices_at_most(requests: tuple[dict[str, object], ...]) -> None:
+    where = "ResourceClaim spec.devices.requests[0].exactly.count"
+    assert told(RULE, claim(*requests)) == [("error", where)]
 
 
 def test_types_are_read_from_selectors() -> None:

@@ -45,7 +45,11 @@ def test_the_near_one_of_several_is_meant() -> None:
 def test_containers_name_whole_requests() -> None:
     (one,) = found(RULE, template(EITHER), pod([{"name": "gpu", "request": "gpu/small"}]))
     assert "not its alternative small" in one.message
+    assert one.fix is not None
+    assert one.fix.text == "name request gpu"
     assert told(RULE, template(EITHER), pod([{"name": "gpu", "request": "gpu"}])) == []
+    (unknown,) = found(RULE, pod([{"name": "gpu", "request": "gpu/small"}], resourceClaims=by_claim("elsewhere")))
+    assert unknown.fix is None
 
 
 @pytest.mark.parametrize("field", ["constraints", "config"])
