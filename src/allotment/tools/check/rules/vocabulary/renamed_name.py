@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.engine.diagnosis.names import published
 from allotment.model.editing.edits import SetValue
+from allotment.model.resource import ResourceSlice
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, Expression
 from allotment.tools.check.reaching import words_of
@@ -31,15 +33,15 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             gone = words.renaming(constraint.attribute) if words is not None else None
             if words is None or gone is None:
                 continue
-            published = _published(bundle, domain)
-            if published is None or name not in published or (gone.redefined and _becomes(gone, published)):
-                yield _in_constraint(claim, constraint, words, gone, published)
+            offered = _published(bundle, domain)
+            if offered is None or name not in offered or (gone.redefined and _becomes(gone, offered)):
+                yield _in_constraint(claim, constraint, words, gone, offered)
 
 
 def _matters(bundle: Bundle, read: Expression, access: Access, gone: Renamed) -> bool:
     """Whether the old meaning is meant, and the cluster's driver does not have it."""
-    published = _published(bundle, access.domain)
-    if published is not None and access.name in published and not gone.redefined:
+    offered = _published(bundle, access.domain)
+    if offered is not None and access.name in offered and not gone.redefined:
         return False
     if gone.redefined:
         # The new meaning is a PCI id (0x74a1), the old one a long number.
@@ -51,8 +53,8 @@ def _matters(bundle: Bundle, read: Expression, access: Access, gone: Renamed) ->
 def _in_selector(
     bundle: Bundle, view: SelectorView, read: Expression, access: Access, words: Vocabulary, gone: Renamed
 ) -> Found:
-    published = _published(bundle, access.domain)
-    target = gone.becomes if published is None else _becomes(gone, published)
+    offered = _published(bundle, access.domain)
+    target = gone.becomes if offered is None else _becomes(gone, offered)
     fix = None
     if target and _alike(words, gone):
         fix = Fix(
@@ -72,10 +74,10 @@ def _in_selector(
 
 
 def _in_constraint(
-    claim: ClaimView, constraint: ConstraintView, words: Vocabulary, gone: Renamed, published: frozenset[str] | None
+    claim: ClaimView, constraint: ConstraintView, words: Vocabulary, gone: Renamed, offered: frozenset[str] | None
 ) -> Found:
     path = (*constraint.path, constraint.field)
-    target = gone.becomes if published is None else _becomes(gone, published) or _sibling(words, gone, published)
+    target = gone.becomes if offered is None else _becomes(gone, offered) or _sibling(words, gone, offered)
     fix = None
     if target:
         edit = SetValue(path, target)
@@ -116,20 +118,29 @@ def _alike(words: Vocabulary, gone: Renamed) -> bool:
 
 def _published(bundle: Bundle, domain: str) -> frozenset[str] | None:
     """The attributes of a driver's devices in the given slices: those of its domain bare, others in full."""
-    if bundle.published is None or domain not in bundle.published.drivers:
-        return None
-    own = bundle.published.attributes.get(domain, {})
-    return frozenset(own) | {f"{d}/{name}" for d, names in bundle.published.attributes.items() for name in names}
+    return bundle.kept(_by_driver).get(domain)
 
 
-def _becomes(gone: Renamed, published: frozenset[str]) -> str:
-    return gone.becomes if gone.becomes in published else ""
+def _by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
+    # A standard name that another vendor's driver publishes is none of this one's.
+    by_driver: dict[str, list[ResourceSlice]] = {}
+    for one in bundle.slices or ():
+        by_driver.setdefault(one.spec.driver, []).append(one)
+    found: dict[str, frozenset[str]] = {}
+    for driver, slices in by_driver.items():
+        names = {f"{d}/{name}" for d, of_domain in published(slices).attributes.items() for name in of_domain}
+        found[driver] = frozenset(names | {name.removeprefix(f"{driver}/") for name in names})
+    return found
 
 
-def _sibling(words: Vocabulary, gone: Renamed, published: frozenset[str]) -> str:
+def _becomes(gone: Renamed, offered: frozenset[str]) -> str:
+    return gone.becomes if gone.becomes in offered else ""
+
+
+def _sibling(words: Vocabulary, gone: Renamed, offered: frozenset[str]) -> str:
     """What an older driver publishes of those names that became the same: a GPU's and a partition's."""
     names = (one.name for one in words.renamed if gone.becomes and one.becomes == gone.becomes)
-    return next((name for name in names if name in published), "")
+    return next((name for name in names if name in offered), "")
 
 
 _EXAMPLE = """\
