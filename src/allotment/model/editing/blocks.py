@@ -19,23 +19,29 @@ def put(site: Site, spot: Spot, value: Any, dropped: tuple[Remark, ...] = ()) ->
         return [Splice(start, stop, text) if start < stop else Splice(head, stop, f" {text}")]
     anchor = spot.entry.start if spot.entry is not None else head - 1 if spot.around is not None else start
     line_stop = site.line_stop(stop)
-    below = site.next_line(line_stop)
-    blanks = Splice(below, below if is_inline(value) else site.blanks(below), "")
+    margin = " " * site.column(anchor)
     remarks = [remark for remark in site.remarks_in(head, line_stop) if remark not in dropped]
     text = _below(site, spot, value, site.column(anchor), anchor)
+    after = _after(site, line_stop, site.column(anchor), is_inline(value))
     if spot.around is None:
         text = text.lstrip()
     if len(remarks) == 1 and spot.entry is not None and "\n" not in site.text[head:stop]:
         first, line, others = text.partition(site.hand.newline)
-        return [Splice(head, line_stop, f"{first} {site.words(remarks[0])}{line}{others}"), blanks]
-    splices = [Splice(head, line_stop, text), blanks]
-    margin = " " * site.column(anchor)
+        return [Splice(head, line_stop, f"{first} {site.words(remarks[0])}{line}{others}"), *after]
     if site.leads(anchor):
         above = "".join(f"{margin}{site.words(remark)}{site.hand.newline}" for remark in remarks)
         at = site.line_start(anchor)
-        return [Splice(at, at, above), *splices] if above else splices
+        return [*([Splice(at, at, above)] if above else []), Splice(head, line_stop, text), *after]
     hoisted = "".join(f"{site.hand.newline}{margin}{site.words(remark)}" for remark in remarks)
-    return [Splice(head, line_stop, text + hoisted), blanks]
+    return [Splice(head, line_stop, text + hoisted), *after]
+
+
+def _after(site: Site, line_stop: int, column: int, inline: bool) -> list[Splice]:
+    """Comments and blanks below a new block, which would become its text: they go where the block cannot reach."""
+    start = site.next_line(line_stop)
+    stop = start if inline else site.trail(line_stop, column)
+    kept = [f"{' ' * column}{site.words(remark)}{site.hand.newline}" for remark in site.remarks_in(start, stop)]
+    return [Splice(start, stop, "".join(kept))] if start < stop else []
 
 
 def _below(site: Site, spot: Spot, value: Any, column: int, anchor: int) -> str:

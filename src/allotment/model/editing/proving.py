@@ -21,12 +21,12 @@ def prove(old: str, new: str, file: str, expected: Mapping[int, Any], lost: Iter
     """
     before, after = load_text(old, file), load_text(new, file)
     if [problem.code for problem in before.problems] != [problem.code for problem in after.problems]:
-        raise EditError(_reason(old, after.problems[0].message if after.problems else "a problem of the file is gone"))
+        raise EditError(reason(old, after.problems[0].message if after.problems else "a problem of the file is gone"))
     if len(before.documents) != len(after.documents):
-        raise EditError(_reason(old, f"{len(before.documents)} documents became {len(after.documents)}"))
+        raise EditError(reason(old, f"{len(before.documents)} documents became {len(after.documents)}"))
     for was, now in zip(before.documents, after.documents, strict=True):
         if not same(now.tree, expected.get(was.index, was.tree)):
-            raise EditError(_reason(old, f"{_called(was)} would not be what was meant"))
+            raise EditError(reason(old, f"{_called(was)} would not be what was meant"))
     wanted = _comments(before.documents) - Counter(words.removeprefix("#").strip() for words in lost)
     found = _comments(after.documents)
     if wanted != found:
@@ -44,6 +44,7 @@ def _called(document: Document) -> str:
     return f"{document.kind} {document.name}".strip() or f"document {document.index + 1}"
 
 
-def _reason(old: str, words: str) -> str:
+def reason(old: str, words: str) -> str:
+    """Why a text cannot be changed as was meant, where ``words`` tell what would become of it."""
     shared = "&" in old and "*" in old
     return f"it shares a value with something else, through an anchor ({words})" if shared else words

@@ -22,14 +22,14 @@ from allotment.model.editing.edits import (
     ReplaceText,
     SetValue,
 )
-from allotment.model.editing.proving import prove
+from allotment.model.editing.proving import prove, reason
 from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced
 from allotment.model.editing.steps import Step, independent, steps_of
 from allotment.model.editing.trees import edited, same, value_at
 from allotment.model.editing.writing import key_text, quoted
 from allotment.model.loading import Document, load_text
 from allotment.model.loading.documents import Origin
-from allotment.model.loading.marks import Path, join_path
+from allotment.model.loading.marks import Fault, Mark, Path, join_path
 
 
 def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> str:
@@ -71,7 +71,7 @@ def _edited_text(text: str, origin: Origin, steps: list[Step], lost: list[str]) 
     newline = "\r\n" if "\r\n" in text else "\n"
     text += newline * unended
     while steps:
-        site = site_of(text, origin.marks(text), json=origin.json)
+        site = site_of(text, _marks(origin, text), json=origin.json)
         taken, steps = independent(steps, trees)
         splices = _together(site, trees, taken) if len(taken) > 1 else None
         if splices is None:
@@ -84,6 +84,14 @@ def _edited_text(text: str, origin: Origin, steps: list[Step], lost: list[str]) 
             trees[step.document] = edited(trees[step.document], [step.edit])
         text = spliced(text, [splice for these in splices for splice in these])
     return _unended(text, newline) if unended else text
+
+
+def _marks(origin: Origin, text: str) -> Mark:
+    """The places of values in a text that may have been changed already."""
+    try:
+        return origin.marks(text)
+    except Fault as fault:
+        raise EditError(reason(origin.text, fault.message)) from None
 
 
 def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) -> list[list[Splice]] | None:

@@ -114,7 +114,7 @@ def _yaml_mark(nth: int, text: str) -> Mark:
         if index == nth:
             assert document.mark is not None
             return document.mark
-    raise AssertionError("the text has fewer documents than when it was read first")
+    raise Fault("bad-yaml", "the text has fewer documents than when it was read first", 0, 0)
 
 
 def _add(loaded: Loaded, tree: Any, origin: Origin) -> None:
