@@ -21,7 +21,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
     """Those of one selector."""
     for access in read.accesses:
-        if not access.name or not _is_elsewhere(bundle, access):
+        if not access.name or not is_elsewhere(bundle, access):
             continue
         other = "capacity" if access.kind == "attributes" else "attributes"
         is_, are = ("a capacity", "attributes") if other == "capacity" else ("an attribute", "capacities")
@@ -31,20 +31,16 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
                     part=(access.kind_extent[0], access.name_extent[1]))  # fmt: skip
 
 
-def _is_elsewhere(bundle: Bundle, access: Access) -> bool:
-    words = words_of(bundle, access.domain)
-    if words is None:
-        return False
+def is_elsewhere(bundle: Bundle, access: Access) -> bool:
+    """Whether a name is known, from the driver's words or the given slices, in the other map only."""
+    words, given = words_of(bundle, access.domain), bundle.published
     full = f"{access.domain}/{access.name}"
-    given = bundle.published
-    maps = (words.attributes_by_name, words.capacities_by_name)
-    published = (
-        () if given is None else (given.attributes.get(access.domain, {}), given.capacities.get(access.domain, ()))
-    )
-    here, there = (0, 1) if access.kind == "attributes" else (1, 0)
-    if published and access.name in published[here]:
-        return False
-    return full in maps[there] and full not in maps[here]
+    attribute = words is not None and full in words.attributes_by_name
+    capacity = words is not None and full in words.capacities_by_name
+    if given is not None:
+        attribute = attribute or access.name in given.attributes.get(access.domain, ())
+        capacity = capacity or access.name in given.capacities.get(access.domain, ())
+    return capacity and not attribute if access.kind == "attributes" else attribute and not capacity
 
 
 RULE = Rule(

@@ -43,6 +43,8 @@ _SPECIAL: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[Foun
     quantity_as_number.of_selector,
     not_quantity.of_selector,
 )
+#: The API server's limit on an expression, in bytes.
+_LONGEST: Final = 10_240
 #: From here on two names differ by a slip of the finger only.
 _SLIP: Final = 0.85
 
@@ -50,8 +52,12 @@ _SLIP: Final = 0.85
 def find(bundle: Bundle) -> Iterator[Found]:
     """The compiler's findings that nobody else explains."""
     for view, read in selectors(bundle):
-        # An empty expression is a field that is missing, and a very long one is not compiled at all.
-        if read.error is not None and read.source and len(read.source.encode()) <= 10_240:
+        if not read.source:
+            yield Found(
+                view.document, view.path, "The expression is empty: the API server wants one that is true or false"
+            )
+        # One of more bytes is not compiled at all: the API server says so of the field.
+        elif read.error is not None and len(read.source.encode("utf-8", "surrogatepass")) <= _LONGEST:
             yield from _of_selector(bundle, view, read, read.error)
 
 

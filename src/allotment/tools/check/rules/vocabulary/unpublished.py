@@ -14,6 +14,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, AccessKind, Expression
 from allotment.tools.check.reaching import STANDARD, presence, reaching_access, words_of
 from allotment.tools.check.rule import Fix, Found, Level
+from allotment.tools.check.rules.cel.capacity_in_attributes import is_elsewhere
 from allotment.tools.check.rules.vocabulary.known import either, quoted, vocabularies
 from allotment.tools.check.rules.vocabulary.mending import renamed, without
 from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
@@ -178,12 +179,8 @@ def _help(access: Access, words: Vocabulary | None, meant: list[str]) -> str:
 
 
 def _said_elsewhere(bundle: Bundle, access: Access) -> bool:
-    """Whether it is a capacity that is read as an attribute: C208 says so."""
-    if access.kind == "capacity":
-        return False
-    words = words_of(bundle, access.domain)
-    given = bundle.published.capacities.get(access.domain, ()) if bundle.published is not None else ()
-    return access.name in given or (words is not None and _full(access) in words.capacities_by_name)
+    """Whether it is a capacity that is read as an attribute, or the reverse: C208 says so."""
+    return is_elsewhere(bundle, access)
 
 
 def _guessed(words: Vocabulary, access: Access) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.check.rules.cel import unguarded_name
+from allotment.tools.check.rules.cel import capacity_in_attributes, unguarded_name
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
 from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
@@ -188,3 +188,28 @@ def test_a_device_of_the_given_cluster_proves_it() -> None:
     (after,) = unguarded_name.find(bundle_of(text, fleet="a100-40gb,mi300x-8x-oam"))
     assert after.level == "error"
     assert after.help.startswith("Device gpu.amd.com/")
+
+
+def test_an_expression_of_nothing() -> None:
+    ((code, one),) = found("", GPU)
+    assert (code, one.part) == ("C201", None)
+    assert "empty" in one.message
+
+
+def test_slices_tell_which_map_a_name_of_an_unknown_driver_is_in() -> None:
+    slices = """apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: one}
+spec:
+  driver: gpu.acme.example
+  nodeName: node
+  pool: {name: node, generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: gpu-0
+    attributes: {model: {string: A}}
+    capacity: {memory: {value: 40Gi}}
+"""
+    text = capacity_in_attributes.RULE.bad.replace(GPU, "gpu.acme.example")
+    assert list(capacity_in_attributes.find(bundle_of(text))) == []
+    (one,) = capacity_in_attributes.find(bundle_of(text, cluster=slices))
+    assert one.message.startswith("memory is a capacity of gpu.acme.example")
