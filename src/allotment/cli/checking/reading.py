@@ -34,7 +34,6 @@ class Files:
     problems: list[Problem] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     templates: list[str] = field(default_factory=list)
-    passed_over: int = 0
     stdin: str = ""
     found: set[str] = field(default_factory=set)
 
@@ -118,17 +117,13 @@ def _read(files: Files, unusable: list[Problem], file: str, named: bool) -> None
     source = _source(loaded.documents, file)
     if named:
         files.add(loaded, source, file)
-    elif loaded.problems and not is_object(source):
-        files.passed_over += 1
-    elif loaded.problems and is_template(source):
-        files.templates.append(file)
-    else:
+    elif not loaded.problems or (is_object(source) and not is_template(source)):
         loaded = _judged(loaded, found=True)
         if loaded.documents or loaded.problems:
             files.add(loaded, source, file)
             files.found.add(file)
-        else:
-            files.passed_over += 1
+    elif is_object(source):
+        files.templates.append(file)
 
 
 def _source(documents: Iterable[Document], file: str) -> str:
