@@ -53,6 +53,7 @@ def fix(
     """
     table = tuple(rules)
     found = judge or (lambda one: check(one, table))
+    originals = {document.file: document.origin.source for document in bundle.documents}
     texts: dict[str, str] = {}
     seen: set[tuple[tuple[str, str], ...]] = {()}
     applied: list[Finding] = []
@@ -66,7 +67,7 @@ def fix(
         if not done and not reasons:
             break
         applied += done
-        texts.update(new)
+        texts = {file: text for file, text in (texts | new).items() if text != originals[file]}
         bundle = _reloaded(bundle, new)
         before, findings = Counter(map(_name, findings)), tuple(found(bundle))
         after = Counter(map(_name, findings))

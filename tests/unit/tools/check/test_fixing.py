@@ -1,0 +1,186 @@
+"""Fixes are made in passes until nothing is left that can be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, ReplaceText, SetValue
+from allotment.model.loading import Document
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.fixing import Fixed, fix
+from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rules import RULES
+from allotment.tools.check.run import check
+from tests.unit.tools.check.bundles import bundle_of, example_bundle
+
+Finder = Callable[[Document], Iterator[Found]]
+
+
+def rule(find: Finder, code: str = "S101") -> Rule:
+    def all_found(bundle: Bundle) -> Iterable[Found]:
+        for document in bundle.documents:
+            yield from find(document)
+
+    return Rule(code, "a-test", "shape", "error", "A test", "Because.", "", "", all_found)
+
+
+def setting(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
+    """Finds ``key: old`` and has ``new`` written instead."""
+
+    def find(document: Document) -> Iterator[Found]:
+        if document.tree.get(key) == old:
+            edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue((key,), new)),)
+            yield Found(document, (key,), f"{key} is {old}", fix=Fix(f"write {new}", edits, safe))
+
+    return find
+
+
+def fixing(text: str | Mapping[str, str], *finders: Finder, unsafe: bool = False) -> Fixed:
+    rules = [rule(finder, f"S{101 + number}") for number, finder in enumerate(finders)]
+    return fix(bundle_of(text), unsafe=unsafe, rules=rules)
+
+
+def codes(fixed: Fixed) -> tuple[list[str], list[str]]:
+    return [finding.code for finding in fixed.applied], [finding.code for finding in fixed.remaining]
+
+
+def test_guesses_are_made_only_when_asked_for() -> None:
+    finders = (setting("a", 1, 2, safe=False), setting("b", 1, 2))
+    fixed = fixing("a: 1 # a\nb: 1\n", *finders)
+    assert fixed.texts == {"file.yaml": "a: 1 # a\nb: 2\n"}
+    assert codes(fixed) == (["S102"], ["S101"])
+    assert fixing("a: 1 # a\nb: 1\n", *finders, unsafe=True).texts == {"file.yaml": "a: 2 # a\nb: 2\n"}
+
+
+def test_what_is_sure_goes_before_what_is_guessed() -> None:
+    fixed = fixing("a: 1\n", setting("a", 1, "guessed", safe=False), setting("a", 1, "sure"), unsafe=True)
+    assert fixed.texts == {"file.yaml": "a: sure\n"}
+
+
+def test_mistakes_behind_mistakes_are_mended_in_later_passes() -> None:
+    fixed = fixing("a: 1\n", setting("a", 3, 4), setting("a", 2, 3), setting("a", 1, 2))
+    assert fixed.texts == {"file.yaml": "a: 4\n"}
+    assert codes(fixed) == (["S103", "S102", "S101"], [])
+
+
+def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
+    def renamed(document: Document) -> Iterator[Found]:
+        if "a" in document.tree:
+            yield Found(document, ("a",), "a", fix=Fix("", ((document, RenameKey(("a",), "b")),), safe=True))
+
+    def inner(document: Document) -> Iterator[Found]:
+        for key, value in document.tree.items():
+            if isinstance(value, dict) and value.get("x") == 1:
+                edit = SetValue((key, "x"), 2)
+                yield Found(document, (key, "x"), "x", fix=Fix("", ((document, edit),), safe=True))
+
+    assert fixing("a: {x: 1}\n", renamed, inner).texts == {"file.yaml": "b: {x: 2}\n"}
+    assert fixing("a: {x: 1}\n", inner, renamed).texts == {"file.yaml": "b: {x: 2}\n"}
+
+
+def test_parts_of_one_string_are_mended_in_one_pass() -> None:
+    def doubled(document: Document) -> Iterator[Found]:
+        text = document.tree["a"]
+        for number, letter in enumerate(text):
+            if letter == "x":
+                edit = ReplaceText(("a",), number, number + 1, "yy")
+                yield Found(
+                    document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), part=(number, number + 1)
+                )
+
+    judged = 0
+
+    def judge(bundle: Bundle) -> Any:
+        nonlocal judged
+        judged += 1
+        return check(bundle, [rule(doubled)])
+
+    fixed = fix(bundle_of("a: 'x x x'\n"), unsafe=False, judge=judge)
+    assert fixed.texts == {"file.yaml": "a: 'yy yy yy'\n"}
+    assert judged == 2
+
+
+def test_what_two_rules_mend_alike_is_mended_for_both() -> None:
+    fixed = fixing("a: 1\n", setting("a", 1, 2), setting("a", 1, 2))
+    assert codes(fixed) == (["S101", "S102"], [])
+
+
+def test_a_fix_that_cannot_be_made_is_told_and_keeps_no_other_from_being_made() -> None:
+    def impossible(document: Document) -> Iterator[Found]:
+        edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("a",), 9)), (document, Remove(("nothing",))))
+        yield Found(document, ("a",), "a", fix=Fix("", edits, safe=True))
+
+    fixed = fixing("a: 1\nb: 1\n", impossible, setting("b", 1, 2))
+    assert fixed.texts == {"file.yaml": "a: 1\nb: 2\n"}
+    assert codes(fixed) == (["S102"], ["S101"])
+    assert [(finding.code, reason) for finding, reason in fixed.unfixable] == [("S101", "there is no nothing")]
+
+
+def test_a_fix_that_mends_nothing_is_made_once() -> None:
+    def restless(document: Document) -> Iterator[Found]:
+        edit = SetValue(("m",), document.tree["m"] + 1)
+        yield Found(document, ("m",), "m", fix=Fix("", ((document, edit),), safe=True))
+
+    fixed = fixing("m: 1\n", restless)
+    assert fixed.texts == {"file.yaml": "m: 2\n"}
+    assert [reason for _, reason in fixed.unfixable] == ["its fix does not mend it"]
+
+
+def test_fixes_that_undo_each_other_come_to_an_end() -> None:
+    fixed = fixing("a: 1\n", setting("a", 1, 2), setting("a", 2, 3), setting("a", 3, 2))
+    assert fixed.texts == {"file.yaml": "a: 2\n"}
+    assert fixing(fixed.texts, setting("a", 2, 3), setting("a", 3, 2)).texts == {}
+
+
+def test_edits_in_several_files_are_made_together_or_not_at_all() -> None:
+    def both(bundle: Bundle) -> Iterable[Found]:
+        one, other = bundle.documents
+        if one.tree["a"] != other.tree.get("b"):
+            edits: tuple[tuple[Document, Edit], ...] = (
+                (one, SetValue(("a",), 3)),
+                (other, RenameKey(("c",), "d") if "c" in other.tree else SetValue(("b",), 3)),
+            )
+            yield Found(one, ("a",), "a", fix=Fix("", edits, safe=True))
+
+    rules = [Rule("S101", "a-test", "shape", "error", "A test", "Because.", "", "", both)]
+    assert fix(bundle_of({"1": "a: 1\n", "2": "b: 2\n"}), unsafe=False, rules=rules).texts == {
+        "1": "a: 3\n",
+        "2": "b: 3\n",
+    }
+    fixed = fix(bundle_of({"1": "a: 1\n", "2": "c: 2\nd: 3\n"}), unsafe=False, rules=rules)
+    assert fixed.texts == {}
+    assert [reason for _, reason in fixed.unfixable] == ["d is there already, beside c"]
+
+
+def test_documents_that_were_left_out_stay_left_out() -> None:
+    whole = bundle_of("a: 1\n---\na: 1\n---\na: 1\n")
+    bundle = Bundle([whole.documents[0], whole.documents[2]], whole.settings)
+    seen: list[int] = []
+
+    def judge(other: Bundle) -> Any:
+        seen.append(len(other.documents))
+        return check(other, [rule(setting("a", 1, 2))])
+
+    assert fix(bundle, unsafe=False, judge=judge).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
+    assert seen == [2, 2]
+
+
+def test_fields_that_go_deeper_do_not_touch_those_beside_them() -> None:
+    def flat(document: Document) -> Iterator[Found]:
+        if "a" in document.tree:
+            yield Found(document, ("a",), "a", fix=Fix("", ((document, Nest((), ("a",), "under")),), safe=True))
+
+    fixed = fixing("b: 1\na: 1\n", flat, setting("b", 1, 2))
+    assert fixed.texts == {"file.yaml": "b: 2\nunder:\n  a: 1\n"}
+    assert codes(fixed) == (["S102", "S101"], [])
+
+
+@pytest.mark.parametrize("one", RULES, ids=lambda one: f"{one.code}-{one.name}")
+def test_what_is_mended_stays_as_it_is(one: Rule) -> None:
+    bundle = example_bundle(one, one.bad)
+    texts = fix(bundle, unsafe=True).texts
+    for text in texts.values():
+        assert fix(example_bundle(one, text), unsafe=True).texts == {}
