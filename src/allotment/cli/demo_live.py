@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from allotment.cli.demo_apply import Tool, tool, words_of
-from allotment.cli.demo_offline import FLEET
+from allotment.cli.demo_mending import Mended, mend
+from allotment.cli.demo_offline import FLEET, KUBE
 from allotment.cli.examples import Example, examples
 from allotment.cli.naming import kinds_of, ranges
 from allotment.cli.screen import Screen, called, folded, open_screen, shorten
 from allotment.engine.diagnosis.names import kind_of
+from allotment.fleet import cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
 from allotment.model.resource import Device
@@ -67,6 +69,11 @@ class Outcome:
     def number(self) -> int:
         """The example's."""
         return int(self.example.name.partition("-")[0])
+
+    @property
+    def runs(self) -> bool:
+        """Whether its pods got their devices."""
+        return bool(self.groups) and not self.waits and not self.refused
 
     @property
     def as_intended(self) -> bool:
@@ -119,12 +126,29 @@ def run() -> int:
                 _decide(lab, trial, known)
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - began
+        again: list[tuple[Mended, Outcome]] = []
+        cluster = cluster_of(parse_fleet(FLEET), KUBE)
+        for trial in trials:
+            mended = (
+                mend(trial.outcome.example, cluster, KUBE, home)
+                if trial.outcome.waits or trial.outcome.refused
+                else None
+            )
+            if mended is not None:
+                progress(f"mended and applied again: {mended.example.title}")
+                second = _applied(lab, applying, mended.example, "mended")
+                _decide(lab, second, known)
+                again.append((mended, second.outcome))
         progress("stopping the lab")
     _show(screen, outcomes)
     screen.line()
-    for line in _summary(outcomes, applying.name, took):
+    for line in _mended(screen, again):
         screen.line(line)
-    return 0 if all(outcome.as_intended for outcome in outcomes) else 1
+    screen.line()
+    for line in _summary(outcomes, again, applying.name, took):
+        screen.line(line)
+    works = all(outcome.runs for _, outcome in again)
+    return 0 if works and all(outcome.as_intended for outcome in outcomes) else 1
 
 
 @contextlib.contextmanager
@@ -165,11 +189,11 @@ class Progress:
 # --- in the lab ------------------------------------------------------------------------------------------------------
 
 
-def _applied(lab: Lab, applying: Tool, example: Example) -> Trial:
+def _applied(lab: Lab, applying: Tool, example: Example, prefix: str = "example") -> Trial:
     trial = Trial(Outcome(example))
     trees = [document.tree for document in load_text(example.text).documents]
     own = {str(tree["metadata"]["namespace"]) for tree in trees if tree["metadata"].get("namespace")}
-    trial.spaces = own or {f"example-{trial.outcome.number}"}
+    trial.spaces = own or {f"{prefix}-{trial.outcome.number}"}
     for space in trial.spaces:
         lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
     accepted, errors = applying.apply(example.path, "" if own else next(iter(trial.spaces)))
@@ -289,6 +313,19 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
             _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.example.title, iter([outcome.refused]))
 
 
+def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator[str]:
+    """What ``allot check`` found in those that could not work, and what became of them once they were mended."""
+    width = screen.width or _WIDTH
+    yield screen.paint("Mended by allot check --fix --unsafe, and applied again:", "green")
+    yield from _table([outcome for _, outcome in again], width)
+    yield ""
+    yield "What was wrong with them (allot rule CODE tells more):"
+    for mended, outcome in again:
+        yield from folded(f"{outcome.number:>2}  {', '.join(mended.rules)}", width)
+        if not outcome.runs:
+            yield from folded(f"does not run: {outcome.refused or next(_reason(outcome.told))}", width, "    ")
+
+
 def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
     rows = [("", "PODS", "NODE", "DEVICES")]
     for outcome in outcomes:
@@ -335,7 +372,9 @@ def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterat
             screen.line(part)
 
 
-def _summary(outcomes: Sequence[Outcome], tool_name: str, seconds: float) -> Iterator[str]:
+def _summary(
+    outcomes: Sequence[Outcome], again: Sequence[tuple[Mended, Outcome]], tool_name: str, seconds: float
+) -> Iterator[str]:
     for outcome in outcomes:
         if not outcome.as_intended:
             found = outcome.refused or outcome.told.partition("\n")[0] or "fits"
@@ -345,5 +384,7 @@ def _summary(outcomes: Sequence[Outcome], tool_name: str, seconds: float) -> Ite
     fit = len(outcomes) - waiting - refused
     good = "all" if all(outcome.as_intended for outcome in outcomes) else "not all"
     yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
-    yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended. The lab is gone again."
+    yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended."
+    running = sum(outcome.runs for _, outcome in again)
+    yield f"Mended, {running} of the {waiting + refused} others run, too. The lab is gone again."
     yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"

@@ -34,6 +34,7 @@ FLEET = (
     "a100-80gb-mig=2xa100-80gb/dynamic-mig",
     "mi300x=mi300x-8x-oam",
     "mi300x-cpx=mi300x-8x-oam/cpx@v0",
+    "h100=hgx-h100-generic",
 )
 KUBE = "1.36"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from allotment.engine.diagnosis.names import published
 from allotment.model.editing.edits import SetValue
@@ -14,6 +14,7 @@ from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import quoted
 from allotment.tools.check.rules.vocabulary.mending import renamed as renamed_access
 from allotment.tools.check.rules.vocabulary.reach import read_selectors
+from allotment.tools.check.rules.vocabulary.specimens import given_specimens, let_through, of_class
 from allotment.tools.check.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 
@@ -33,7 +34,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             gone = words.renaming(constraint.attribute) if words is not None else None
             if words is None or gone is None:
                 continue
-            offered = _published(bundle, domain)
+            offered = _of_requests(bundle, claim, constraint, domain) or _published(bundle, domain)
             if offered is None or name not in offered or (gone.redefined and _becomes(gone, offered)):
                 yield _in_constraint(claim, constraint, words, gone, offered)
 
@@ -121,6 +122,32 @@ def _published(bundle: Bundle, domain: str) -> frozenset[str] | None:
     return bundle.kept(_by_driver).get(domain)
 
 
+def _of_requests(bundle: Bundle, claim: ClaimView, constraint: ConstraintView, driver: str) -> frozenset[str]:
+    """The attributes of those devices in the given slices that the constraint's requests can get."""
+    names: set[str] = set()
+    wanted = {name.partition("/")[0] for name in constraint.requests}
+    for request in claim.requests:
+        if wanted and request.name.partition("/")[0] not in wanted:
+            continue
+        devices = bundle.kept(given_specimens).get(driver, ())
+        for selector in request.selectors:
+            devices = let_through(bundle, selector, devices)
+        if not request.selectors:
+            devices = of_class(bundle, request.class_name, devices)
+        names.update(name for one in devices for name in one.device.attributes)
+    return _both_ways(driver, names)
+
+
+def _both_ways(driver: str, names: Iterable[str]) -> frozenset[str]:
+    """Names as they may be written, with the driver's domain and without."""
+    own = f"{driver}/"
+    return frozenset(form for name in names for form in (name, name.removeprefix(own), _full(name, driver)))
+
+
+def _full(name: str, driver: str) -> str:
+    return name if "/" in name else f"{driver}/{name}"
+
+
 def _by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
     # A standard name that another vendor's driver publishes is none of this one's.
     by_driver: dict[str, list[ResourceSlice]] = {}
@@ -128,8 +155,8 @@ def _by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
         by_driver.setdefault(one.spec.driver, []).append(one)
     found: dict[str, frozenset[str]] = {}
     for driver, slices in by_driver.items():
-        names = {f"{d}/{name}" for d, of_domain in published(slices).attributes.items() for name in of_domain}
-        found[driver] = frozenset(names | {name.removeprefix(f"{driver}/") for name in names})
+        attributes = published(slices).attributes
+        found[driver] = _both_ways(driver, (f"{d}/{name}" for d, names in attributes.items() for name in names))
     return found
 
 

@@ -67,3 +67,14 @@ def test_the_new_meaning_is_fine_in_a_selector() -> None:
     device = 'device.attributes["gpu.amd.com"].deviceID'
     assert says(RULE, f'{device} == "0x74a1"', class_name="gpu.amd.com") == []
     assert len(says(RULE, f'{device} == "8462659767828489944"', class_name="gpu.amd.com")) == 1
+
+
+def test_what_the_devices_of_the_requests_publish_decides_not_what_other_devices_do() -> None:
+    mixed = "mi300x-8x-oam,old=mi300x-8x-oam/cpx@v0,a100-40gb"  # two releases, and another vendor's standard names
+    partitions = claim(
+        'device.attributes["gpu.amd.com"].type == "amdgpu-partition"',
+        class_name="gpu.amd.com",
+        more="    constraints:\n    - matchAttribute: gpu.amd.com/deviceID\n",
+    )
+    found = found_in(RULE, partitions, fleet=mixed)
+    assert [one.fix.text for one in found if one.fix] == ["set matchAttribute: gpu.amd.com/parentDeviceID"]
