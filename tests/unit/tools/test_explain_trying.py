@@ -1,0 +1,66 @@
+"""What of a cluster and of files is tried, and whether all of it fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.tools.explain import explain, fits
+from allotment.tools.explain.trying import ANY_POD, identity, to_try
+from tests.unit.tools.check.bundles import world_of
+from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, pod, selecting, template, workload
+
+FEATURES = Features(kube="1.36")
+
+
+def objects(*texts: str) -> tuple[Object, ...]:
+    """The objects of documents."""
+    world = world_of(cluster="---\n".join(texts))
+    assert world is not None
+    return world.objects
+
+
+def test_a_template_that_nobody_names_gets_a_pod() -> None:
+    alone = to_try((), objects(template()))
+    assert [str(identity(one)[1]) for one in alone] == ["default/gpu", f"default/{ANY_POD}gpu"]
+    assert len(to_try((), objects(template(), pod()))) == 2
+
+
+def test_what_is_asked_replaces_what_the_cluster_has() -> None:
+    cluster = objects(template(asking(count=1)), workload(), pod(name="waiting"))
+    asked = objects(template(asking(count=2)), pod())
+    assert to_try(cluster, asked) == asked
+    assert [type(one).__name__ for one in to_try(cluster, ())] == ["ResourceClaimTemplate", "Pod"]
+
+
+def test_an_allocated_claim_keeps_its_allocation() -> None:
+    text = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu, namespace: default}
+status: {allocation: {devices: {results: [{request: gpu, driver: d.example, pool: p, device: a}]}}}
+"""
+    cluster = objects(text)
+    assert to_try(cluster, objects(claim(asking(count=2)))) == cluster
+
+
+@pytest.mark.parametrize(
+    ("texts", "all_of_it"),
+    [
+        ((template(), workload(replicas=2)), True),
+        ((template(), workload(replicas=3)), False),
+        ((claim(asking(count=2)),), True),
+        ((claim(asking(count=3)),), False),
+        ((template(selecting('device.driver == "gpu.amd.com"')), pod()), False),
+        ((pod(resourceClaims=by_claim("missing")),), False),
+        ((template(), pod(nodeSelector={"no": "node"})), False),
+        ((), True),
+    ],
+)
+def test_a_trial_says_what_an_explanation_says(texts: tuple[str, ...], all_of_it: bool) -> None:
+    made = cluster_of(parse_fleet(["2xt4"]))
+    values = to_try((*made.nodes, *made.slices, *made.classes), objects(*texts) if texts else ())
+    assert fits(values, FEATURES) is all_of_it
+    assert explain(values, FEATURES).fits is all_of_it
