@@ -16,7 +16,7 @@ from allotment.tools.check.sorts import Sort as Sort
 from allotment.tools.check.sorts import presence as presence
 from allotment.tools.check.sorts import words_of as words_of
 from allotment.tools.check.supposing import may_hold, missing
-from allotment.tools.views import SelectorView
+from allotment.tools.views import SelectorView, at
 from allotment.vocabulary.drivers import installed_classes
 
 
@@ -122,16 +122,10 @@ def lacking(bundle: Bundle, view: SelectorView) -> Iterator[Lack]:
 
 def _above(bundle: Bundle, view: SelectorView) -> list[Expression]:
     """The selectors above this one in its list."""
-    depth = next((len(view.path) - n for n, s in enumerate(reversed(view.path), 1) if isinstance(s, int)), -1)
-    if depth < 0 or view.path[depth] == 0:
-        return []
-    siblings = (one for one in bundle.selectors if one.document is view.document and len(one.path) == len(view.path))
-    number = view.path[depth]
-    return [
-        expression(bundle, one)
-        for one in siblings
-        if one.path[:depth] == view.path[:depth] and isinstance(n := one.path[depth], int) and n < int(number)
-    ]
+    depth, number = next(((n, step) for n, step in reversed([*enumerate(view.path)]) if isinstance(step, int)), (0, 0))
+    listed = at(view.document.tree, view.path[:depth]) if number else None
+    above = [at(item, view.path[depth + 1 :]) for item in listed[:number]] if isinstance(listed, list) else []
+    return [expression_of(bundle, one) for one in above if isinstance(one, str)]
 
 
 def _sorts(bundle: Bundle, read: Iterable[Expression]) -> tuple[Sort, ...]:
