@@ -26,7 +26,7 @@ from allotment.model.editing.proving import prove, reason
 from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced
 from allotment.model.editing.steps import Step, independent, steps_of
 from allotment.model.editing.trees import edited, same, value_at
-from allotment.model.editing.writing import key_text, quoted
+from allotment.model.editing.writing import is_inline, key_text, quoted
 from allotment.model.loading import Document, load_text
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Fault, Mark, Path, join_path
@@ -180,6 +180,10 @@ def _set(site: Site, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
 
 
 def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+    start, stop = spot.place
+    in_quotes = spot.mark.entries is None and spot.mark.items is None and site.text[start : start + 1] in ("'", '"')
+    if in_quotes and isinstance(value, str) and is_inline(value) and not site.json:
+        return [Splice(start, stop, quoted(value, site.text[start]))]
     if site.json or (spot.around is not None and not spot.around.mark.block):
         return flows.put(site, spot, value)
     return blocks.put(site, spot, value)

@@ -175,6 +175,12 @@ def test_scalars_keep_their_quotes_comments_and_places() -> None:
     }
 
 
+def test_quotes_stay_quotes() -> None:
+    assert after("a: 'x'\nb: [\"y\"]\n", SetValue(("a",), "z"), SetValue(("b", 0), "z")) == "a: 'z'\nb: [\"z\"]\n"
+    assert after("a: 'x'\n", SetValue(("a",), "it's")) == 'a: "it\'s"\n'
+    assert after("a: 'x'\n", SetValue(("a",), 1)) == "a: 1\n"
+
+
 @pytest.mark.parametrize(
     ("value", "written"),
     [
