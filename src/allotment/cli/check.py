@@ -10,10 +10,13 @@ from allotment.cli.checking.options import Options, options_of
 from allotment.cli.checking.reading import Files, read_files
 from allotment.cli.checking.telling import Told, tell, tell_concisely
 from allotment.cli.screen import Screen, open_screen
+from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.suppressing import Silenced
 
 EXIT_FINE, EXIT_FINDINGS = 0, 1
+#: Of so many documents it is asked which hardware they would fit on.
+_MOST_TRIED = 50
 
 
 def run(arguments: Namespace) -> int:
@@ -58,7 +61,18 @@ def told_of(bundle: Bundle, judged: Silenced, options: Options, files: Files) ->
         templates=files.templates,
         place=options.place,
         fitting=proven and not unproven and not bundle.problems,
+        hardware=_hardware(bundle, judged) if asks and options.world is None else "",
     )
+
+
+def _hardware(bundle: Bundle, judged: Silenced) -> str:
+    """Known hardware on which the objects of a few files would fit; of many files it would be nobody's cluster."""
+    if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
+        return ""
+    from allotment.tools.check.fitting import fitting_fleet
+
+    values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
+    return fitting_fleet(values, bundle.features) or ""
 
 
 def write(screen: Screen, told: Told, output: str | None) -> None:

@@ -24,7 +24,8 @@ class Told:
     """Everything that is told of one run, for every format.
 
     ``templates`` are files that were left out. ``place`` is what the objects were tried on; ``fitting``: everything
-    that asks for devices gets them there. ``fixed`` is what was mended before.
+    that asks for devices gets them there. ``hardware`` is what they would fit on where nothing was given to try them
+    on. ``fixed`` is what was mended before.
     """
 
     findings: Sequence[Finding]
@@ -34,6 +35,7 @@ class Told:
     templates: Sequence[str] = ()
     place: str = ""
     fitting: bool = False
+    hardware: str = ""
     fixed: Sequence[Finding] = ()
     _lines: dict[str, list[str]] = field(default_factory=dict)
 
@@ -158,7 +160,9 @@ def summary(told: Told) -> Iterator[str]:
 
 
 def left_out(told: Told) -> Iterator[str]:
-    """What was not told, and what was not looked at."""
+    """Known hardware that would do; what was not told, and what was not looked at."""
+    if told.hardware:
+        yield f"Hardware that would do: {told.hardware} (--fleet SPEC tries yours)."
     if told.silenced:
         yield f"{counted(told.silenced, 'finding')} silenced by comments."
     if told.templates:
