@@ -1,0 +1,81 @@
+"""What ``allot check`` prints of the packaged examples and of the articles' manifests, as text and as JSON.
+
+``examples/NAME.txt`` and ``.json`` are the output for a packaged example, and ``NAME.fixed.yaml`` is the example after
+``--fix --unsafe``. Of the articles' manifests, which are other people's, ``seeds/NAME.json`` keeps what is found and
+none of their text.
+
+``ALLOTMENT_UPDATE_CORPUS=1`` writes them anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cli.examples import examples
+from allotment.cli.main import main
+from tests.unit.tools.check.test_seeds import SEEDS
+
+HERE = Path(__file__).parent
+UPDATE = bool(os.environ.get("ALLOTMENT_UPDATE_CORPUS"))
+EXAMPLES = {example.name: example for example in examples()}
+Check = Callable[..., str]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Runs ``allot check`` in a folder of its own, and gives what it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> str:
+        code = main(["check", "--isolated", *arguments])
+        printed = capsys.readouterr()
+        assert code in (0, 1), printed.err
+        assert printed.err == ""
+        return printed.out
+
+    return run
+
+
+def _hold(path: Path, text: str) -> None:
+    if UPDATE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8"), "read the difference; ALLOTMENT_UPDATE_CORPUS=1 takes it over"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_packaged_examples(name: str, check: Check, tmp_path: Path) -> None:
+    file = f"{name}.yaml"
+    (tmp_path / file).write_text(EXAMPLES[name].text, "utf-8")
+    folder = HERE / "examples"
+    _hold(folder / f"{name}.txt", check(file))
+    _hold(folder / f"{name}.json", check(file, "-o", "json"))
+    check(file, "--fix", "--unsafe")
+    mended = (tmp_path / file).read_text("utf-8")
+    if mended != EXAMPLES[name].text or (folder / f"{name}.fixed.yaml").exists():
+        _hold(folder / f"{name}.fixed.yaml", mended)
+
+
+def _without_text(finding: dict[str, Any]) -> dict[str, Any]:
+    """A finding without the pieces of the file that its fix replaces."""
+    if "fix" in finding:
+        finding["fix"].pop("replacements", None)
+    return finding
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_manifests_of_the_articles(name: str, check: Check, tmp_path: Path, shared: Callable[[str], Path]) -> None:
+    files = [f"{file}.yaml" for file in SEEDS[name].files]
+    for file in files:
+        shutil.copyfile(shared(f"manifests/{file}"), tmp_path / file)
+    printed = json.loads(check(*files, "-o", "json"))
+    printed["findings"] = [_without_text(finding) for finding in printed["findings"]]
+    _hold(HERE / "seeds" / f"{name.replace(' ', '-')}.json", json.dumps(printed, indent=1, ensure_ascii=False) + "\n")
