@@ -23,7 +23,7 @@ from allotment.model.editing.edits import (
     SetValue,
 )
 from allotment.model.editing.proving import prove, reason
-from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced
+from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced, unbroken
 from allotment.model.editing.steps import Step, independent, steps_of
 from allotment.model.editing.trees import edited, same, value_at
 from allotment.model.editing.writing import is_inline, key_text, quoted
@@ -65,11 +65,27 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
 
 def _edited_text(text: str, origin: Origin, steps: list[Step], lost: list[str]) -> str:
     """The part of a file in which documents stand, after steps of them; adds the comments that went to ``lost``."""
-    trees = {step.document: step.document.tree for step in steps}
-    # Lines can be added behind the last one only when it ends.
-    unended = not origin.json and not text.endswith("\n")
+    if origin.json or text.endswith("\n"):
+        new, gone, _ = _stepped(text, origin, steps)
+        lost += gone
+        return new
+    # Lines can be added behind the last one only when it ends. Which ends the string of a block that stands there, too:
+    # unless the line break can go again, the block must say that it has none.
     newline = "\r\n" if "\r\n" in text else "\n"
-    text += newline * unended
+    for ended in (text + newline, unbroken(text, _marks(origin, text)) + newline):
+        new, gone, trees = _stepped(ended, origin, steps)
+        for candidate in (new.removesuffix(newline), new):
+            held = [document.tree for document in load_text(candidate).documents]
+            if all(any(same(tree, one) for one in held) for tree in trees):
+                lost += gone
+                return candidate
+    raise EditError("the file does not end with a line break")
+
+
+def _stepped(text: str, origin: Origin, steps: list[Step]) -> tuple[str, list[str], list[Any]]:
+    """The text after steps, the comments that went, and the trees of the documents."""
+    trees = {step.document: step.document.tree for step in steps}
+    lost: list[str] = []
     while steps:
         site = site_of(text, _marks(origin, text), json=origin.json)
         taken, steps = independent(steps, trees)
@@ -83,7 +99,7 @@ def _edited_text(text: str, origin: Origin, steps: list[Step], lost: list[str]) 
                 lost += _lost(site, these)
             trees[step.document] = edited(trees[step.document], [step.edit])
         text = spliced(text, [splice for these in splices for splice in these])
-    return _unended(text, newline) if unended else text
+    return text, lost, list(trees.values())
 
 
 def _marks(origin: Origin, text: str) -> Mark:
@@ -103,13 +119,6 @@ def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) 
         return None
     starts = Counter(start for these in splices for start in {splice.start for splice in these})
     return splices if max(starts.values(), default=1) == 1 else None
-
-
-def _unended(text: str, newline: str) -> str:
-    """The text without its last line break, unless a string ends with it."""
-    shorter = text.removesuffix(newline)
-    pairs = zip(load_text(text).documents, load_text(shorter).documents, strict=False)
-    return shorter if all(same(one.tree, other.tree) for one, other in pairs) else text
 
 
 # --- from what is meant to what is done ------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from allotment.model.loading.comments import commentary
 from allotment.model.loading.marks import Entry, Mark, Path, join_path
 
 _BLANKS: Final = re.compile(r"(?:[ \t]+\r?\n)*")
+_BLOCK: Final = re.compile(r"(?:[&!]\S*\s+)*[|>][0-9]?(?![-+])")
 _FILLING: Final = re.compile(r"(?:\s|#[^\n]*)*")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:\s|#[^\n]*\n)+)*")
 
@@ -213,6 +214,15 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
         parts += (text[at : splice.start], splice.text)
         at = splice.stop
     return "".join((*parts, text[at:]))
+
+
+def unbroken(text: str, root: Mark) -> str:
+    """A text whose last value, if it is a block, says that no line break ends it."""
+    last = root
+    while (inner := [entry.value for entry in (last.entries or {}).values()] or last.items or []) and last.block:
+        last = inner[-1]
+    header = _BLOCK.match(text, last.start)
+    return text if header is None else text[: header.end()] + "-" + text[header.end() :]
 
 
 def _remarks(text: str) -> Iterator[Remark]:

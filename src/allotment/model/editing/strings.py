@@ -21,11 +21,10 @@ def replace(site: Site, spot: Spot, start: int, stop: int, new: str) -> Splice |
     style = site.text[content : content + 1]
     wanted = read.value[:start] + new + read.value[stop:]
     flow = spot.around is not None and not spot.around.mark.block
-    if place is not None:
+    # The line break that ends a block stands behind what counts as its end; without it the next line would be text.
+    if place is not None and place[1] <= end:
         written = _written(site, read, style, new)
         if written is not None:
-            # A block's last line break stands behind what counts as its end.
-            end = max(end, place[1])
             text = site.text[begin : place[0]] + written + site.text[place[1] : end]
             after = site.text[:begin] + text + site.text[end:]
             plain = style not in tuple("'\"|>")

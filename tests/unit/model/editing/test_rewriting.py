@@ -255,6 +255,13 @@ def test_fields_are_added_where_they_are_wanted() -> None:
     assert after("a: |\n  x\n\nb: 1\n", SetValue(("c",), 1, after="a")) == "a: |\n  x\nc: 1\n\nb: 1\n"
 
 
+def test_a_file_without_a_last_line_break_stays_without() -> None:
+    assert after("a: 1\nb: |\n  x", SetValue(("a",), 2)) == "a: 2\nb: |\n  x"
+    assert after("a: 1", SetValue(("a",), "x\ny")) == "a: |-\n  x\n  y"
+    assert after("a: 1", SetValue(("a",), "x\ny\n")) == "a: |\n  x\n  y\n"
+    assert after("a: |\n  x", SetValue(("b",), 1)) == "a: |-\n  x\nb: 1"
+
+
 def test_items_are_added_where_they_are_wanted() -> None:
     before = "a:\n# one\n- 1 # 1\n# two\n- 2\nb: 1\n"
     assert after(before, InsertItem(("a",), 0, 0)) == "a:\n- 0\n# one\n- 1 # 1\n# two\n- 2\nb: 1\n"
