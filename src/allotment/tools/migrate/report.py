@@ -71,7 +71,7 @@ class Migration:
     ``workloads`` in the order of the files. ``made``: claims and templates; ``classes``: new DeviceClasses. ``sources``
     are the texts of all files before, ``texts`` those of files that change or are new, by name. ``before`` and
     ``after`` are the documents of all files, ``after`` as read again from the new texts, with the new objects (classes,
-    too). ``unwritten``: files whose text could not be changed, and why.
+    too). ``unwritten``: files whose text could not be changed, and why. ``namespace``: of objects that name none.
     """
 
     target: Target
@@ -83,6 +83,7 @@ class Migration:
     before: tuple[Document, ...]
     after: tuple[Document, ...]
     unwritten: Mapping[str, str]
+    namespace: str = "default"
 
     @property
     def decided(self) -> bool:

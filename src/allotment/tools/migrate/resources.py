@@ -59,6 +59,16 @@ def mig_profile(resource: str) -> str:
     return found[1] + (f"+{suffix[1:]}" if suffix.startswith(".") else suffix)
 
 
+def amd_partition(resource: str) -> str:
+    """The partition mode of a resource name; empty for any other resource.
+
+    >>> amd_partition("amd.com/cpx_nps1"), amd_partition("amd.com/gpu")
+    ('cpx_nps1', '')
+    """
+    found = _PARTITION.fullmatch(resource)
+    return found[1] if found else ""
+
+
 def asks_of(amounts: Mapping[str, Any]) -> tuple[tuple[Ask, ...], tuple[str, ...], tuple[str, ...]]:
     """The asks in a container's limits or requests, the names that make them up, and vendors' names that are unknown.
 

@@ -56,6 +56,7 @@ def migrate(documents: Iterable[Document], target: Target, namespace: str = "def
         before=before,
         after=_after(sources, texts, made_classes),
         unwritten=unwritten,
+        namespace=namespace,
     )
 
 

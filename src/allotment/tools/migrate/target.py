@@ -24,7 +24,8 @@ class Target:
     """``features`` is None for a Kubernetes before 1.34, which is ``kube``.
 
     ``known``: whether a cluster or fleet was given; ``nodes``, ``slices`` and ``classes`` are its,
-    among all its ``objects``; ``fleet`` are the words that it was made of, if it was. ``shares``: how many
+    among all its ``objects``; ``fleet`` are the words that it was made of, if it was. ``expected``: nodes whose slices
+    nobody publishes yet, but the driver would. ``shares``: how many
     pods share a GPU where no file says it (0: not told). ``same``: the attribute that several GPUs of a container must
     share, if any.
     """
@@ -38,6 +39,7 @@ class Target:
     classes: tuple[DeviceClass, ...] = ()
     objects: tuple[Object, ...] = ()
     fleet: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
     shares: int = 0
     same: str = ""
 

@@ -1,0 +1,196 @@
+"""Where the pods go after the migration: through DRA, and what stays with the device plugin on nodes of its own.
+
+Device plugin and driver do not know of each other, so that on one node both would hand out the same GPU. A node
+therefore belongs to one of them: nodes that pods need which stay with the plugin are kept for it, and their slices are
+not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.engine.cluster.identity import DeviceID
+from allotment.model.core import Namespace, Pod
+from allotment.model.decoding import decode_all
+from allotment.model.meta import Object, ObjectKey, ObjectMeta
+from allotment.model.resource import Device, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.model.workloads import PodGroup
+from allotment.tools.explain import Answer, explain
+from allotment.tools.explain.nodes import served_node
+from allotment.tools.explain.trying import is_state, to_try
+from allotment.tools.migrate.asking import Ask
+from allotment.tools.migrate.simulation.before import place, plug
+from allotment.tools.migrate.simulation.cluster_nodes import extended_of
+from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device, summed
+from allotment.tools.migrate.simulation.plugged import PluginNode
+from allotment.tools.migrate.simulation.scene import Scene
+from allotment.tools.migrate.simulation.subjects import Subject
+from allotment.tools.migrate.simulation.tried import Tried, name_of
+from allotment.tools.views import mapping
+
+ADMIN = "resource.kubernetes.io/admin-access"
+_MANIFESTS = (ResourceClaim, ResourceClaimTemplate, DeviceClass, PodGroup)
+
+
+class After(NamedTuple):
+    """What every pod gets, by name; the nodes that are ``kept`` for the device plugin, and whose pods need them."""
+
+    pods: dict[str, Tried]
+    kept: dict[str, tuple[str, ...]]
+
+
+def try_after(scene: Scene) -> After:
+    """Try everything as it is after the migration."""
+    moving = [pod for pod in scene.others if _served(pod, scene)]
+    staying = [pod for pod in scene.others if pod not in moving]
+    plugged = scene.plugged(staying)
+    found, kept = _stay(scene, plugged, staying)
+    subjects = [subject for subject in scene.subjects if not subject.stays]
+    answers = _explained(scene, subjects, moving, kept)
+    devices = _devices(scene)
+    left = [node for node in plugged if node.name in kept]
+    for subject in subjects:
+        for pod in subject.after:
+            answer = answers[name_of(pod)]
+            if subject.daemon and answer.reasons is not None and answer.reasons.headline.code == "node-not-eligible":
+                continue  # the DaemonSet makes no pod there
+            one = _tried(name_of(pod), answer, subject, devices)
+            if not one.fits and subject.migrated.decision.outcome == "class" and not subject.daemon:
+                one = _still_plugged(one, pod, subject.wants, left)
+            found[one.pod] = one if one.fits else _kept_away(one, pod, kept)
+    return After(found, kept)
+
+
+def _stay(
+    scene: Scene, plugged: list[PluginNode], staying: Iterable[Pod]
+) -> tuple[dict[str, Tried], dict[str, tuple[str, ...]]]:
+    """Those that stay with the device plugin, and the nodes that this takes.
+
+    A DaemonSet's pods come with the nodes: where others move away from the plugin, they do not hold a node back.
+    """
+    users: dict[str, list[str]] = {}
+    for pod in staying:
+        users.setdefault(pod.spec.node_name, []).append(f"Pod {name_of(pod)}")
+    stays = [subject for subject in scene.subjects if subject.stays]
+    found: dict[str, Tried] = {}
+    for subject in stays:
+        if not subject.daemon:
+            placed = plug([subject], plugged)
+            found |= placed
+            for one in placed.values():
+                if one.fits:
+                    users.setdefault(one.node, []).append(subject.migrated.subject)
+    daemons = [subject for subject in stays if subject.daemon]
+    if len(stays) == len(scene.subjects):
+        for node in plugged:
+            users.setdefault(node.name, [])
+    for name, one in plug(daemons, plugged).items():
+        if one.node and one.node not in users:
+            why = f"{one.node} moves to the driver, and this DaemonSet stays with the device plugin"
+            one = Tried(pod=name, reason=why)
+        found[name] = one
+    return found, {node: tuple(dict.fromkeys(names)) for node, names in users.items()}
+
+
+def _served(pod: Pod, scene: Scene) -> bool:
+    """Whether a class serves all that a pod has of the device plugin, so that it can start again without that."""
+    target = scene.migration.target
+    made = {one.name for one in scene.migration.classes}
+    classes = [v for v in _manifests(scene) if isinstance(v, DeviceClass) and v.metadata.name in made]
+    names = {one.spec.extended_resource_name for one in (*target.classes, *classes)}
+    return target.on("DRAExtendedResource") and all(resource in names for resource in extended_of(pod))
+
+
+def _explained(
+    scene: Scene, subjects: Iterable[Subject], moving: Iterable[Pod], kept: Iterable[str]
+) -> dict[str, Answer]:
+    target = scene.migration.target
+    assert target.features is not None
+    plugged = frozenset(kept)
+    slices = [one for one in target.slices if not _on(one, plugged)]
+    state = [
+        value
+        for value in target.objects
+        if is_state(value, only_state=True) and type(value).__name__ not in ("Node", "ResourceSlice", "DeviceClass")
+    ]
+    cluster = [*scene.without_plugin(), *slices, *target.classes, *state, *_admitting(scene, state)]
+    pods = [*map(_loose, moving), *(pod for subject in subjects for pod in subject.after)]
+    explanation = explain(to_try(cluster, [*_manifests(scene), *pods]), target.features)
+    return {answer.name: answer for answer in explanation.answers if answer.kind == "Pod"}
+
+
+def _manifests(scene: Scene) -> list[Object]:
+    """Claims, templates and classes as they are after the migration."""
+    migration = scene.migration
+    found: list[Object] = []
+    for one in decode_all(migration.after, strict=False).manifests:
+        if isinstance(one.value, _MANIFESTS):
+            written = mapping(one.document.tree.get("metadata")).get("namespace")
+            home = one.key.namespace if written or not one.key.namespace else migration.namespace
+            found.append(replace(one.value, metadata=replace(one.value.metadata, namespace=home)))
+    return found
+
+
+def _admitting(scene: Scene, state: Iterable[Object]) -> list[Object]:
+    """The namespaces that must allow admin access, as they are when they do."""
+    there = {value.metadata.name: value for value in state if isinstance(value, Namespace)}
+    names = {name for one in scene.migration.workloads for name in one.decision.needs.admin_namespaces}
+    found: list[Object] = []
+    for name in sorted(names):
+        meta = there[name].metadata if name in there else ObjectMeta(name=name)
+        found.append(Namespace(metadata=replace(meta, labels={**meta.labels, ADMIN: "true"})))
+    return found
+
+
+def _on(one: ResourceSlice, nodes: frozenset[str]) -> bool:
+    return one.spec.node_name in nodes or any(device.node_name in nodes for device in one.spec.devices or ())
+
+
+def _loose(pod: Pod) -> Pod:
+    """A pod of the cluster as it is when it is made again."""
+    return replace(pod, spec=replace(pod.spec, node_name=""))
+
+
+def _devices(scene: Scene) -> dict[DeviceID, Device]:
+    return {
+        DeviceID(one.spec.driver, one.spec.pool.name, device.name): device
+        for one in scene.migration.target.slices
+        for device in one.spec.devices or ()
+    }
+
+
+def _tried(name: str, answer: Answer, subject: Subject, devices: dict[DeviceID, Device]) -> Tried:
+    if not answer.fits:
+        assert answer.reasons is not None
+        told = answer.reasons.headline
+        return Tried(pod=name, reason=told.summary, change="; ".join(change.text for change in told.changes))
+    one = subject.migrated
+    kinds: list[DeviceKind] = []
+    for claim in answer.claims:
+        own = str(ObjectKey(one.namespace, one.claim_name)) == claim.name
+        if not (own or claim.template == one.claim_name or (not one.claim_name and not claim.template)):
+            continue  # a claim that the pod had before
+        for given in claim.devices:
+            device = devices.get(DeviceID(given.driver, given.pool, given.device))
+            if device is not None:
+                shared = bool(given.share) or one.decision.outcome == "claim"
+                kinds.append(kind_of_device(device, given.driver, shared))
+    return Tried(pod=name, node=answer.node, devices=summed(kinds))
+
+
+def _still_plugged(refused: Tried, pod: Pod, wants: tuple[Ask, ...], left: list[PluginNode]) -> Tried:
+    """A pod whose manifest stays can still have a GPU of a node that keeps its device plugin (KEP-5004)."""
+    one, _ = place(pod, wants, left)
+    return one if one.fits else refused
+
+
+def _kept_away(refused: Tried, pod: Pod, kept: dict[str, tuple[str, ...]]) -> Tried:
+    """A daemon pod of a node that keeps the device plugin has no chance there."""
+    node = served_node(pod)
+    if node not in kept:
+        return refused
+    users = ", ".join(kept[node][:2])
+    return Tried(pod=refused.pod, reason=f"{node} keeps its device plugin for {users}")

@@ -1,0 +1,52 @@
+"""Where the device plugin puts the pods: each on the first node that it may use and that has what it wants left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from allotment.model.core import Pod
+from allotment.tools.explain.nodes import served_node
+from allotment.tools.migrate.asking import Ask
+from allotment.tools.migrate.simulation.plugged import PluginNode, form_of
+from allotment.tools.migrate.simulation.subjects import Subject
+from allotment.tools.migrate.simulation.tried import Tried, name_of
+
+
+def plug(subjects: Iterable[Subject], nodes: Sequence[PluginNode]) -> dict[str, Tried]:
+    """What every pod gets of these nodes, by name; a DaemonSet's only for nodes that it wants a pod on."""
+    found: dict[str, Tried] = {}
+    for subject in subjects:
+        passed, refused = 0, ""  # equal pods: what was too full for one is too full for the next
+        for pod in subject.before:
+            if subject.daemon:
+                one = _daemon(pod, subject.wants, nodes)
+                if one is not None:
+                    found[one.pod] = one
+                continue
+            one = Tried(pod=name_of(pod), reason=refused)
+            if not refused:
+                one, passed = place(pod, subject.wants, nodes, passed)
+                refused = one.reason
+            found[one.pod] = one
+    return found
+
+
+def place(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode], first: int = 0) -> tuple[Tried, int]:
+    """What a pod gets of the nodes from number ``first`` on, and the number of its node."""
+    reasons: dict[str, int] = {}
+    for number in range(first, len(nodes)):
+        got = nodes[number].place(pod, wants)
+        if not isinstance(got, str):
+            return Tried(pod=name_of(pod), node=nodes[number].name, devices=got), number
+        reasons[got] = reasons.get(got, 0) + 1
+    often = sorted(reasons.items(), key=lambda row: -row[1])[:3]
+    words = [f"{why} ({count} nodes)" if count > 1 else why for why, count in often]
+    return Tried(pod=name_of(pod), reason="; ".join(words) or "there is no node"), len(nodes)
+
+
+def _daemon(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode]) -> Tried | None:
+    """On its own node, or None where the DaemonSet makes no pod."""
+    node = next((one for one in nodes if one.name == served_node(pod)), None)
+    if node is None or not node.admits(pod, form_of(wants)):
+        return None
+    return place(pod, wants, [node])[0]

@@ -1,0 +1,101 @@
+"""The nodes of a cluster as they are: what their device plugins publish, and what pods that run there already have.
+
+Resource names and labels say what a count stands for: a product, a profile, one of several turns at a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from allotment.model.core import Node, Pod
+from allotment.model.quantity import Quantity
+from allotment.model.resource import ResourceSlice
+from allotment.tools.explain.nodes import UNSCHEDULABLE
+from allotment.tools.migrate.models import product_of_label
+from allotment.tools.migrate.plugin import REPLICAS_LABELS
+from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
+from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device
+from allotment.tools.migrate.simulation.plugged import FRACTIONS, Offer, PluginNode
+from allotment.tools.migrate.simulation.supplies import Counted, Fractions
+
+PRODUCT: Final = "nvidia.com/gpu.product"
+_SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me)?)(?:-SHARED)?")
+_AMD_PRODUCTS: Final = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
+
+
+def cluster_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice], users: Iterable[Pod]) -> list[PluginNode]:
+    """The nodes with what they have left beside ``users``, pods that run on them and stay."""
+    products = _products(slices)
+    pods: dict[str, list[Pod]] = {}
+    for pod in users:
+        pods.setdefault(pod.spec.node_name, []).append(pod)
+    return [_node(node, products.get(node.metadata.name, ""), pods.get(node.metadata.name, ())) for node in nodes]
+
+
+def _node(node: Node, product: str, users: Iterable[Pod]) -> PluginNode:
+    labels = {"kubernetes.io/hostname": node.metadata.name, **node.metadata.labels}
+    taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
+    supply = Counted({name: (count, _kind(name, labels, product)) for name, count in plugged_resources(node).items()})
+    for pod in users:
+        for resource, count in extended_of(pod).items():
+            supply.use(resource, count)
+    offers = [Offer(labels, supply, None)]
+    gpus, memory = labels.get("nvidia.com/gpu.count", ""), labels.get("nvidia.com/gpu.memory", "")
+    if gpus.isdecimal() and memory.isdecimal():
+        parts = Fractions(int(gpus), int(memory), _kind("nvidia.com/gpu", labels, product).product)
+        offers.append(Offer(labels, parts, FRACTIONS))
+    return PluginNode(node.metadata.name, offers, taints, given=True)
+
+
+def plugged_resources(node: Node) -> dict[str, int]:
+    """What GPUs' device plugins publish on a node, by resource name."""
+    amounts = node.status.allocatable
+    return {name: amounts[name].value() for name in amounts if vendor_of(name) and amounts[name].sign() > 0}
+
+
+def extended_of(pod: Pod) -> dict[str, int]:
+    """What a pod has of GPUs' device plugins: init containers use again what the others get later."""
+    later: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for name, count in _amounts(container.resources.limits):
+            later[name] = later.get(name, 0) + count
+    for container in pod.spec.init_containers:
+        target = later if container.restart_policy == "Always" else first
+        for name, count in _amounts(container.resources.limits):
+            target[name] = target.get(name, 0) + count if target is later else max(first.get(name, 0), count)
+    return {name: max(later.get(name, 0), first.get(name, 0)) for name in (*later, *first)}
+
+
+def _amounts(amounts: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:
+    return ((name, amount.value()) for name, amount in amounts.items() if vendor_of(name) and amount.sign() > 0)
+
+
+def _kind(resource: str, labels: Mapping[str, str], product: str) -> DeviceKind:
+    profile = mig_profile(resource) or amd_partition(resource)
+    told = ""
+    if vendor_of(resource) == "nvidia":
+        label = labels.get(PRODUCT, "")
+        found = _SINGLE_MIG.fullmatch(label)
+        profile = profile or (found[1].replace(".me", "+me") if found else "")
+        told = product_of_label(label)[0]
+    elif vendor_of(resource) == "amd":
+        told = next((labels[key] for key in _AMD_PRODUCTS if key in labels), "")
+        mode = labels.get("amd.com/compute-memory-partition", "").lower()
+        profile = profile or ("" if mode.startswith("spx") else mode)
+    replicas = next((labels[key] for key in REPLICAS_LABELS if key in labels), "1")
+    is_shared = resource.endswith(SHARED) or (resource == "nvidia.com/gpu" and replicas not in ("0", "1"))
+    return DeviceKind(product=product or told, profile="" if profile.startswith("spx") else profile, shared=is_shared)
+
+
+def _products(slices: Iterable[ResourceSlice]) -> dict[str, str]:
+    """The product of a node's devices, where all are of one."""
+    found: dict[str, set[str]] = {}
+    for one in slices:
+        for device in one.spec.devices or ():
+            name = kind_of_device(device, one.spec.driver, False).product
+            if name:
+                found.setdefault(one.spec.node_name or device.node_name or "", set()).add(name)
+    return {node: next(iter(names)) for node, names in found.items() if len(names) == 1}

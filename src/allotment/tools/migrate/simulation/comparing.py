@@ -1,0 +1,144 @@
+"""Before against after, workload by workload: who fitted, who fits, on the same kinds of device, and who does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from allotment.model.meta import Value
+from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.simulation.after import try_after
+from allotment.tools.migrate.simulation.before import plug
+from allotment.tools.migrate.simulation.cluster_nodes import plugged_resources
+from allotment.tools.migrate.simulation.kind import Got, alike
+from allotment.tools.migrate.simulation.scene import Scene, scene_of
+from allotment.tools.migrate.simulation.subjects import Subject
+from allotment.tools.migrate.simulation.tried import Tried, name_of
+
+
+class Pair(NamedTuple):
+    """A pod before and after; None where there is no such pod."""
+
+    before: Tried | None
+    after: Tried | None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it had its devices and has them no longer."""
+        return self.before is not None and self.before.fits and (self.after is None or not self.after.fits)
+
+    @property
+    def changed(self) -> bool:
+        """Whether it has devices of other kinds than before."""
+        if self.before is None or self.after is None or not (self.before.fits and self.after.fits):
+            return False
+        return not alike(self.before.devices, self.after.devices)
+
+
+class Compared(Value, frozen=True, omit_defaults=False):
+    """A workload. ``pods`` in all, and how many of them ``fitted`` before and ``fit`` after.
+
+    ``lost``: pods that fitted and do not fit; ``changed``: those on other kinds of device. ``before`` and ``after``:
+    what one pod gets, by the different answers there are. ``reason`` and ``change``: of the first that does not fit
+    after; ``untried``: why nothing was tried.
+    """
+
+    subject: str
+    outcome: str
+    pods: int = 0
+    fitted: int = 0
+    fit: int = 0
+    lost: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    before: tuple[tuple[Got, ...], ...] = ()
+    after: tuple[tuple[Got, ...], ...] = ()
+    reason: str = ""
+    change: str = ""
+    reason_before: str = ""
+    untried: str = ""
+
+
+class Comparison(Value, frozen=True, omit_defaults=False):
+    """All of it. ``kept``: nodes that must keep their device plugin, with the workloads that need them.
+
+    ``moved``: the nodes that go to the driver. ``assumed``: requirements on nodes that were taken as met, with the
+    workloads that have them; ``expected``: nodes whose slices nobody publishes yet; ``dark``: nodes with a device
+    plugin of which it is not known what a driver would publish.
+    """
+
+    workloads: tuple[Compared, ...]
+    kept: dict[str, tuple[str, ...]] = {}
+    moved: tuple[str, ...] = ()
+    assumed: dict[str, tuple[str, ...]] = {}
+    expected: tuple[str, ...] = ()
+    dark: tuple[str, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        """Whether everything that fitted before fits after."""
+        return not any(one.lost for one in self.workloads)
+
+
+def compare(migration: Migration) -> Comparison | None:
+    """Try everything before and after; None where there is nothing to try it on."""
+    target = migration.target
+    if not target.known or target.features is None or not migration.workloads:
+        return None
+    scene = scene_of(migration)
+    before = plug(scene.subjects, scene.plugged(scene.others))
+    after = try_after(scene)
+    nodes = [node.metadata.name for node in target.nodes]
+    with_slices = {one.spec.node_name for one in target.slices}
+    return Comparison(
+        workloads=tuple(_compared(subject, before, after.pods) for subject in scene.subjects),
+        kept=after.kept,
+        moved=tuple(name for name in nodes if name not in after.kept and name in with_slices),
+        assumed=_assumed(scene),
+        expected=target.expected,
+        dark=tuple(_dark(scene, with_slices)),
+    )
+
+
+def _compared(subject: Subject, before: Mapping[str, Tried], after: Mapping[str, Tried]) -> Compared:
+    one = subject.migrated
+    names = dict.fromkeys(map(name_of, (*subject.before, *subject.after)))
+    pairs = [Pair(before.get(name), after.get(name)) for name in names if name in before or name in after]
+    olds = [pair.before for pair in pairs if pair.before is not None]
+    news = [pair.after for pair in pairs if pair.after is not None]
+    waits = next((new for new in news if not new.fits), None)
+    waited = next((old for old in olds if not old.fits), None)
+    return Compared(
+        subject=one.subject,
+        outcome=one.decision.outcome,
+        pods=len(pairs),
+        fitted=sum(old.fits for old in olds),
+        fit=sum(new.fits for new in news),
+        lost=tuple(pair.before.pod for pair in pairs if pair.lost and pair.before is not None),
+        changed=tuple(pair.before.pod for pair in pairs if pair.changed and pair.before is not None),
+        before=_answers(olds),
+        after=_answers(news),
+        reason=waits.reason if waits is not None else "",
+        change=waits.change if waits is not None else "",
+        reason_before=waited.reason if waited is not None else "",
+        untried=subject.untried,
+    )
+
+
+def _answers(pods: Iterable[Tried]) -> tuple[tuple[Got, ...], ...]:
+    return tuple(dict.fromkeys(pod.devices for pod in pods if pod.fits))
+
+
+def _assumed(scene: Scene) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for subject, term in scene.assumed:
+        found.setdefault(str(term), []).append(subject)
+    return {term: tuple(dict.fromkeys(subjects)) for term, subjects in found.items()}
+
+
+def _dark(scene: Scene, with_slices: Iterable[str | None]) -> Iterable[str]:
+    known = set(with_slices)
+    return (
+        node.metadata.name
+        for node in scene.migration.target.nodes
+        if plugged_resources(node) and node.metadata.name not in known
+    )

@@ -1,0 +1,160 @@
+"""The slices that DRA drivers would publish on a cluster's nodes that have a device plugin and no driver yet.
+
+Before a migration no driver is there, so there is nothing to try claims on. What feature discovery and the plugin say
+of a node's GPUs (model, number, pieces) is enough to tell what the driver would publish, for models that are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from allotment.fleet import CLASSES, Accelerator, FleetError, Hardware, Mode, accelerators, hardware, parse_mode
+from allotment.fleet import slices_of as published
+from allotment.fleet.mig import parse_layout
+from allotment.model.core import Node
+from allotment.model.resource import DeviceClass, ResourceSlice
+from allotment.tools.migrate.asking import Vendor
+from allotment.tools.migrate.models import product_of_label
+from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
+from allotment.tools.migrate.simulation.cluster_nodes import PRODUCT, plugged_resources
+from allotment.tools.migrate.target import Target
+
+#: The drivers by vendor.
+DRIVERS: Mapping[Vendor, str] = {"nvidia": "gpu.nvidia.com", "amd": "gpu.amd.com", "intel": "gpu.intel.com"}
+_SINGLE = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me)?)(?:-SHARED)?")
+
+
+def with_expected(target: Target) -> Target:
+    """The target with the slices and classes that drivers would bring, where there are none of them yet.
+
+    ``expected`` names the nodes of these slices.
+    """
+    if not target.known or target.fleet or target.features is None:
+        return target
+    has = {(one.spec.driver, one.spec.node_name) for one in target.slices}
+    found: dict[str, tuple[ResourceSlice, ...]] = {}
+    vendors: list[Vendor] = []
+    for node in target.nodes:
+        vendor = vendor_of_node(node)
+        name = node.metadata.name
+        if vendor is None or (DRIVERS[vendor], name) in has:
+            continue
+        machine = machine_of(node)
+        if machine is not None:
+            found[name] = published(*machine, name, target.features.kube)
+            vendors.append(vendor)
+    slices = (*target.slices, *(one for each in found.values() for one in each))
+    classes = (*target.classes, *_classes(vendors, target.classes))
+    return replace(target, slices=slices, classes=classes, expected=tuple(found))
+
+
+def vendor_of_node(node: Node) -> Vendor | None:
+    """Whose GPUs a node's device plugin publishes; None where there is none."""
+    return next((vendor for name in plugged_resources(node) if (vendor := vendor_of(name))), None)
+
+
+def machine_of(node: Node) -> tuple[Hardware, Mode] | None:
+    """The hardware of a node with a device plugin, and how it is cut; None where labels do not tell it."""
+    labels, resources = node.metadata.labels, plugged_resources(node)
+    match vendor_of_node(node):
+        case "nvidia":
+            return _nvidia(labels, resources)
+        case "amd":
+            return _amd(labels, resources)
+    return None
+
+
+def _nvidia(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Hardware, Mode] | None:
+    label = labels.get(PRODUCT, "")
+    product, certain = product_of_label(label)
+    model = next((one for one in accelerators().values() if one.product == product), None)
+    if not certain or model is None:
+        return None
+    single = _SINGLE.fullmatch(label)
+    pieces = {mig_profile(name): count for name, count in resources.items() if not name.endswith(SHARED)}
+    pieces = {profile: count for profile, count in pieces.items() if profile}
+    if single:
+        pieces = {single[1].replace(".me", "+me"): resources.get("nvidia.com/gpu", 0)}
+    gpus = 0 if single else _number(labels.get("nvidia.com/gpu.count", ""))
+    if not gpus:
+        replicas = max(1, _number(labels.get("nvidia.com/gpu.replicas", "")))
+        gpus = 0 if single else resources.get("nvidia.com/gpu", 0) // replicas
+    layouts = _cut(model, gpus, pieces) if pieces else ()
+    if layouts is None:
+        return None
+    return _machine(model, gpus or len(layouts), f"static-mig={'/'.join(layouts)}" if layouts else "")
+
+
+def _cut(model: Accelerator, gpus: int, pieces: Mapping[str, int]) -> tuple[str, ...] | None:
+    """Layouts of GPUs that have these pieces together, as even as they go; as many GPUs as it takes for 0."""
+    if gpus and all(count % gpus == 0 for count in pieces.values()):
+        even = "+".join(f"{profile}:{count // gpus}" for profile, count in pieces.items())
+        if _holds(even, model):
+            return (even,) * gpus
+    cut: list[dict[str, int]] = []
+    for profile, count in pieces.items():
+        for _ in range(count):
+            for layout in cut:
+                if _holds(_text(layout | {profile: layout.get(profile, 0) + 1}), model):
+                    layout[profile] = layout.get(profile, 0) + 1
+                    break
+            else:
+                if not _holds(f"{profile}:1", model):
+                    return None
+                cut.append({profile: 1})
+    return tuple(map(_text, cut)) if not gpus or len(cut) <= gpus else None
+
+
+def _text(layout: Mapping[str, int]) -> str:
+    return "+".join(f"{profile}:{count}" for profile, count in layout.items())
+
+
+def _holds(layout: str, model: Accelerator) -> bool:
+    try:
+        return bool(parse_layout(layout, model))
+    except FleetError:
+        return False
+
+
+def _amd(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Hardware, Mode] | None:
+    told = {
+        labels.get(f"{prefix}amd.com/gpu.{name}", "")
+        for prefix in ("", "beta.")
+        for name in ("product-name", "device-id")
+    }
+    model = next(
+        (
+            one
+            for one in accelerators().values()
+            if one.vendor == "amd" and {one.product, one.pci_device.removeprefix("0x")} & told
+        ),
+        None,
+    )
+    if model is None:
+        return None
+    mode = next((amd_partition(name) for name in resources if amd_partition(name)), "")
+    mode = mode or labels.get("amd.com/compute-memory-partition", "").lower()
+    each = next((p.per_gpu for p in model.partitions if p.profile == mode), 1)
+    count = next(iter(resources.values()))
+    return _machine(model, count // each, mode.replace("_", "-"))
+
+
+def _machine(model: Accelerator, gpus: int, mode: str) -> tuple[Hardware, Mode] | None:
+    try:
+        machine = hardware(model.id, gpus)
+        return machine, parse_mode(mode, machine)
+    except FleetError:
+        return None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 6 else 0
+
+
+def _classes(vendors: Iterable[Vendor], there: Iterable[DeviceClass]) -> Iterable[DeviceClass]:
+    """The classes of the charts that are not there yet."""
+    names = {one.metadata.name for one in there}
+    for vendor in dict.fromkeys(vendors):
+        yield from (one for one in CLASSES.get(vendor, ()) if one.metadata.name not in names)

@@ -1,0 +1,132 @@
+"""The machines of a fleet as nodes with a device plugin: what that vendor's plugin would publish on such hardware."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from allotment.fleet import Machine, node_of
+from allotment.fleet.modes import AutoPartition, ConsumableShares, DynamicMig, Full, Partitioned, Shared, StaticMig
+from allotment.tools.migrate.asking import Ask, Term
+from allotment.tools.migrate.resources import SHARED, mig_profile
+from allotment.tools.migrate.simulation import discovered
+from allotment.tools.migrate.simulation.kind import DeviceKind
+from allotment.tools.migrate.simulation.plugged import FRACTIONS, Form, Offer, PluginNode, form_of
+from allotment.tools.migrate.simulation.supplies import Counted, Cut, Fractions
+
+GPU = "nvidia.com/gpu"
+
+
+def fleet_nodes(machines: Iterable[Machine], asks: Sequence[Ask], terms: Sequence[Term]) -> list[PluginNode]:
+    """The nodes; ``asks`` and ``terms`` are those of all workloads, which say how plugins may be set up."""
+    shares = tuple(dict.fromkeys((ask.resource, form_of([ask])) for ask in asks if ask.sort == "share"))
+    makers = {"nvidia": _nvidia, "amd": _amd}
+    return [
+        PluginNode(machine.node, tuple(make(machine, shares, terms)) if make else ())
+        for machine in machines
+        for make in (makers.get(machine.hardware.accelerator.vendor),)
+    ]
+
+
+def labels_without_plugin(machine: Machine, terms: Sequence[Term]) -> dict[str, str]:
+    """The labels of a machine's node when its device plugin is gone; discovery goes on without it."""
+    model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
+    base = node_of(machine).metadata.labels
+    if model.vendor == "amd":
+        return {**base, **discovered.amd_labels(model, gpus, _partition(machine))}
+    if model.vendor != "nvidia":
+        return base
+    labels = {**base, **discovered.nvidia_labels(model, gpus), **discovered.cloud_labels(terms, model, gpus)}
+    pieces = _pieces(machine)
+    return discovered.mixed(labels, model, pieces) if pieces else labels
+
+
+# --- NVIDIA ----------------------------------------------------------------------------------------------------------
+
+
+def _nvidia(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
+    model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
+    labels = {**node_of(machine).metadata.labels, **discovered.nvidia_labels(model, gpus)}
+    labels |= discovered.cloud_labels(terms, model, gpus)
+    whole = DeviceKind(product=model.product)
+    match machine.mode:
+        case StaticMig():
+            yield from _static(machine, labels, shares, terms)
+        case DynamicMig():
+            yield Offer(labels | {"nvidia.com/mig.strategy": "mixed"}, Cut(model, gpus, whole))
+        case Full() | Shared() | ConsumableShares():
+            yield Offer(labels, Counted({GPU: (gpus, whole)}, exact=True))
+            for resource, (way, replicas) in shares:
+                if resource.removesuffix(SHARED) == GPU and replicas:
+                    told = discovered.shared(labels, way, replicas, renamed=resource != GPU)
+                    kind = DeviceKind(product=model.product, shared=True)
+                    supply = Counted({resource: (gpus * replicas, kind)})
+                    yield Offer(told | discovered.cloud_sharing(terms, replicas), supply, (way, replicas))
+            yield Offer(labels, Fractions(gpus, model.memory_mib, model.product), FRACTIONS)
+        case _:  # for virtual machines: another plugin, and nothing for containers
+            return
+
+
+def _static(
+    machine: Machine, labels: dict[str, str], shares: Sequence[tuple[str, Form]], terms: Sequence[Term]
+) -> Iterator[Offer]:
+    model = machine.hardware.accelerator
+    assert isinstance(machine.mode, StaticMig)
+    pieces = _pieces(machine)
+    uncut = sum(not layout for layout in machine.mode.layouts)
+
+    def kind(profile: str, *, shared: bool = False) -> DeviceKind:
+        return DeviceKind(product=model.product, profile=profile, shared=shared)
+
+    amounts = {_resource(profile): (count, kind(profile)) for profile, count in pieces.items()}
+    told = discovered.mixed(labels, model, pieces)
+    yield Offer(told, Counted({**amounts, GPU: (uncut, kind(""))}, exact=True))
+    for resource, (way, replicas) in shares:
+        profile = mig_profile(resource)
+        if profile in pieces and replicas:
+            supply = Counted({resource: (pieces[profile] * replicas, kind(profile, shared=True))})
+            yield Offer(told, supply, (way, replicas))
+    if len(pieces) == 1 and not uncut:
+        ((profile, count),) = pieces.items()
+        told = discovered.single(labels, model, profile, count) | discovered.cloud_partition(terms, profile)
+        yield Offer(told, Counted({GPU: (count, kind(profile))}, exact=True))
+        for resource, (way, replicas) in shares:
+            if resource.removesuffix(SHARED) == GPU and replicas:
+                supply = Counted({resource: (count * replicas, kind(profile, shared=True))})
+                shared = discovered.shared(told, way, replicas, renamed=resource != GPU)
+                yield Offer(shared | discovered.cloud_sharing(terms, replicas), supply, (way, replicas))
+
+
+def _pieces(machine: Machine) -> Counter[str]:
+    layouts = machine.mode.layouts if isinstance(machine.mode, StaticMig) else ()
+    return Counter(piece.profile.name for layout in layouts for piece in layout)
+
+
+def _resource(profile: str) -> str:
+    return f"nvidia.com/mig-{profile.replace('+', '.')}"
+
+
+# --- AMD -------------------------------------------------------------------------------------------------------------
+
+
+def _amd(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
+    """AMD's plugin calls everything ``amd.com/gpu``, or by the mode (``resource_naming_strategy``)."""
+    model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
+    if not isinstance(machine.mode, Partitioned | AutoPartition):
+        return
+    profile = _partition(machine)
+    partition = machine.mode.partition if isinstance(machine.mode, Partitioned) else None
+    each = partition.per_gpu if partition is not None else 1
+    labels = {**node_of(machine).metadata.labels, **discovered.amd_labels(model, gpus, profile)}
+    kind = DeviceKind(product=model.product, profile=profile if each > 1 else "")
+    yield Offer(labels, Counted({"amd.com/gpu": (gpus * each, kind)}))
+    if profile:
+        yield Offer(labels, Counted({f"amd.com/{profile}": (gpus * each, kind)}))
+
+
+def _partition(machine: Machine) -> str:
+    """The mode that GPUs are in; those that are partitioned on demand begin whole."""
+    mode, partitions = machine.mode, machine.hardware.accelerator.partitions
+    if isinstance(mode, AutoPartition):
+        return partitions[0].profile if partitions else ""
+    return mode.partition.profile if isinstance(mode, Partitioned) and mode.partition is not None else ""

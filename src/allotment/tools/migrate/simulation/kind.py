@@ -1,0 +1,85 @@
+"""What a pod gets, in words that a device plugin and a DRA driver have in common: the model, the piece, shared or not.
+
+A device plugin counts and names nothing, so a device cannot be compared by its name; what it is can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.engine.claims.constraints import find_attribute
+from allotment.model.meta import Value
+from allotment.model.resource import Device
+
+#: Device types of drivers that are parts of a GPU.
+_PIECES = ("mig", "amdgpu-partition")
+
+
+class DeviceKind(Value, frozen=True):
+    """A kind of device.
+
+    ``product`` as drivers publish it, empty where nobody tells; ``profile`` of a piece (``1g.5gb``, ``cpx_nps1``);
+    ``shared``: others may use the device at the same time.
+    """
+
+    product: str = ""
+    profile: str = ""
+    shared: bool = False
+
+    def __str__(self) -> str:
+        short = self.product.removeprefix("NVIDIA ").replace("_", " ").removeprefix("AMD Instinct ")
+        what = f"{self.profile} of {short}" if self.profile and short else self.profile or short or "GPU"
+        return f"share of {what}" if self.shared else what
+
+
+class Got(Value, frozen=True):
+    """So many devices of a kind."""
+
+    kind: DeviceKind
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.kind}"
+
+
+def kind_of_device(device: Device, driver: str, shared: bool) -> DeviceKind:
+    """The kind of a published device; ``shared`` is a matter of the claim."""
+
+    def told(name: str) -> str:
+        found = find_attribute(device, driver, f"{driver}/{name}")
+        return (found.string or "") if found is not None else ""
+
+    profile = told("profile")
+    if told("type") in _PIECES:
+        profile = profile or told("partitionProfile")
+    elif told("computePartition") not in ("", "spx"):  # a GPU that is put into the mode when it is given
+        profile = f"{told('computePartition')}_{told('memoryPartition')}"
+    return DeviceKind(product=told("productName") or told("model"), profile=profile, shared=shared)
+
+
+def summed(devices: Iterable[DeviceKind]) -> tuple[Got, ...]:
+    """Devices by kind, in the order in which the kinds come first."""
+    counts: dict[DeviceKind, int] = {}
+    for kind in devices:
+        counts[kind] = counts.get(kind, 0) + 1
+    return tuple(Got(kind=kind, count=count) for kind, count in counts.items())
+
+
+def alike(before: Iterable[Got], after: Iterable[Got]) -> bool:
+    """Whether two pods have the same kinds. Of shared devices the number means nothing: two turns at a GPU are one GPU.
+
+    >>> gpu = DeviceKind(product="Tesla T4")
+    >>> alike([Got(kind=gpu, count=2)], [Got(kind=gpu, count=1), Got(kind=gpu, count=1)])
+    True
+    """
+
+    def form(given: Iterable[Got], blind: bool) -> dict[tuple[str, str, bool], int]:
+        counts: dict[tuple[str, str, bool], int] = {}
+        for got in given:
+            key = ("" if blind else got.kind.product, got.kind.profile, got.kind.shared)
+            counts[key] = 1 if got.kind.shared else counts.get(key, 0) + got.count
+        return counts
+
+    old, new = tuple(before), tuple(after)
+    blind = not all(got.kind.product for got in (*old, *new))
+    return form(old, blind) == form(new, blind)

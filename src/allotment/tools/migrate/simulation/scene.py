@@ -1,0 +1,123 @@
+"""Where pods are tried: the nodes of the fleet or cluster with their device plugins, the same with drivers, and what
+other pods are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from allotment.fleet import Machine, parse_fleet
+from allotment.model.core import Node, Pod
+from allotment.model.meta import Object
+from allotment.tools.migrate.asking import Ask, Term, WorkloadAsk
+from allotment.tools.migrate.labels import about_gpus
+from allotment.tools.migrate.reading import workloads_of
+from allotment.tools.migrate.report import Migrated, Migration
+from allotment.tools.migrate.resources import vendor_of
+from allotment.tools.migrate.simulation.assumed import unknown_terms, without
+from allotment.tools.migrate.simulation.cluster_nodes import cluster_nodes, extended_of
+from allotment.tools.migrate.simulation.fleet_nodes import fleet_nodes, labels_without_plugin
+from allotment.tools.migrate.simulation.plugged import PluginNode
+from allotment.tools.migrate.simulation.subjects import Subject, subjects_of, wants_of
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """``machines`` of a fleet, none for a cluster. ``others``: pods that run with GPUs and are in none of the files.
+
+    ``assumed``: requirements on nodes that are taken as met, by the workload that has them.
+    """
+
+    migration: Migration
+    machines: tuple[Machine, ...]
+    subjects: tuple[Subject, ...]
+    others: tuple[Pod, ...]
+    asks: tuple[Ask, ...]
+    terms: tuple[Term, ...]
+    assumed: tuple[tuple[str, Term], ...]
+
+    def plugged(self, users: Iterable[Pod]) -> list[PluginNode]:
+        """The nodes with their device plugins, beside pods that have GPUs already."""
+        if self.machines:
+            return fleet_nodes(self.machines, self.asks, self.terms)
+        target = self.migration.target
+        return cluster_nodes(target.nodes, target.slices, users)
+
+    def without_plugin(self) -> list[Node]:
+        """The nodes when no device plugin runs; their labels stay, for these are others' work."""
+        if self.machines:
+            labels = {machine.node: labels_without_plugin(machine, self.terms) for machine in self.machines}
+            return [
+                replace(node, metadata=replace(node.metadata, labels=labels[node.metadata.name]))
+                for node in self.migration.target.nodes
+            ]
+        return [_unplugged(node) for node in self.migration.target.nodes]
+
+
+def scene_of(migration: Migration) -> Scene:
+    """The scene of a migration whose target is known."""
+    target = migration.target
+    machines = parse_fleet(target.fleet)
+    workloads = workloads_of(migration.before, target, migration.namespace)
+    terms = tuple(term for one in workloads for term in _required(one) if about_gpus(term))
+    known = _keys(machines, workloads, terms)
+    assumed: list[tuple[str, Term]] = []
+
+    def adapted(ask: WorkloadAsk, value: Object) -> Object:
+        unknown = unknown_terms(ask, known) if machines else ()
+        view = ask.view
+        assumed.extend((f"{view.kind} {view.key}", term) for term in unknown)
+        return without(value, frozenset(term.key for term in unknown))
+
+    subjects = subjects_of(migration, [node.metadata.name for node in target.nodes], adapted)
+    return Scene(
+        migration=migration,
+        machines=machines,
+        subjects=subjects,
+        others=tuple(_others(target.objects, migration.workloads)),
+        asks=tuple(ask for one in workloads for ask in wants_of(one)),
+        terms=terms,
+        assumed=tuple(dict.fromkeys(assumed)),
+    )
+
+
+def _required(workload: WorkloadAsk) -> Iterable[Term]:
+    yield from workload.selector
+    for terms in workload.affinity:
+        yield from terms
+
+
+def _keys(machines: tuple[Machine, ...], workloads: Iterable[WorkloadAsk], terms: tuple[Term, ...]) -> frozenset[str]:
+    """The labels that some machine has, in any of its ways; the kubelet's own are not a fleet's to tell."""
+    asks = tuple(ask for one in workloads for ask in wants_of(one))
+    nodes = fleet_nodes(machines, asks, terms)
+    found = {key for node in nodes for offer in node.offers for key in offer.labels}
+    return frozenset(found - {"kubernetes.io/hostname", "node.kubernetes.io/instance-type"})
+
+
+def _unplugged(node: Node) -> Node:
+    left = {name: amount for name, amount in node.status.allocatable.items() if not vendor_of(name)}
+    return replace(node, status=replace(node.status, allocatable=left))
+
+
+def _others(objects: Iterable[Object], workloads: Iterable[Migrated]) -> Iterable[Pod]:
+    """Pods that run with a device plugin's GPUs and belong to no workload of the files."""
+    named = tuple(workloads)
+    for value in objects:
+        if isinstance(value, Pod) and value.spec.node_name and value.status.phase not in ("Succeeded", "Failed"):
+            if extended_of(value) and not any(_belongs(value, one) for one in named):
+                yield value
+
+
+def _belongs(pod: Pod, workload: Migrated) -> bool:
+    if pod.metadata.namespace != workload.namespace:
+        return False
+    owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    if owner is None:
+        return workload.kind == "Pod" and pod.metadata.name == workload.name
+    if (owner.kind, owner.name) == (workload.kind, workload.name):
+        return True
+    made = {"ReplicaSet": "Deployment", "Job": "CronJob"}.get(owner.kind)
+    return made == workload.kind and owner.name.rpartition("-")[0] == workload.name

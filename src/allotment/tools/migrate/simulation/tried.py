@@ -1,0 +1,27 @@
+"""What trying a pod showed."""
+
+from __future__ import annotations
+
+from allotment.model.core import Pod
+from allotment.model.meta import ObjectKey, Value
+from allotment.tools.migrate.simulation.kind import Got
+
+
+class Tried(Value, frozen=True):
+    """One pod: its node and what it gets there, or the reason why it waits, and the smallest ``change`` that helps."""
+
+    pod: str
+    node: str = ""
+    devices: tuple[Got, ...] = ()
+    reason: str = ""
+    change: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the pod has a node."""
+        return bool(self.node)
+
+
+def name_of(pod: Pod) -> str:
+    """``namespace/name``."""
+    return str(ObjectKey(pod.metadata.namespace, pod.metadata.name))
