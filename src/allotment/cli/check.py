@@ -59,6 +59,7 @@ def told_of(bundle: Bundle, judged: Silenced, options: Options, files: Files) ->
         objects=len(bundle.documents),
         silenced=len(judged.silenced),
         templates=files.templates,
+        patches=files.patches,
         place=options.place,
         fitting=proven and not unproven and not bundle.problems,
         hardware=_hardware(bundle, judged) if asks and options.world is None else "",

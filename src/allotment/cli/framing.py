@@ -13,6 +13,8 @@ _NUMBER: Final = 5
 #: Columns that are no part of the line shown: the number, a bar between blanks, and a little air.
 _AROUND: Final = _NUMBER + 5
 _CUT: Final = "…"
+#: What stands for bytes that are no text. A line with many of them, or with many control characters, says nothing.
+_NO_TEXT: Final = "\ufffd"
 
 
 class Frame(NamedTuple):
@@ -33,7 +35,7 @@ def frame(lines: Sequence[str], line: int, column: int, end: int | None, width: 
     """The frame of columns ``column`` to ``end`` (from 1, ``end`` exclusive, None: one column) of a line.
 
     Of a line that is longer than ``width`` columns only the surroundings of the place are shown. None where the line
-    is not to be had, or is blank.
+    is not to be had, is blank, or is no text.
 
     >>> print(*frame(["a: 1", "b: [x]"], 2, 4, 7, 80).lines, sep="\\n")
         2 | b: [x]
@@ -45,6 +47,8 @@ def frame(lines: Sequence[str], line: int, column: int, end: int | None, width: 
     begin = max(column - 1, 0)
     stop = max(min(end - 1 if end is not None else begin + 1, len(text)), begin + 1)
     text, begin, stop = _window(text, begin, stop, max(width - _AROUND, 10))
+    if 4 * sum(not char.isprintable() or char == _NO_TEXT for char in text) > len(text):
+        return None
     shown = "".join(char if char.isprintable() else " " for char in text)
     before = cells(shown[:begin]) + max(begin - len(shown), 0)
     within = max(cells(shown[begin:stop]), 1)

@@ -23,7 +23,7 @@ def data(told: Told) -> dict[str, Any]:
             "silenced": told.silenced,
             "objects": told.objects,
             "files": len(told.sources),
-            "leftOut": list(told.templates),
+            "leftOut": [*told.templates, *told.patches],
             **({"place": told.place, "fits": told.fitting} if told.place else {}),
         },
     }

@@ -69,9 +69,8 @@ def _tell(screen: Screen, told: Told, fixed: Fixed) -> None:
         kinds = Counter((finding.code, finding.name) for finding in findings)
         words = [f"{number} × {code} ({name})".replace(" ", _TIED) for (code, name), number in sorted(kinds.items())]
         _say(screen, f"{file}: fixed {', '.join(words)}")
-        for finding in findings:
-            if finding.fix is not None and not finding.fix.safe:
-                _say(screen, f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}", "  ")
+        for guess in _guesses(findings):
+            _say(screen, guess, "  ")
     for finding, reason in fixed.unfixable:
         _say(screen, f"{finding.where} {finding.code} is not fixed: {reason}")
     if told.fixed or fixed.unfixable:
@@ -96,7 +95,7 @@ def _rest(told: Told) -> str:
     if not told.findings:
         return f"nothing is left{f', and all fits on {told.place}' if told.fitting else ''}."
     remain = "remains" if len(told.findings) == 1 else "remain"
-    more = f" {told.unsafe} fixable with --unsafe." if told.unsafe else ""
+    more = f" {told.unsafe} fixable with --fix --unsafe." if told.unsafe else ""
     return f"{by_level(told)} {remain}.{more}"
 
 
@@ -105,6 +104,13 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     for finding in sorted(findings, key=lambda one: one.where):
         found.setdefault(finding.where.file, []).append(finding)
     return found
+
+
+def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
+    """What was guessed among the findings of one file, each with its line as it is after mending."""
+    for finding in findings:
+        if finding.fix is not None and not finding.fix.safe:
+            yield f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}"
 
 
 def _say(screen: Screen, text: str, indent: str = "") -> None:
@@ -143,5 +149,8 @@ def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
         done = f"Would fix {counted(len(told.fixed), 'finding')} in {counted(len(changed), 'file')}"
     else:
         done = "Would fix nothing"
-    for line in folded(f"{done}; {_rest(told)}", width_of(sys.stderr)):
-        sys.stderr.write(f"{line}\n")
+    beside = Screen(sys.stderr, width_of(sys.stderr), colour=False)
+    for file, findings in _by_file(told.fixed).items():
+        for guess in _guesses(findings):
+            _say(beside, f"{file}: {guess}")
+    _say(beside, f"{done}; {_rest(told)}")

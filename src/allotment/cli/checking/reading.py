@@ -1,7 +1,8 @@
 """The files of the command line: what they hold, their texts, and what of folders is passed over.
 
 A file that is named is judged whatever it holds. In folders lie files of many programs: of those, what is no
-Kubernetes object is passed over, and a chart's templates are counted, for they are none before they are rendered.
+Kubernetes object is passed over; a chart's templates and the patches of a kustomization are counted, for what they
+make is an object, and they are not.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace as replace_of
+
+from allotment.cli.checking.patches import is_kustomization, patches_of
 from allotment.cli.mistakes import BadInput
 from allotment.model.loading import Document, Loaded, Problem, files_below, load_paths, load_text
 from allotment.tools.check.belonging import is_object, is_ours, is_template
 
 STDIN: Final = "<stdin>"
+TEMPLATE_HINT: Final = "a template? Check what it makes: helm template … | allot check -"
 #: What stops before the text is looked at: bad input, not a bad manifest.
 _UNREADABLE: Final = frozenset({"unreadable", "no-files", "too-big"})
 
@@ -26,14 +31,15 @@ _UNREADABLE: Final = frozenset({"unreadable", "no-files", "too-big"})
 class Files:
     """What was read. ``sources`` are the texts of all files that were judged, by their names, in order.
 
-    ``templates`` are files that were passed over because they must be rendered first; ``stdin`` is the name of what
-    came by standard input; ``found`` are files of folders, which nobody named.
+    ``templates`` and ``patches`` are files that were passed over because they must be rendered first; ``stdin`` is the
+    name of what came by standard input; ``found`` are files of folders, which nobody named.
     """
 
     documents: list[Document] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     templates: list[str] = field(default_factory=list)
+    patches: list[str] = field(default_factory=list)
     stdin: str = ""
     found: set[str] = field(default_factory=set)
 
@@ -42,6 +48,14 @@ class Files:
         self.documents += loaded.documents
         self.problems += loaded.problems
         self.sources[file] = source
+
+    def leave_out(self, patches: frozenset[str]) -> None:
+        """Files that were found and are patches are none to judge."""
+        self.patches = [file for file in self.sources if file in self.found and file in patches]
+        for file in self.patches:
+            del self.sources[file]
+        self.documents = [document for document in self.documents if document.file not in self.patches]
+        self.problems = [problem for problem in self.problems if problem.position.file not in self.patches]
 
     def with_texts(self, texts: Mapping[str, str]) -> Files:
         """The same files with other texts for some."""
@@ -70,6 +84,7 @@ def read_files(
     files = Files()
     unusable: list[Problem] = []
     seen: set[str] = set()
+    kustomizations: list[Document] = []
     for path in paths:
         if path == "-":
             if STDIN not in seen:
@@ -82,9 +97,12 @@ def read_files(
             if identity in seen or (named and force_exclude and is_excluded(file)):
                 continue
             seen.add(identity)
-            _read(files, unusable, file, named and not force_exclude)
+            loaded = _read(files, unusable, file, named and not force_exclude)
+            if is_kustomization(file):
+                kustomizations += loaded.documents
     if unusable:
         raise BadInput(unusable, lambda file: None)
+    files.leave_out(frozenset(patches_of(kustomizations)))
     return files
 
 
@@ -108,22 +126,29 @@ def _read_stdin(files: Files, name: str) -> None:
     files.add(load_text(data, name), data.decode("utf-8", "replace"), name)
 
 
-def _read(files: Files, unusable: list[Problem], file: str, named: bool) -> None:
+def _read(files: Files, unusable: list[Problem], file: str, named: bool) -> Loaded:
+    """Read a file, add it where it is to be judged, and give what is in it."""
     loaded = load_paths([file])
     stops = [problem for problem in loaded.problems if problem.code in _UNREADABLE]
     if stops:
         unusable += stops
-        return
+        return loaded
     source = _source(loaded.documents, file)
     if named:
-        files.add(loaded, source, file)
+        files.add(_explained(loaded) if is_template(source) else loaded, source, file)
     elif not loaded.problems or (is_object(source) and not is_template(source)):
-        loaded = _judged(loaded, found=True)
-        if loaded.documents or loaded.problems:
-            files.add(loaded, source, file)
+        judged = _judged(loaded, found=True)
+        if judged.documents or judged.problems:
+            files.add(judged, source, file)
             files.found.add(file)
     elif is_object(source):
         files.templates.append(file)
+    return loaded
+
+
+def _explained(loaded: Loaded) -> Loaded:
+    """What is wrong with the YAML of a template is mostly that it is one."""
+    return Loaded(loaded.documents, [replace_of(one, hint=one.hint or TEMPLATE_HINT) for one in loaded.problems])
 
 
 def _source(documents: Iterable[Document], file: str) -> str:

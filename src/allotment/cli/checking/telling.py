@@ -23,9 +23,9 @@ _HINT: Final = "-o concise lists all of them, one a line"
 class Told:
     """Everything that is told of one run, for every format.
 
-    ``templates`` are files that were left out. ``place`` is what the objects were tried on; ``fitting``: everything
-    that asks for devices gets them there. ``hardware`` is what they would fit on where nothing was given to try them
-    on. ``fixed`` is what was mended before.
+    ``templates`` and ``patches`` are files that were left out. ``place`` is what the objects were tried on;
+    ``fitting``: everything that asks for devices gets them there. ``hardware`` is what they would fit on where nothing
+    was given to try them on. ``fixed`` is what was mended before.
     """
 
     findings: Sequence[Finding]
@@ -33,6 +33,7 @@ class Told:
     objects: int = 0
     silenced: int = 0
     templates: Sequence[str] = ()
+    patches: Sequence[str] = ()
     place: str = ""
     fitting: bool = False
     hardware: str = ""
@@ -168,6 +169,9 @@ def left_out(told: Told) -> Iterator[str]:
     if told.templates:
         number = counted(len(told.templates), "template")
         yield f"Left out {number}, as {told.templates[0]}: check what it makes: helm template … | allot check -"
+    if told.patches:
+        files = "1 patch" if len(told.patches) == 1 else f"{len(told.patches)} patches"
+        yield f"Left out {files}, as {told.patches[0]}: check the whole: kubectl kustomize … | allot check -"
 
 
 def by_level(told: Told) -> str:
@@ -177,9 +181,9 @@ def by_level(told: Told) -> str:
 
 def _mending(safe: int, unsafe: int) -> str:
     if safe and unsafe:
-        return f" {safe} fixable with --fix, {unsafe} more with --fix --unsafe."
+        return f" {safe} fixable with --fix [*], {unsafe} more with --fix --unsafe [?]."
     if safe or unsafe:
-        return f" {safe or unsafe} fixable with --fix{'' if safe else ' --unsafe'}."
+        return f" {safe or unsafe} fixable with --fix{' [*]' if safe else ' --unsafe [?]'}."
     return ""
 
 

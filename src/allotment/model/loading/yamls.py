@@ -82,6 +82,8 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
         hint = ""
         if error.context_mark and error.problem_mark and error.context_mark.line < error.problem_mark.line:
             hint = f"begun on line {first_line + error.context_mark.line}"
+        elif mark and text[mark.index : mark.index + 1] == "\t":
+            hint = "a tab: YAML is indented with spaces only"
         place = (mark.line, mark.column) if mark else (0, 0)
         raise Fault("bad-yaml", f"not YAML: {words}", *place, hint) from None
     finally:

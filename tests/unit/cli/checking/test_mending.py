@@ -36,7 +36,7 @@ a.yaml:6:7 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
   help: words have a meaning that others must know, too, or they are of no use to anybody
   unsafe fix: write guess, which is nearest
 
-Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --unsafe.
+Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix --unsafe.
 """
     )
     assert (folder / "a.yaml").read_text() == NEW + GUES + NOTE
@@ -93,9 +93,18 @@ def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
  note: gues
 """
     )
-    assert ran.err == "Would fix 1 finding in 1 file; 1 warning remains. 1 fixable with --unsafe.\n"
+    assert ran.err == "Would fix 1 finding in 1 file; 1 warning remains. 1 fixable with --fix --unsafe.\n"
     assert (folder / "a.yaml").read_text() == OLD + GUES
     assert allot("check", "b.yaml", "--diff") == (0, "", "Would fix nothing; nothing is left.\n")
+
+
+def test_a_diff_says_which_changes_are_guesses(allot: Allot, write: Write) -> None:
+    write({"a.yaml": OLD + GUES, "b.yaml": OLD})
+    err = allot("check", "--diff", "--unsafe").err
+    assert err == (
+        "a.yaml: guessed (V391, line 6): write guess, which is nearest\n"
+        "Would fix 3 findings in 2 files; nothing is left.\n"
+    )
 
 
 def test_a_diff_tells_where_the_last_line_has_no_end(allot: Allot, write: Write) -> None:

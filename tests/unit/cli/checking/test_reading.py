@@ -38,6 +38,39 @@ def test_folders_hold_files_of_many_programs(allot: Allot, write: Write) -> None
     )
 
 
+def test_patches_of_a_kustomization_are_no_objects(allot: Allot, write: Write) -> None:
+    write(
+        {
+            "base/kustomization.yaml": "resources: [app.yaml]\n",
+            "base/app.yaml": "apiVersion: v1\nkind: Thing\nmetadata:\n  name: a\n",
+            "prod/kustomization.yaml": (
+                "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../base]\n"
+                "patches:\n- path: ./patch.yaml\n- target: {kind: Thing}\n  patch: inline\n"
+                "patchesStrategicMerge:\n- more/old.yaml\n- |\n  kind: Thing\npatchesJson6902: [{path: json.yaml}]\n"
+            ),
+            "prod/patch.yaml": OLD,
+            "prod/more/old.yaml": OLD,
+            "prod/json.yaml": "- {op: replace, path: /spec, value: 3}\n",
+        }
+    )
+    assert allot("check") == (
+        0,
+        (
+            "All 2 objects in 2 files are fine.\n"
+            "Left out 2 patches, as prod/patch.yaml: check the whole: kubectl kustomize … | allot check -\n"
+        ),
+        "",
+    )
+    assert allot("check", "prod/patch.yaml").code == 1, "what is named is meant"
+
+
+def test_a_template_that_is_named_is_called_one(allot: Allot, write: Write) -> None:
+    write({"templates/a.yaml": CHART})
+    ran = allot("check", "templates/a.yaml")
+    assert ran.code == 1
+    assert "  help: a template? Check what it makes: helm template … | allot check -\n" in ran.out
+
+
 @pytest.mark.parametrize("name", ["compose.yaml", "broken.yaml", "list.yaml", "templates/a.yaml"])
 def test_a_file_that_is_named_is_judged(allot: Allot, write: Write, name: str) -> None:
     files = {"compose.yaml": "spec: {}\n", "broken.yaml": "a: [\n", "list.yaml": "- a\n", "templates/a.yaml": CHART}
@@ -100,6 +133,17 @@ def test_content_that_cannot_be_read_is_a_finding(allot: Allot, write: Write, da
     ran = allot("check", "a.yaml")
     assert (ran.code, ran.err) == (1, "")
     assert words in ran.out
+
+
+def test_what_is_no_text_is_not_shown(allot: Allot, write: Write) -> None:
+    folder = write({})
+    (folder / "a.yaml").write_bytes(bytes(range(128, 160)) * 3)
+    assert " | " not in allot("check", "a.yaml").out
+
+
+def test_a_tab_is_called_one(allot: Allot, write: Write) -> None:
+    write({"a.yaml": "a:\n\t- b\n"})
+    assert "  help: a tab: YAML is indented with spaces only\n" in allot("check", "a.yaml").out
 
 
 def test_nothing_in_a_file_is_fine(allot: Allot, write: Write) -> None:
