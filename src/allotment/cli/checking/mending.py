@@ -13,15 +13,14 @@ from typing import Final
 from allotment.cli.check import EXIT_FINDINGS, exit_code, told_of, write
 from allotment.cli.checking.options import Options
 from allotment.cli.checking.reading import Files
-from allotment.cli.checking.telling import Told, by_level, counted, left_out, summary, tell_findings
+from allotment.cli.checking.telling import TIED, Told, by_level, counted, left_out, say, summary, tell_findings
 from allotment.cli.checking.writing import write_all
 from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import Screen, folded, width_of
+from allotment.cli.screen import Screen, width_of
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixing import Fixed, fix
 
-_TIED: Final = "\xa0"  # a blank at which no line ends
 #: Formats that tell what is left and have no place for a text.
 _PROGRAMS: Final = ("json", "sarif", "github")
 
@@ -67,17 +66,17 @@ def _tell(screen: Screen, told: Told, fixed: Fixed) -> None:
     """What was done in each file, what is left, and both in one sentence."""
     for file, findings in _by_file(told.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
-        words = [f"{number} × {code} ({name})".replace(" ", _TIED) for (code, name), number in sorted(kinds.items())]
-        _say(screen, f"{file}: fixed {', '.join(words)}")
+        words = [f"{number} × {code} ({name})".replace(" ", TIED) for (code, name), number in sorted(kinds.items())]
+        say(screen, f"{file}: fixed {', '.join(words)}")
         for guess in _guesses(findings):
-            _say(screen, guess, "  ")
+            say(screen, guess, "  ")
     for finding, reason in fixed.unfixable:
-        _say(screen, f"{finding.where} {finding.code} is not fixed: {reason}")
+        say(screen, f"{finding.where} {finding.code} is not fixed: {reason}")
     if told.fixed or fixed.unfixable:
         screen.line()
     tell_findings(screen, told)
     for line in _outcome(told):
-        _say(screen, line)
+        say(screen, line)
 
 
 def _outcome(told: Told) -> Iterator[str]:
@@ -95,7 +94,7 @@ def _rest(told: Told) -> str:
     if not told.findings:
         return f"nothing is left{f', and all fits on {told.place}' if told.fitting else ''}."
     remain = "remains" if len(told.findings) == 1 else "remain"
-    more = f" {told.unsafe} fixable with --fix --unsafe." if told.unsafe else ""
+    more = f" {told.unsafe} fixable with --fix{TIED}--unsafe." if told.unsafe else ""
     return f"{by_level(told)} {remain}.{more}"
 
 
@@ -111,11 +110,6 @@ def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
     for finding in findings:
         if finding.fix is not None and not finding.fix.safe:
             yield f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}"
-
-
-def _say(screen: Screen, text: str, indent: str = "") -> None:
-    for line in folded(text, screen.width, indent):
-        screen.line(line.replace(_TIED, " "))
 
 
 # --- diffs -----------------------------------------------------------------------------------------------------------
@@ -152,5 +146,5 @@ def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
     beside = Screen(sys.stderr, width_of(sys.stderr), colour=False)
     for file, findings in _by_file(told.fixed).items():
         for guess in _guesses(findings):
-            _say(beside, f"{file}: {guess}")
-    _say(beside, f"{done}; {_rest(told)}")
+            say(beside, f"{file}: {guess}")
+    say(beside, f"{done}; {_rest(told)}")

@@ -16,6 +16,7 @@ from allotment.tools.check.rule import Level
 #: Legible on light and on dark: no yellow, no bright colour.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
+TIED: Final = "\xa0"  # a blank at which no line ends
 _HINT: Final = "-o concise lists all of them, one a line"
 
 
@@ -69,8 +70,7 @@ def tell(screen: Screen, told: Told) -> None:
     """All findings with their frames, then the summary."""
     tell_findings(screen, told)
     for line in summary(told):
-        for part in folded(line, screen.width):
-            screen.line(part)
+        say(screen, line)
 
 
 def tell_findings(screen: Screen, told: Told) -> None:
@@ -91,7 +91,7 @@ def tell_concisely(screen: Screen, told: Told) -> None:
         first = (finding.message.splitlines() or [""])[0]
         screen.line(_painted(screen, finding, f"{_head(finding)} {first}"))
     for line in summary(told):
-        screen.line(line)
+        screen.line(line.replace(TIED, " "))
 
 
 def _head(finding: Finding) -> str:
@@ -142,6 +142,12 @@ def _length(lines: list[str], line: int) -> int:
     return len(lines[line - 1].rstrip()) if 1 <= line <= len(lines) else 0
 
 
+def say(screen: Screen, text: str, indent: str = "") -> None:
+    """A sentence in as many lines as it needs."""
+    for line in folded(text, screen.width, indent):
+        screen.line(line.replace(TIED, " "))
+
+
 # --- the summary -----------------------------------------------------------------------------------------------------
 
 
@@ -181,9 +187,11 @@ def by_level(told: Told) -> str:
 
 def _mending(safe: int, unsafe: int) -> str:
     if safe and unsafe:
-        return f" {safe} fixable with --fix [*], {unsafe} more with --fix --unsafe [?]."
-    if safe or unsafe:
-        return f" {safe or unsafe} fixable with --fix{' [*]' if safe else ' --unsafe [?]'}."
+        return f" [*]{TIED}{safe} fixable with --fix, [?]{TIED}{unsafe} more with --fix{TIED}--unsafe."
+    if safe:
+        return f" [*]{TIED}{safe} fixable with --fix."
+    if unsafe:
+        return f" [?]{TIED}{unsafe} fixable with --fix{TIED}--unsafe."
     return ""
 
 

@@ -55,8 +55,8 @@ b.yaml:8:5 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
     to anybody
   unsafe fix: write guess, which is nearest
 
-Found 2 errors, 1 warning and 1 note in 2 files. 2 fixable with --fix [*], 1
-  more with --fix --unsafe [?].
+Found 2 errors, 1 warning and 1 note in 2 files. [*] 2 fixable with --fix, [?] 1
+  more with --fix --unsafe.
 """
     )
     assert max(map(len, ran.out.splitlines())) <= 80
@@ -70,7 +70,7 @@ def test_one_a_line(allot: Allot, write: Write) -> None:
 b.yaml:3:1 M491 note: nothing is specified
 b.yaml:5:9 S191 [*] `old` is an old name
 b.yaml:8:5 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
-Found 1 error, 1 warning and 1 note in 1 file. 1 fixable with --fix [*], 1 more with --fix --unsafe [?].
+Found 1 error, 1 warning and 1 note in 1 file. [*] 1 fixable with --fix, [?] 1 more with --fix --unsafe.
 """
     )
 
@@ -114,7 +114,7 @@ def test_a_terminal_shows_what_somebody_reads_and_a_pipe_everything(
     shown = allot("check").out
     assert shown.count("S191") == 50
     assert "And 10 more: -o concise lists all of them, one a line.\n" in shown
-    assert "Found 60 errors in 1 file. 60 fixable with --fix [*].\n" in shown
+    assert "Found 60 errors in 1 file. [*] 60 fixable with --fix.\n" in shown
 
 
 def test_a_very_long_line_is_shown_around_its_finding(allot: Allot, write: Write, at_80: Callable[[], None]) -> None:
