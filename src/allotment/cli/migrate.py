@@ -12,7 +12,10 @@ from allotment.cli.mistakes import BadInput, Mistake
 from allotment.cli.screen import open_screen
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.sections import SECTIONS, Section
+from allotment.tools.migrate.section import Section
+from allotment.tools.migrate.sections import sections_of
+from allotment.tools.migrate.simulation.comparing import compare
+from allotment.tools.migrate.simulation.expected import with_expected
 
 EXIT_FINE, EXIT_NOT_FINE = 0, 1
 
@@ -23,9 +26,10 @@ def run(arguments: Namespace) -> int:
     if arguments.shares < 0 or arguments.shares == 1:
         raise Mistake(f"--shares: wanted a number of pods from 2 on, found {arguments.shares}")
     files = _read(arguments)
-    target = target_of(arguments)
+    target = with_expected(target_of(arguments))
     migration = migrate(files.documents, target, arguments.namespace or "default")
-    sections = tuple(section for write in SECTIONS if (section := write(migration)) is not None)
+    trial = compare(migration)
+    sections = sections_of(migration, trial)
     written: tuple[str, ...] = ()
     if arguments.output_dir is not None:
         written = write_folder(arguments.output_dir, migration, files)

@@ -22,8 +22,8 @@ and its reason, and the new manifests.
   helm template … | allot migrate - -o out   what a chart renders
 """
 _MORE: Final = """\
-Exit codes: 0 everything is decided and fits, 1 something cannot be migrated or
-does not fit, 2 bad input, 3 an error of Allotment's own.
+Exit codes: 0 everything is decided and fits as before, 1 something cannot be
+migrated or fits no longer, 2 bad input, 3 an error of Allotment's own.
 """
 _TO_HELP: Final = (
     "class: what a DeviceClass can serve under its old name stays as it is; claims: everything gets claims; "

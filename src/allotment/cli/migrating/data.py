@@ -9,7 +9,7 @@ import msgspec
 
 from allotment.cli.migrating.telling import new_texts
 from allotment.tools.migrate.report import Migrated, Migration
-from allotment.tools.migrate.sections import Section
+from allotment.tools.migrate.section import Section
 
 
 def data(migration: Migration, sections: Sequence[Section], written: Sequence[str]) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import Final
 
-from allotment.cli.screen import Screen, folded
+from allotment.cli.screen import Screen, folded, table
 from allotment.tools.migrate.decision import Outcome
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.run import CLASSES_FILE
-from allotment.tools.migrate.sections import Section
+from allotment.tools.migrate.section import Section
 
 _WIDTH: Final = 80
 #: Outcome -> what the first line counts, in one and in many, and the colour of its verdict.
@@ -41,9 +41,7 @@ def tell(
     for section in sections:
         screen.line()
         screen.line(screen.paint(section.title, "bold" if section.fine else "red"))
-        for text in section.lines:
-            for line in folded(text, width, "  "):
-                screen.line(line)
+        _section(screen, section, width)
     if written:
         screen.line()
         for line in folded(f"Wrote {', '.join(written)}.", width):
@@ -52,6 +50,20 @@ def tell(
         screen.line()
         for line in folded("Nothing is written: -o DIR writes to a folder, --in-place changes the files.", width):
             screen.line(line)
+
+
+def _section(screen: Screen, section: Section, width: int) -> None:
+    for number, text in enumerate(section.lines):
+        lines = [f"  {text}"] if text.startswith(" ") else folded(text, width, "  ")
+        for line in lines:
+            screen.line(line)
+        if number == 0 and section.table:
+            screen.line()
+            headers, *rows = section.table
+            for line in table(headers, rows, width - 2, ("BEFORE", "AFTER")):
+                screen.line(f"  {line}")
+            if len(section.lines) > 1:
+                screen.line()
 
 
 def tell_diff(screen: Screen, migration: Migration) -> None:

@@ -1,27 +1,21 @@
-"""What is told after the decisions: each section is a function of the whole migration, in this order."""
+"""What is told after the decisions: each section is a function of the migration and of the trial, in this order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from allotment.model.meta import Value
 from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.section import Section
+from allotment.tools.migrate.simulation.comparing import Comparison
+from allotment.tools.migrate.simulation.telling import before_and_after
+
+#: A section, or None where there is nothing to say. There is no comparison where nothing was given to try things on.
+Writer = Callable[[Migration, Comparison | None], Section | None]
+
+_WRITERS: Final[tuple[Writer, ...]] = (before_and_after,)
 
 
-class Section(Value, frozen=True, omit_defaults=False):
-    """A part of the answer: ``title`` in one or two words, ``lines`` as they are to be read, each a paragraph.
-
-    ``fine`` is false where something stands in the way, which the exit code tells. ``data`` is the same for programs.
-    """
-
-    title: str
-    lines: tuple[str, ...]
-    fine: bool = True
-    data: dict[str, object] = {}
-
-
-#: A section, or None where there is nothing to say.
-Writer = Callable[[Migration], Section | None]
-
-SECTIONS: Final[tuple[Writer, ...]] = ()
+def sections_of(migration: Migration, trial: Comparison | None) -> tuple[Section, ...]:
+    """The sections of a migration and its trial."""
+    return tuple(section for write in _WRITERS if (section := write(migration, trial)) is not None)

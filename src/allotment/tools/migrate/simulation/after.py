@@ -60,7 +60,7 @@ def try_after(scene: Scene) -> After:
             one = _tried(name_of(pod), answer, subject, devices)
             if not one.fits and subject.migrated.decision.outcome == "class" and not subject.daemon:
                 one = _still_plugged(one, pod, subject.wants, left)
-            found[one.pod] = one if one.fits else _kept_away(one, pod, kept)
+            found[one.pod] = one if one.fits else _kept_away(one, pod, kept, len(plugged))
     return After(found, kept)
 
 
@@ -187,10 +187,12 @@ def _still_plugged(refused: Tried, pod: Pod, wants: tuple[Ask, ...], left: list[
     return one if one.fits else refused
 
 
-def _kept_away(refused: Tried, pod: Pod, kept: dict[str, tuple[str, ...]]) -> Tried:
-    """A daemon pod of a node that keeps the device plugin has no chance there."""
+def _kept_away(refused: Tried, pod: Pod, kept: dict[str, tuple[str, ...]], nodes: int) -> Tried:
+    """A daemon pod of a node that keeps the device plugin has no chance there, nor has any pod if all nodes do."""
     node = served_node(pod)
-    if node not in kept:
+    if node not in kept and (node or len(kept) < nodes):
         return refused
-    users = ", ".join(kept[node][:2])
-    return Tried(pod=refused.pod, reason=f"{node} keeps its device plugin for {users}")
+    held = [node] if node else list(kept)
+    users = dict.fromkeys(user for name in held for user in kept[name])
+    shown = f"{held[0]} keeps its" if len(held) == 1 else f"all {len(held)} nodes keep their"
+    return Tried(pod=refused.pod, reason=f"{shown} device plugin for {', '.join(list(users)[:2])}")
