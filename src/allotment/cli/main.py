@@ -27,22 +27,31 @@ EXIT_BROKEN_PIPE = 141
 Run = Callable[[argparse.Namespace], int]
 
 _DESCRIPTION = """\
-Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it gets none.
+Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it
+gets none.
 
-  allot demo                                          what Allotment does, on packaged examples
-  allot explain -f app.yaml --fleet dgx-a100-40gb:2   would it fit on this hardware?
-  allot explain -f app.yaml --cluster snapshot.yaml   and on this cluster?
-  allot check app.yaml --fix                          is anything wrong with it? mend it
-  allot free --cluster snapshot.yaml                  what is free, and who uses the rest?
-  allot up --fleet dgx-a100-40gb:2                    a Kubernetes control plane that has it, for kubectl and helm
-  allot apply -f app.yaml, allot get pods             the same without kubectl: apply, get, describe, logs, wait, delete
+  allot demo                            what Allotment does, on examples
+  allot explain -f app.yaml --fleet 8xa100-40gb
+                                        would it fit on this hardware?
+  allot explain -f app.yaml --cluster snapshot.yaml
+                                        and on this cluster?
+  allot check app.yaml --fix            what is wrong with it? mend it
+  allot migrate app.yaml                from device plugins to claims
+  allot free --cluster snapshot.yaml    what is free, and who uses the rest?
+  allot up --fleet dgx-a100-40gb:2      a lab: a Kubernetes control plane that
+                                        has it, for kubectl and helm
+  allot apply -f app.yaml               without kubectl: apply, get, describe,
+                                        logs, wait, delete
 """
 
 _EPILOG = """\
-A snapshot of a cluster is what allot snapshot -o FILE saves, or what kubectl prints:
-  kubectl get -o yaml nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates -A
+A snapshot of a cluster is what allot snapshot -o FILE saves, or what kubectl
+prints:
+  kubectl get -A -o yaml nodes,pods,resourceslices,deviceclasses,\\
+resourceclaims,resourceclaimtemplates
 
-Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own (--debug shows where).
+Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own
+(--debug shows where).
 """
 
 #: What to do where no cluster is to be found.
@@ -54,6 +63,16 @@ _RUNTIME_HELP = (
 )
 _ROOTS_HELP = "a folder for each node's kubelet (FOLDER/NODE), where drivers of other processes register"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """argparse's help, with room for the longest command: it forgets that commands are indented."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Measure an action's words."""
+        super().add_argument(action)
+        if list(self._iter_indented_subactions(action)):
+            self._action_max_length += self._indent_increment
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,7 +88,11 @@ class Parser(argparse.ArgumentParser):
 
             hint = nearest(wrong, choices) or hint
             message = f"unknown command or value {wrong!r}: wanted one of {', '.join(choices)}"
-        sys.stderr.write(f"allot: error: {message}\n  {hint}\n")
+        from allotment.cli.screen import folded, width_of
+
+        width = width_of(sys.stderr)
+        for line in (*folded(f"allot: error: {message}", width), *folded(hint, width, "  ")):
+            sys.stderr.write(f"{line}\n")
         raise SystemExit(EXIT_BAD_INPUT)
 
 
@@ -145,9 +168,7 @@ def _lazy(module: str, function: str = "run") -> Run:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="allot", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="allot", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=Help)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
     parser.add_argument("--version", action="version", version=_version())
     parser.set_defaults(help_of=parser, incomplete=False)
@@ -160,34 +181,34 @@ def _parser() -> Parser:
     _add_output(explain, ("wide", "json", "yaml"))
     explain.set_defaults(run=_lazy("explain"), missing="nothing to explain", otherwise=_OTHERWISE)
 
-    free = commands.add_parser("free", help="devices by node: free, used by whom, tainted, what is left to share")
+    free = commands.add_parser("free", help="devices by node: free, used by whom, tainted, left to share")
     _add_inputs(free)
     _add_output(free, ("wide", "json", "yaml"))
     free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     add_check(commands, _lazy)
     add_migrate(commands, _lazy)
+    add_vocabulary(commands, _lazy)
+    _add_fleet(commands)
     _add_lab(commands)
     add_commands(commands, _lazy)
     add_driver(commands, _lazy)
-    _add_fleet(commands)
-    add_vocabulary(commands, _lazy)
     _add_examples(commands)
 
-    demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in a few seconds")
+    demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in seconds")
     demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name); or `sharing`")
     demo.add_argument("--offline", action="store_true", help="explain all of them, and start no lab")
     demo.add_argument("--pictures", metavar="FOLDER", help="with `sharing`: write what the replicas drew")
     demo.set_defaults(run=_lazy("demo"))
 
-    version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases that it models")
+    version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases it models")
     _add_output(version, ("json", "yaml"))
     version.set_defaults(run=_lazy("version"))
     return parser
 
 
 def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
-    up = commands.add_parser("up", help="start a lab: a Kubernetes control plane with simulated GPU nodes")
+    up = commands.add_parser("up", help="start a lab: a Kubernetes control plane, simulated GPU nodes")
     up.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_LAB_FLEET_HELP)
     up.add_argument("--name", default="default", metavar="NAME", help="several labs run side by side by their names")
     where = up.add_mutually_exclusive_group()

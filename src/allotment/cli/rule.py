@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 from allotment.cli.mistakes import FRAME_WIDTH, Mistake
@@ -66,17 +67,26 @@ def _show(screen: Screen, rule: Rule) -> None:
     screen.line()
     for line in _wrapped(rule.why, min(screen.width or FRAME_WIDTH, FRAME_WIDTH)):
         screen.line(line)
-    for title, example, colour in (("Instead of", rule.bad, "red"), ("write", rule.good, "green")):
+    bad, good = rule.bad.rstrip().splitlines(), rule.good.rstrip().splitlines()
+    for title, lines, other, colour in (("Instead of", bad, good, "red"), ("write", good, bad, "green")):
         screen.line()
         screen.line(f"{title}:")
         screen.line()
-        for line in example.rstrip().splitlines():
-            screen.line(screen.paint(f"  {line}", colour) if line else "")
+        same = _same(lines, other)
+        for number, line in enumerate(lines):
+            shown = f"  {line}" if line else ""
+            screen.line(shown if number in same else screen.paint(shown, colour))
     screen.line()
     for line in folded(f"Fix: {fixes(rule)}", screen.width):
         screen.line(line)
     if rule.see:
         screen.line(f"See: {rule.see}")
+
+
+def _same(lines: list[str], other: list[str]) -> frozenset[int]:
+    """The numbers of the lines that the other text has, too."""
+    blocks = SequenceMatcher(None, lines, other, autojunk=False).get_matching_blocks()
+    return frozenset(number for block in blocks for number in range(block.a, block.a + block.size))
 
 
 def _data(rule: Rule) -> dict[str, Any]:

@@ -8,31 +8,34 @@ from typing import Any
 from allotment.cli.cluster_commands import Lazy
 
 _VOCABULARY = """\
-The words of DRA drivers: attributes, capacities, DeviceClasses, feature gates, parameters and what releases changed.
+The words of DRA drivers: attributes, capacities, DeviceClasses, feature gates,
+parameters and what releases changed.
 
-  allot vocabulary                           the drivers that are known, and their releases
-  allot vocabulary nvidia                    everything of a vendor's drivers, in the newest release
-  allot vocabulary gpu.amd.com --version 0.1 in another release
-  allot vocabulary nvidia memory             one name: what it is, and how a selector reads it
+  allot vocabulary                             the drivers that are known
+  allot vocabulary nvidia                      everything of a vendor's drivers
+  allot vocabulary gpu.amd.com --version 0.1   in another release
+  allot vocabulary nvidia memory               one name, and how to select by it
 
-A name that is not here may be somebody's all the same; what counts is what the drivers of a cluster publish:
-kubectl get resourceslices -o yaml.
+A name that is not here may be somebody's all the same; what counts is what the
+drivers of a cluster publish: kubectl get resourceslices -o yaml.
 """
 
 _SCHEMA = """\
-A JSON Schema for claims, claim templates and DeviceClasses, for editors: fields and what they mean, closed sets of
-values, and the known names of classes, drivers, attributes and parameters.
+A JSON Schema for claims, claim templates and DeviceClasses, for editors: fields
+and what they mean, closed sets of values, and the known names of classes,
+drivers, attributes and parameters.
 
   allot schema > dra.schema.json
 
-docs/editors.md has the settings of VS Code, Neovim, JetBrains' editors and pre-commit.
+docs/editors.md has the settings of VS Code, Neovim, JetBrains' editors and
+pre-commit.
 """
 
 
 def add_vocabulary(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     """``vocabulary`` and ``schema``."""
     words = commands.add_parser(
-        "vocabulary", help="what drivers publish and understand: attributes, capacities, classes, parameters",
+        "vocabulary", help="the words of drivers: attributes, capacities, classes, …",
         description=_VOCABULARY, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     words.add_argument("driver", nargs="?", metavar="DRIVER|VENDOR", help="gpu.nvidia.com, nvidia, amd, intel, …")

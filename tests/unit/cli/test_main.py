@@ -107,3 +107,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_version_tells_the_releases(allot: Allot) -> None:
     assert "models Kubernetes 1.34, 1.35, 1.36" in allot("version").out
     assert allot("version", "-o", "json").out.startswith('{\n    "allotment"')
+
+
+def test_helps_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = allot().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\n    vocabulary  the words" in out, "the longest command has its line"
+    assert out.index("  explain ") < out.index("  check ") < out.index("  migrate ") < out.index("  up ")
+    for command in ("check", "rule", "vocabulary", "schema"):
+        assert max(map(len, allot(command, "--help").out.splitlines())) <= 80
+    assert max(map(len, allot("check", "-o", "xml").err.splitlines())) <= 80

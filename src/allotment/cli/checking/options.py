@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from allotment.cli.checking.patterns import matches
 from allotment.cli.inputs import read_inputs
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import FleetError, nearest
 from allotment.model.features import Features
 from allotment.tools.check.bundle import Settings, World
 from allotment.tools.check.judging import Policy
@@ -48,9 +49,13 @@ def options_of(arguments: Namespace) -> Options:
     if arguments.unsafe and not (arguments.fix or arguments.diff):
         raise Mistake("--unsafe: says which fixes to take, and none are asked for", "write --fix --unsafe, or --diff")
     config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
+    with _said_in(config):
+        features(config.kube_version or _RELEASE, config.feature_gates)
+        releases, gates = _drivers(config.drivers), _driver_gates(config.driver_gates)
     known, world, place, notes = _meant(arguments, config)
-    gates = _driver_gates([*config.driver_gates, *arguments.driver_gates])
-    settings = Settings(known, _drivers([*config.drivers, *arguments.driver]), gates)
+    for driver, changed in _driver_gates(arguments.driver_gates).items():
+        gates[driver] = {**gates.get(driver, {}), **changed}
+    settings = Settings(known, {**releases, **_drivers(arguments.driver)}, gates)
     fail_on = arguments.fail_on or config.fail_on or "error"
     failing = frozenset(_LEVELS[: _LEVELS.index(fail_on) + 1]) if fail_on in _LEVELS else frozenset()
     namespace = arguments.namespace or config.namespace or "default"
@@ -62,6 +67,17 @@ def options_of(arguments: Namespace) -> Options:
 
     policy = Policy(_choice(arguments, config), _excuses(config))
     return Options(settings, world, place, policy, failing, namespace, is_excluded, notes)
+
+
+@contextlib.contextmanager
+def _said_in(config: Configuration) -> Iterator[None]:
+    """What is wrong with a word of the configuration is told by its file, and its key without an option's dashes."""
+    try:
+        yield
+    except (Mistake, FleetError) as error:
+        if not config.file:
+            raise
+        raise Mistake(f"{config.file}: {str(error).removeprefix('--')}", error.hint) from None
 
 
 def _from(folder: Path, file: str) -> str:
@@ -99,7 +115,8 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
     if not fleet and not snapshot:
         return features(version or _RELEASE, gates), None, "", ()
     asked.cluster, asked.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
-    inputs = read_inputs(asked)
+    with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _said_in(config):
+        inputs = read_inputs(asked)
     place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
     return inputs.features, World(inputs.cluster, hardware=not snapshot), place, ()
 
@@ -148,8 +165,12 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
 
 
 def _choice(arguments: Namespace, config: Configuration) -> Choice:
-    select = _words("--select", _split(arguments.select)) if arguments.select else _words("select", config.select or ())
-    ignore = _words("--ignore", _split(arguments.ignore)) if arguments.ignore else _words("ignore", config.ignore)
+    with _said_in(config):
+        select, ignore = _words("select", config.select or ()), _words("ignore", config.ignore)
+    if arguments.select:
+        select = _words("--select", _split(arguments.select))
+    if arguments.ignore:
+        ignore = _words("--ignore", _split(arguments.ignore))
     return Choice(select, ignore)
 
 
@@ -166,9 +187,10 @@ def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
 
 def _excuses(config: Configuration) -> Callable[[str], tuple[str, ...]]:
     """What a file is excused from, by its name."""
-    by_pattern: Mapping[str, tuple[str, ...]] = {
-        pattern: _words("per-file-ignores", words) for pattern, words in config.per_file_ignores.items()
-    }
+    with _said_in(config):
+        by_pattern: Mapping[str, tuple[str, ...]] = {
+            pattern: _words("per-file-ignores", words) for pattern, words in config.per_file_ignores.items()
+        }
 
     def excused(file: str) -> tuple[str, ...]:
         path = _from(config.folder, file)

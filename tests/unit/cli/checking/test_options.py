@@ -180,6 +180,10 @@ Found 3 errors.
         ("[check]\nexclude = [1]\n", "wanted a list of strings"),
         ("[check]\ndriver-gates = {A = 1}\n", "wanted a table of true and false"),
         ("[check]\ndrivers = 'x'\n", "wanted a table of releases"),
+        ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: driver: nothing is known of a driver 'x'"),
+        ("[check]\nfleet = 'dgx'\n", "allotment.toml: fleet entry 'dgx': unknown hardware"),
+        ("[check]\nignore = ['Q']\n", "allotment.toml: ignore: no rule is called 'Q'"),
+        ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: Kubernetes 1.36 has no DRA gate"),
     ],
 )
 def test_a_configuration_that_cannot_be_meant_is_bad_input(allot: Allot, write: Write, text: str, words: str) -> None:
@@ -187,3 +191,9 @@ def test_a_configuration_that_cannot_be_meant_is_bad_input(allot: Allot, write: 
     ran = allot("check")
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
+
+
+def test_what_the_command_line_says_is_not_put_on_the_configuration(allot: Allot, write: Write) -> None:
+    write({"a.yaml": FINE, "allotment.toml": "[check]\nfleet = 't4'\n"})
+    assert "allotment.toml" not in allot("check", "--fleet", "dgx").err
+    assert "allotment.toml" not in allot("check", "--ignore", "Q").err

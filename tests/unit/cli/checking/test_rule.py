@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 
 import pytest
 
+from allotment.cli.rule import _show
+from allotment.cli.screen import Screen
+from allotment.tools.check.rule import Rule
 from tests.unit.cli.conftest import Allot
 
 
@@ -53,6 +57,17 @@ See: https://example.com
 """,
         "",
     )
+
+
+def test_what_differs_is_painted(
+    allot: Allot, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good = "a: 1\nb: 2\n", "a: 1\nb: 3\nc: 4\n"
+    rule = Rule("S191", "old-name", "shape", "error", "An old name.", "A toy.", bad, good, lambda _: iter(()), "safe")
+    _show(Screen(sys.stdout, 80, colour=True), rule)
+    shown = capsys.readouterr().out
+    assert "  a: 1\n\x1b[31m  b: 2\x1b[0m\n" in shown
+    assert "  a: 1\n\x1b[32m  b: 3\x1b[0m\n\x1b[32m  c: 4\x1b[0m\n" in shown
 
 
 def test_as_json(allot: Allot) -> None:
