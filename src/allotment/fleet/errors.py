@@ -24,7 +24,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = [candidate for candidate in names if wanted and candidate.lower().startswith(wanted)]
     close = close or [candidate for candidate in names if len(wanted) > 1 and wanted in candidate.lower()]
     if not close:
-        scored = sorted(((SequenceMatcher(None, wanted, n.lower()).ratio(), n) for n in names), key=lambda pair: -pair[0])
+        scored = sorted(
+            ((SequenceMatcher(None, wanted, n.lower()).ratio(), n) for n in names), key=lambda pair: -pair[0]
+        )
         best = scored[0][0] if scored else 0.0
         # A second guess only when it is nearly as good as the first.
         close = [candidate for score, candidate in scored if score >= max(0.6, best - 0.05)]

@@ -99,7 +99,8 @@ def agrees(text: str) -> None:
         return
     depth = -1
     for event in events:
-        assert event.start_mark is not None and event.end_mark is not None
+        assert event.start_mark is not None
+        assert event.end_mark is not None
         found = letters(text, event.start_mark.index, event.end_mark.index, max(depth, 0))
         assert found.value == event.value, text
         assert all(start <= stop for start, stop in zip(found.starts, found.stops, strict=True))
