@@ -1,10 +1,11 @@
-"""Expressions that do not parse because another language was meant: ``=``, ``and``, ``&``, ``not in``, round quotes.
+"""Expressions that do not parse because another language was meant: ``=``, ``and``, ``&``, ``24Gi``, round quotes.
 
 Slips are mended one after the other, where the parser stumbles, until the text parses or nothing is known to help.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -18,6 +19,8 @@ _WORDS: Final = {"and": "&&", "or": "||"}
 _ROUND: Final = {**dict.fromkeys("“”„‟«»", '"'), **dict.fromkeys("‘’‚‛‹›", "'")}
 #: What an operand ends at, outside of brackets.
 _BOUNDS: Final = frozenset({"&&", "||", "?", ":", ",", "EOF", "ERROR"})
+#: What stands behind the number of an amount of memory.
+_UNIT: Final = re.compile("[KMGTPE]i?[Bb]?|k[Bb]?")
 
 
 class Slip(NamedTuple):
@@ -186,12 +189,24 @@ def _first(tokens: list[Token], at: int) -> int:
     return 0
 
 
+def _amount(text: str, tokens: list[Token], at: int) -> _Change | None:
+    """``24Gi``, a quantity without quotes; also ``24GB``, which is for others to judge once it is a text."""
+    unit, number = tokens[at], tokens[at - 1] if at else None
+    if number is None or number.kind not in ("INT", "FLOAT") or number.pos + len(number.text) != unit.pos:
+        return None
+    if unit.kind != "IDENT" or not _UNIT.fullmatch(unit.text):
+        return None
+    stop = unit.pos + len(unit.text)
+    return _replaced(text, number.pos, stop, f'quantity("{text[number.pos : stop]}")')
+
+
 _MENDS: Final[tuple[Callable[[str, list[Token], int], _Change | None], ...]] = (
     _assignment,
     _single,
     _word,
     _round_quotes,
     _not,
+    _amount,
 )
 
 #: Values of other languages by their names there.

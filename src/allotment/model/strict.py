@@ -32,7 +32,12 @@ _GONE: Final = {
     ("DeviceSelector", "key"): "a selector is a CEL expression: `cel: {expression: …}`",
     ("DeviceSelector", "operator"): "a selector is a CEL expression: `cel: {expression: …}`",
     ("DeviceSelector", "values"): "a selector is a CEL expression: `cel: {expression: …}`",
+    ("PodResourceClaim", "deviceClassName"): (
+        "a pod names a claim or a template, whose requests name the class: write resourceClaimTemplateName"
+    ),
     ("DeviceClassSpec", "suitableNodes"): "removed in Kubernetes 1.32",
+    ("DeviceClassSpec", "driverName"): 'a class selects devices in CEL: device.driver == "…"',
+    ("DeviceClassSpec", "parameters"): "a class selects devices in CEL, and holds parameters for drivers in config",
     ("ResourceClaimSpec", "controller"): "removed in Kubernetes 1.32",
     ("ResourceClaimSpec", "resourceClassName"): "classic DRA, removed in Kubernetes 1.31: write `devices.requests`",
     ("ResourceClaimSpec", "parametersRef"): "classic DRA, removed in Kubernetes 1.31: write `devices.config`",

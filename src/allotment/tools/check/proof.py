@@ -53,7 +53,7 @@ def prove(bundle: Bundle, world: World, flawed: Collection[Document]) -> Proof:
     """Try everything but ``flawed`` documents, and what needs them."""
     trial = _Trial(bundle, flawed)
     left = tuple(trial.left())
-    out = {*flawed, *(one.document for one in left)}
+    out = {*flawed, *(one.document for one in left), *trial.flawed_claims()}
     values = [_placed(bundle, document) for document in bundle.manifests if document not in out]
     answers = explain(to_try(world.objects, [v for v in values if v is not None]), bundle.features).answers
     grouped: dict[Document, list[Answer]] = {}
@@ -112,6 +112,10 @@ class _Trial:
             why = self._flaw(view)
             if why and view.document not in named:
                 yield Left(view.document, _name_path(view.document), why)
+
+    def flawed_claims(self) -> Iterator[Document]:
+        """Claims and templates that have errors, or whose class has."""
+        return (view.document for view in self.bundle.claims if self._flaw(view))
 
     def _of_pod(self, pod: PodView) -> Iterator[Left]:
         if pod.document in self.flawed:

@@ -1,4 +1,4 @@
-"""Claims, classes and pods as they are written: ``check`` and ``migrate`` look at them alike (`allotment.tools.views`)."""
+"""Claims, classes and pods as they are written: ``check`` and ``migrate`` look at them alike (`tools.views`)."""
 
 from allotment.tools.views import POD_TEMPLATES as POD_TEMPLATES
 from allotment.tools.views import ClaimKind as ClaimKind

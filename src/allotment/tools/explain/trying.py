@@ -34,7 +34,8 @@ ANY_POD = "any-pod-with-"
 
 def to_try(cluster: Iterable[Object], asked: Iterable[Object]) -> tuple[Object, ...]:
     """The objects to explain, in order: the cluster's, those asked about, a pod for each template without one."""
-    listed, wanted = tuple(cluster), tuple(asked)
+    # Of two of one name the later one stays, as it does when both are applied.
+    listed, wanted = tuple(cluster), tuple({identity(value): value for value in asked}.values())
     named = {identity(value) for value in wanted}
     existing = {identity(v) for v in listed if isinstance(v, ResourceClaim) and v.status.allocation}
     waiting = (value for value in listed if is_state(value, only_state=bool(wanted)))

@@ -48,7 +48,7 @@ RULE = Rule(
     name="capacity-in-attributes",
     family="cel",
     level="error",
-    summary="A capacity looked up in device.attributes, or an attribute in device.capacity",
+    summary="a capacity looked up in device.attributes, or an attribute in device.capacity",
     why=(
         "A device has two maps. What can be counted or measured, such as memory, is a capacity and a quantity; all else"
         ' is an attribute. A name that a map does not have ends in "no such key" when a device is looked at, and such'

@@ -54,7 +54,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
     for view, read in selectors(bundle):
         if not read.source:
             yield Found(
-                view.document, view.path, "The expression is empty: the API server wants one that is true or false"
+                view.document, view.path, "the expression is empty: the API server wants one that is true or false"
             )
         # One of more bytes is not compiled at all: the API server says so of the field.
         elif read.error is not None and len(read.source.encode("utf-8", "surrogatepass")) <= _LONGEST:
@@ -66,7 +66,8 @@ def _of_selector(bundle: Bundle, view: SelectorView, read: Expression, error: Co
         yield _unparsed(view, read, error)
         return
     special = [f.part for rule in _SPECIAL for f in rule(bundle, view, read) if f.part is not None]
-    issues = [one for one in error.issues if one.line > 0]
+    # What the compiler says of a part that is wrong already is no second mistake.
+    issues = [one for one in error.issues if one.line > 0 and "!error!" not in one.message]
     if not issues and not special:
         text = str(error).splitlines()[0]
         yield Found(view.document, view.path, worded(text), help=_upstream(text))
@@ -149,7 +150,7 @@ def _sentence(node: Node | None, message: str) -> str:
 
 
 def _upstream(message: str) -> str:
-    return f"The API server says: {message}"
+    return f"the API server says: {message}"
 
 
 # --- slips that parse ----------------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ RULE = Rule(
     name="does-not-compile",
     family="cel",
     level="error",
-    summary="An expression that CEL's compiler refuses",
+    summary="an expression that CEL's compiler refuses",
     why=(
         "The API server compiles the selectors of classes, claims and templates before it stores them, and refuses the"
         " object (422, Invalid value) where one does not compile, is of another type than bool, or speaks of more than"

@@ -40,7 +40,7 @@ def meant(bundle: Bundle, view: SelectorView, read: Expression, name: str, kind:
 
 def _driver(bundle: Bundle, view: SelectorView, read: Expression, name: str) -> tuple[str, str]:
     tested = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in read.drivers))
-    if len(tested) == 1 and "." in tested[0]:
+    if len(tested) == 1 and "." in tested[0] and not tested[0][0].isdigit():
         return tested[0], f"the expression asks for {read.drivers[0][0]}"
     reached = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in drivers_meant(bundle, view)))
     if len(reached) == 1:

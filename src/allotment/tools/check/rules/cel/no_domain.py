@@ -48,7 +48,7 @@ def _joined(view: SelectorView, access: Access) -> Found | None:
         text, extent = f'"{name}" in device.{access.kind}["{domain}"]', access.extent
     else:
         text, extent = f'["{domain}"]{_name(name)}', step.extent
-    message = f"Domain and name are two keys: {access.domain} is read as a domain, which no device has"
+    message = f"domain and name are two keys: {access.domain} is read as a domain, which no device has"
     fix = mended(view, "look up the domain, then the name", extent, text, safe=True)
     return Found(view.document, view.path, message, fix=fix, part=step.key_extent)
 
@@ -62,7 +62,7 @@ def _split(view: SelectorView, access: Access) -> Found | None:
             domain in drivers() or (keys[number - 1] in _ENDS and "." not in access.domain)
         ):
             extent = (access.steps[0].extent[0], access.steps[number - 1].extent[1])
-            message = f"A domain with dots stands in brackets and quotes: .{access.domain} is read as a whole domain"
+            message = f"a domain with dots stands in brackets and quotes: .{access.domain} is read as a whole domain"
             fix = mended(view, f'write ["{domain}"]', extent, f'["{domain}"]', safe=True)
             return Found(view.document, view.path, message, fix=fix, part=extent)
     return None
@@ -88,7 +88,7 @@ def _nameless(bundle: Bundle, view: SelectorView, read: Expression, access: Acce
             stop = first.extent[1]
             text = f'{place.kind}["{place.domain}"]' + (_name(name) if alone else "")
         fix = mended(view, f"look it up in {place.domain}: {place.why}", (start, stop), text, safe=False)
-    help_text = "" if fix else f'Write device.{access.kind}["<driver>"].{name}, with the name of the driver.'
+    help_text = "" if fix else f'write device.{access.kind}["<driver>"].{name}, with the name of the driver'
     # Somebody may publish names in a domain of one word; nobody compares a whole map with a value.
     level: Level | None = None if alone else "warning"
     return Found(view.document, view.path, message, help=help_text, fix=fix, part=first.key_extent,
@@ -104,7 +104,7 @@ RULE = Rule(
     name="no-domain",
     family="cel",
     level="error",
-    summary="An attribute or capacity looked up without its domain",
+    summary="an attribute or capacity looked up without its domain",
     why=(
         "device.attributes and device.capacity are maps of maps: the first key is a domain, mostly the driver's name,"
         " the second a name. A domain that a device does not have is an empty map, not an error, so"

@@ -38,7 +38,7 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             message = f"quantity takes a text, and {written} is a number: the API server refuses the expression"
         fix = None if meant is None else mended(view, f'write "{meant.text}"', extent, f'"{meant.text}"',
                                                 safe=meant.certain)  # fmt: skip
-        help_text = "" if fix else "Units are Ki, Mi, Gi, Ti (powers of 1024) and k, M, G, T (of 1000)."
+        help_text = "" if fix else "units are Ki, Mi, Gi, Ti (powers of 1024) and k, M, G, T (of 1000)"
         yield Found(view.document, view.path, message, help=help_text, fix=fix, part=extent)
 
 
@@ -47,7 +47,7 @@ RULE = Rule(
     name="not-quantity",
     family="cel",
     level="error",
-    summary='A text in quantity() that is no quantity: "40GB"',
+    summary='a text in quantity() that is no quantity: "40GB"',
     why=(
         "A quantity is a number and one of Kubernetes' suffixes, Mi or Gi, without a B and without a space. The"
         " compiler does not look into the text; quantity fails when a device is looked at, and such an error ends the"

@@ -35,7 +35,7 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             continue
         version = version_text(written)
         message = f"{read.source[slice(*extent)]} is no semantic version: semver fails for every device"
-        help_text = "" if version else 'Write three numbers: semver("8.0.0").'
+        help_text = "" if version else 'write three numbers: semver("8.0.0")'
         fix = mended(view, f'write "{version}"', extent, f'"{version}"', safe=True) if version else None
         yield Found(view.document, view.path, message, help=help_text, fix=fix, part=extent)
 
@@ -53,7 +53,7 @@ RULE = Rule(
     name="not-semver",
     family="cel",
     level="error",
-    summary='A text in semver() that is no semantic version: "8.0"',
+    summary='a text in semver() that is no semantic version: "8.0"',
     why=(
         "A semantic version has three numbers and no v before them. The compiler does not look into the text; semver"
         " fails when a device is looked at, and such an error ends the scheduling of the pod: it is tried again for"

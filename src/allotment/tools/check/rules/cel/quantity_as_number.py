@@ -62,8 +62,8 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             fix = _fix(view, read, meant, read.extent(node), text)
         written = bare(read, literal)
         what = "text" if literal.kind == "string" else "a number"
-        message = f"{name or 'This'} is a quantity, and {written} is {what}: CEL does not compare them"
-        help_text = "" if fix else 'Write the amount as quantity("40Gi").'
+        message = f"{name or 'this'} is a quantity, and {written} is {what}: CEL does not compare them"
+        help_text = "" if fix else 'write the amount as quantity("40Gi")'
         yield Found(view.document, view.path, message, help=help_text, fix=fix, part=read.extent(node))
 
 
@@ -79,7 +79,7 @@ def _listed(bundle: Bundle, view: SelectorView, read: Expression, node: Call, li
             meant = _amount(read, one, name)
             extent = read.extent(one)
             fix = None if meant is None else _fix(view, read, meant, extent, f'quantity("{meant.text}")')
-            message = f"{name or 'This'} is a quantity, which {bare(read, one)} never is"
+            message = f"{name or 'this'} is a quantity, which {bare(read, one)} never is"
             yield Found(view.document, view.path, message, fix=fix, part=extent)
 
 
@@ -99,7 +99,7 @@ RULE = Rule(
     name="quantity-as-number",
     family="cel",
     level="error",
-    summary="A capacity compared with a bare number or a string",
+    summary="a capacity compared with a bare number or a string",
     why=(
         "Capacities are quantities, a type of their own with a unit. CEL compares a quantity with quantities only: with"
         " a number or a string there is no overload of > or ==, so the API server refuses the class or claim at"

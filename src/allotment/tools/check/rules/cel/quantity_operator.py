@@ -41,13 +41,13 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             if kinds[0] != "quantity" or kinds[1] not in ("quantity", "number"):
                 continue
             text = f"{receiver(read, node.args[0])}.{method}({bare(read, node.args[1])})"
-            message = f"Quantities have no {sign}: they are added up by methods"
+            message = f"quantities have no {sign}: they are added up by methods"
             fix = mended(view, f"use {method}", read.outer(node), text, safe=True)
             yield Found(view.document, view.path, message, fix=fix, part=extent)
         elif "quantity" in kinds and set(kinds) <= {"quantity", "value"}:
             sign = ORDERINGS[node.function]
             text = compared_by_method(read, node.args[0], sign, node.args[1])
-            message = f"Quantities cannot be compared by {sign}: the API server refuses the expression"
+            message = f"quantities cannot be compared by {sign}: the API server refuses the expression"
             fix = mended(view, "compare with compareTo", extent, text, safe=True)
             yield Found(view.document, view.path, message, fix=fix, part=extent)
 
@@ -57,7 +57,7 @@ RULE = Rule(
     name="quantity-operator",
     family="cel",
     level="error",
-    summary="Quantities compared by < <= > >= or added by +",
+    summary="quantities compared by < <= > >= or added by +",
     why=(
         "The quantity library of Kubernetes' CEL declares == and != for quantities, and no order: >= finds no matching"
         " overload, so the API server refuses the class or claim at creation. compareTo gives -1, 0 or 1, of which each"

@@ -22,12 +22,12 @@ def find(bundle: Bundle) -> Iterator[Found]:
             continue
         total = read.selector.estimated_cost
         message = (
-            f"The API server refuses this as too complex: it may cost {_number(total)}, {_number(COST_LIMIT)} allowed"
+            f"the API server refuses this as too complex: it may cost {_number(total)}, {_number(COST_LIMIT)} allowed"
         )
         part, dearest = _dearest(read)
-        help_text = "Types, joined lists and loops over whole maps cost most: compare the one name that is meant."
+        help_text = "types, joined lists and loops over whole maps cost most: compare the one name that is meant"
         if part is not None and dearest < total:
-            help_text = f"This part alone may cost {_number(dearest)}. {help_text}"
+            help_text = f"this part alone may cost {_number(dearest)}; {help_text}"
         yield Found(view.document, view.path, message, help=help_text, part=part)
 
 
@@ -49,7 +49,7 @@ RULE = Rule(
     name="too-costly",
     family="cel",
     level="error",
-    summary="An expression that may cost more than the API server allows",
+    summary="an expression that may cost more than the API server allows",
     why=(
         "Before it stores a class or claim, the API server estimates from types and largest sizes what evaluating a"
         " selector may cost, and refuses more than a million units. The type of a value, or a list of texts that is"

@@ -43,10 +43,10 @@ def _who(lack: Lack) -> str:
     name = access.name if sort.driver in ("", access.domain) else f"{access.domain}/{access.name}"
     what = f"{'capacity' if access.kind == 'capacity' else 'attribute'} {name}"
     if not sort.driver:
-        return f"A device of another driver gets here and has no {what}"
+        return f"a device of another driver gets here and has no {what}"
     if lack.sometimes:
-        return f"Not every {str(sort).removeprefix('a ')} has {what}"
-    return f"{str(sort).capitalize()} gets here and has no {what}"
+        return f"not every {str(sort).removeprefix('a ')} has {what}"
+    return f"{sort} gets here and has no {what}"
 
 
 def _some_has(bundle: Bundle, view: SelectorView, access: Access) -> bool:
@@ -70,7 +70,7 @@ def _proof(bundle: Bundle, view: SelectorView) -> str:
         for device in one.spec.devices or ():
             seen = DeviceInput(one.spec.driver, device)
             if _passes(earlier, seen) and _fails(read.selector, seen):
-                return f"Device {one.spec.driver}/{one.spec.pool.name}/{device.name} of the cluster is one."
+                return f"device {one.spec.driver}/{one.spec.pool.name}/{device.name} of the cluster is one"
     return ""
 
 
@@ -143,7 +143,7 @@ RULE = Rule(
     name="unguarded-name",
     family="cel",
     level="warning",
-    summary="A name read of devices that do not have it",
+    summary="a name read of devices that do not have it",
     why=(
         "Reading a name that a device does not have is an error, and an error is not a no: the scheduler gives up on"
         " the pod and tries it again later, for ever, although other devices would fit. One device of another driver,"

@@ -25,7 +25,7 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             continue
         step = access.steps[number]
         what = "capacity" if access.kind == "capacity" else "attribute"
-        message = f"The {what} is the value itself, without .{step.key}: reading that is an error"
+        message = f"the {what} is the value itself, without .{step.key}: reading that is an error"
         yield Found(view.document, view.path, message,
                     fix=mended(view, f"remove .{step.key}", step.extent, "", safe=True), part=step.extent)  # fmt: skip
 
@@ -35,7 +35,7 @@ RULE = Rule(
     name="value-accessor",
     family="cel",
     level="error",
-    summary="The type of a value read as a part of it: .string, .bool, .quantity",
+    summary="the type of a value read as a part of it: .string, .bool, .quantity",
     why=(
         "In a ResourceSlice an attribute says its type beside its value, {string: Ampere}. In CEL the attribute is the"
         ' value already. The text compiles, since an attribute may be anything, but ends in "no such key: string" when'

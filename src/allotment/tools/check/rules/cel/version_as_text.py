@@ -55,7 +55,7 @@ def _relation(bundle: Bundle, view: SelectorView, read: Expression, node: Call) 
     literal = next((one for one in node.args if isinstance(one, Const)), None)
     if literal is None:
         if node.function in ORDERINGS and set(kinds) <= {"version", "value"}:
-            message = f"Versions cannot be compared by {sign}: the expression is an error"
+            message = f"versions cannot be compared by {sign}: the expression is an error"
             text = compared_by_method(read, left, sign, right)
             ordered = mended(view, "compare with compareTo", read.extent(node), text, safe=True)
             yield Found(view.document, view.path, message, fix=ordered, part=read.extent(node))
@@ -110,7 +110,7 @@ def _semver(read: Expression, literal: Const) -> str:
 
 
 def _help(version: str) -> str:
-    return "" if version else 'Write the version with three numbers: semver("8.0.0"), or ask for .major() == 8.'
+    return "" if version else 'write the version with three numbers: semver("8.0.0"), or ask for .major() == 8'
 
 
 RULE = Rule(
@@ -118,7 +118,7 @@ RULE = Rule(
     name="version-as-text",
     family="cel",
     level="error",
-    summary="A version compared with a string or a number",
+    summary="a version compared with a string or a number",
     why=(
         "An attribute of type version is a semantic version in CEL, no string. Compared with one by == or >=, or as an"
         ' argument of isGreaterThan, it ends in "no such overload" when a device is looked at, and such an error ends'

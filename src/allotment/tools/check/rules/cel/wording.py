@@ -22,15 +22,15 @@ def worded(message: str) -> str:
     >>> worded("found no matching overload for '_>_' applied to '(string, int)'")
     'CEL has no > between text and a number'
     >>> worded("undeclared reference to 'gpu' (in container '')")
-    'There is no gpu here: an expression sees only device'
+    'there is no gpu here: an expression sees only device'
     >>> worded("found no matching overload for 'slice' applied to 'list(string).(list(int), string)'")
-    'A list has no slice that takes a list and text'
+    'a list has no slice that takes a list and text'
     """
     for pattern, say in _SENTENCES:
         found = pattern.match(message)
         if found is not None:
             return say(found)
-    return message[:1].upper() + message[1:]
+    return message
 
 
 def type_name(name: str) -> str:
@@ -52,9 +52,9 @@ def _overload(found: re.Match[str]) -> str:
     if function == "@in":
         return f"CEL cannot look for {types[0]} in {types[1]}"
     if function == "_[_]":
-        return f"{types[0].capitalize()} cannot be indexed by {types[1]}"
+        return f"{types[0]} cannot be indexed by {types[1]}"
     if function == "_?_:_":
-        return "The two results of ? : must be of one type"
+        return "the two results of ? : must be of one type"
     operator = _OPERATOR.fullmatch(function)
     if operator and len(types) == 2:
         return f"CEL has no {operator[1]} between {types[0]} and {types[1]}"
@@ -63,7 +63,7 @@ def _overload(found: re.Match[str]) -> str:
     given = " and ".join(types) or "nothing"
     if receiver:
         what = type_name(receiver)
-        return f"{what.capitalize()} has no {function} that takes {given}"
+        return f"{what} has no {function} that takes {given}"
     return f"{function} does not take {given}"
 
 
@@ -81,9 +81,9 @@ def _split(arguments: str) -> list[str]:
 def _syntax(found: re.Match[str]) -> str:
     text = found[1]
     if text == "<EOF>":
-        return "The expression ends too early: something is missing at its end"
+        return "the expression ends too early: something is missing at its end"
     if text in ('"', "'"):
-        return f"A {text} that opens a text has none that closes it"
+        return f"a {text} that opens a text has none that closes it"
     return f"{text} cannot stand here"
 
 
@@ -91,30 +91,27 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], 
     (_OVERLOAD, _overload),
     (
         re.compile(r"undeclared reference to '(.+)' \(in"),
-        lambda m: f"There is no {m[1]} here: an expression sees only device",
+        lambda m: f"there is no {m[1]} here: an expression sees only device",
     ),
     (
         re.compile(r"undefined field '(.+)'"),
-        lambda m: f"A device has no {m[1]}: it has driver, attributes, capacity and allowMultipleAllocations",
+        lambda m: f"a device has no {m[1]}: it has driver, attributes, capacity and allowMultipleAllocations",
     ),
     (re.compile(r"Syntax error: token recognition error at: '(.+)'", re.DOTALL), _syntax),
     (re.compile(r"Syntax error: mismatched input '(.*?)' expecting", re.DOTALL), _syntax),
     (
         re.compile(r"expected type 'bool' but found '(.+)'"),
-        lambda m: f"Only what is true or false can be joined by && and ||, and this is {type_name(m[1])}",
+        lambda m: f"only what is true or false can be joined by && and ||, and this is {type_name(m[1])}",
     ),
     (
         re.compile(r"expected type '(.+)' but found '(.+)'"),
-        lambda m: f"All parts of a list are of one type: the first is {type_name(m[1])}, this is {type_name(m[2])}",
+        lambda m: f"all parts of a list are of one type: the first is {type_name(m[1])}, this is {type_name(m[2])}",
     ),
     (
         re.compile(r"must evaluate to bool or the unknown type, not (.+)", re.DOTALL),
-        lambda m: f"A selector must be true or false, and this is {type_name(m[1])}",
+        lambda m: f"a selector must be true or false, and this is {type_name(m[1])}",
     ),
-    (
-        re.compile(r"type '(.+)' does not support field selection"),
-        lambda m: f"{type_name(m[1]).capitalize()} has no fields",
-    ),
+    (re.compile(r"type '(.+)' does not support field selection"), lambda m: f"{type_name(m[1])} has no fields"),
     (re.compile(r"reserved identifier: (.+)"), lambda m: f"{m[1]} is a reserved word of CEL"),
-    (re.compile(r"invalid matches argument"), lambda _: "This is no regular expression (RE2)"),
+    (re.compile(r"invalid matches argument"), lambda _: "this is no regular expression (RE2)"),
 )

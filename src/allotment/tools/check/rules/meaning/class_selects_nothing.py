@@ -23,9 +23,10 @@ def _find(bundle: Bundle) -> Iterator[Found]:
     if devices is None or bundle.world is None:
         return
     asked = {request.class_name for claim in bundle.claims for request in claim.requests}
+    asked |= {str(name) for pod in bundle.pods for container in pod.containers for name in container.limits}
     for document, manifest in bundle.manifests.items():
         value = manifest.value
-        if not isinstance(value, DeviceClass) or value.metadata.name in asked:
+        if not isinstance(value, DeviceClass) or asked & {value.metadata.name, value.spec.extended_resource_name}:
             continue  # of one that is asked for, the proof tells (P501)
         found = devices.of_class(value)
         if found or not found.devices or any(node.error for node in found.nodes):

@@ -11,6 +11,8 @@ from allotment.tools.check.views import ClaimView, ConfigView, RequestView, mapp
 
 #: Devices that programs have for themselves unless somebody divides them: not channels, networks or CPUs.
 _EXCLUSIVE: Final = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)
+#: Devices of networks, also where they are named for what they serve: tpu-net-interface.
+_NETWORK: Final = re.compile(r"\b(net|nic|nics|rdma|interface|interfaces)\b", re.IGNORECASE)
 #: Drivers, and the domains of their attributes, in an expression; other strings may say anything (gpu0rdma0).
 _DOMAIN: Final = re.compile(r"""["']([\w-]+(?:\.[\w-]+)+)["']""")
 
@@ -39,10 +41,10 @@ def is_exclusive(request: RequestView) -> bool:
 def sounds_exclusive(name: str) -> bool:
     """Whether the name of a class, driver or claim speaks of such devices.
 
-    >>> sounds_exclusive("mig.nvidia.com"), sounds_exclusive("dra.net")
-    (True, False)
+    >>> sounds_exclusive("mig.nvidia.com"), sounds_exclusive("dra.net"), sounds_exclusive("tpu-net-interface")
+    (True, False, False)
     """
-    return bool(_EXCLUSIVE.search(name))
+    return bool(_EXCLUSIVE.search(name)) and not _NETWORK.search(name)
 
 
 def strategy(config: ConfigView) -> str:

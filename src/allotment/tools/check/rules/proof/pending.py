@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.proof import Pending
 from allotment.tools.check.rule import Found, Rule
@@ -18,18 +19,24 @@ def _find(bundle: Bundle) -> Iterator[Found]:
     made = tried(bundle)
     if made is None or bundle.world is None:
         return
+    noted: set[tuple[Document, str]] = set()
     for one in made.proof.pending:
-        if made.is_told(one.document, one.path):
+        if made.is_told(bundle, one):
             continue
         reasons = one.answers[0].reasons
         assert reasons is not None
         told = reasons.headline
+        beside = bundle.world.hardware and told.code in _BESIDE_HARDWARE
+        # Each node is left out by a sentence of its own; that none is known to fit is said once.
+        if beside and (one.document, told.code) in noted:
+            continue
+        noted.add((one.document, told.code))
         yield Found(
             one.document,
             one.path,
             f"{_who(one)}: {told.summary.rstrip('.')}",
             help="; ".join(_help(one)),
-            level="note" if bundle.world.hardware and told.code in _BESIDE_HARDWARE else None,
+            level="note" if beside else None,
         )
 
 

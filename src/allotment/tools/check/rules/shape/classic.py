@@ -11,6 +11,10 @@ from typing import Final
 from allotment.model.loading import Document
 from allotment.tools.check.rules.shape.places import version_of
 from allotment.tools.views import at, is_dra, mapping
+from allotment.vocabulary import drivers
+
+#: The field that a claim of classic DRA starts with, whatever version stands above it.
+CLASS_NAME: Final = "resourceClassName"
 
 _KINDS: Final = {
     "ResourceClass": "a DeviceClass says the same with selectors",
@@ -36,10 +40,11 @@ def replaced_by(document: Document) -> str:
     if not is_dra(document):
         group = document.api_version.partition("/")[0]
         parameters = kind.endswith(("ClaimParameters", "ClassParameters"))
-        return _PARAMETERS if parameters and ".resource." in f".{group}" else ""
+        return _PARAMETERS if parameters and (".resource." in f".{group}" or group in drivers()) else ""
     if kind in _KINDS:
         return _KINDS[kind]
-    if kind not in ("ResourceClaim", "ResourceClaimTemplate") or version_of(document) not in _CLASSIC_VERSIONS:
+    if kind not in ("ResourceClaim", "ResourceClaimTemplate"):
         return ""
-    spec = at(document.tree, ("spec",) if kind == "ResourceClaim" else ("spec", "spec"))
-    return "" if "devices" in mapping(spec) else _CLAIMS
+    spec = mapping(at(document.tree, ("spec",) if kind == "ResourceClaim" else ("spec", "spec")))
+    classic = version_of(document) in _CLASSIC_VERSIONS or CLASS_NAME in spec
+    return _CLAIMS if classic and "devices" not in spec else ""

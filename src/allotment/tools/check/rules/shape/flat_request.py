@@ -79,7 +79,7 @@ RULE = Rule(
     name="flat-request",
     family="shape",
     level="error",
-    summary="A request's fields stand beside its name instead of under exactly",
+    summary="a request's fields stand beside its name instead of under exactly",
     why=(
         "Since v1beta2 a request says what it wants either under exactly or in a list firstAvailable (KEP-4816). In v1"
         " the API server refuses deviceClassName, selectors or count beside the name: strictly as unknown fields;"

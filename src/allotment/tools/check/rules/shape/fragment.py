@@ -67,8 +67,8 @@ def find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document,
             () if first is None else (first,),
-            f"No Kubernetes object, for want of {lacks}; this looks like {_seems(document)}",
-            help="Only what stands here is checked: not what it is part of",
+            f"no Kubernetes object, for want of {lacks}; this looks like {_seems(document)}",
+            help="only what stands here is checked, not what it is part of",
             key=first is not None,
         )
 
@@ -101,7 +101,7 @@ RULE = Rule(
     name="fragment",
     family="shape",
     level="note",
-    summary="A document that is no Kubernetes object",
+    summary="a document that is no Kubernetes object",
     why=(
         "Every object starts with apiVersion and kind; kubectl refuses a document without. Articles print pieces of"
         " objects, and folders hold Helm values and other configuration beside them. What can be told from a piece is"

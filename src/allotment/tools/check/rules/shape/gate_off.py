@@ -60,10 +60,9 @@ def _found(bundle: Bundle, document: Document, needed: Needed, level: Level) -> 
         what += f" (here and in {others} more place{'s' if others > 1 else ''})"
     message = f"{what} needs feature gate {gate}, {stage(gate, features)}"
     if not is_known(gate, features):
-        result = "The API server does not know the kind" if whole else "The API server does not know the field"
+        result = "the API server does not know the kind" if whole else "the API server does not know the field"
         return Found(document, path, message, help=f"{result}, and refuses it", level="error", key=not whole)
-    result = needed.effect.result
-    help_text = f"{result[:1].upper()}{result[1:]}. {_switch(document, gate, whole)}"
+    help_text = f"{needed.effect.result}; {_switch(document, gate, whole)}"
     return Found(document, path, message, help=help_text, level=level, key=not whole)
 
 
@@ -72,7 +71,7 @@ def _switch(document: Document, gate: str, whole: bool) -> str:
     gates = f"{gate}=true"
     if document.kind == "PodGroup":
         gates = f"GenericWorkload=true,{gates}"
-    switch = f"Switch it on with --feature-gates={gates} on all components"
+    switch = f"switch it on with --feature-gates={gates} on all components"
     if whole or document.kind == "PodGroup":
         switch += f", and its API with --runtime-config={document.api_version}=true"
     return switch
@@ -83,7 +82,7 @@ RULE = Rule(
     name="gate-off",
     family="shape",
     level="warning",
-    summary="The object needs a feature gate that is off in the cluster's release",
+    summary="the object needs a feature gate that is off in the cluster's release",
     why=(
         "Fields of a feature whose gate is off are dropped on creation without an error or a warning; only objects that"
         " have them already keep them. What is left is stored and means something else, or is refused for what is"

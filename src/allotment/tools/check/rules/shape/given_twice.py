@@ -89,8 +89,9 @@ def _found(bundle: Bundle, known: Document, document: Document, namespace: str) 
     place = known.position(("metadata", "name"))
     where = f"line {place.line}" if same_file else f"{posixpath.basename(place.file)}:{place.line}"
     name = f"{namespace}/{document.name}" if namespace else document.name
-    level: Level = "note" if is_equal else "warning"
-    help_text = "" if same_file else "Unless only one of the files is applied, give one of them another name"
+    # Examples and variants that lie side by side are mostly applied one at a time.
+    level: Level = "warning" if same_file and not is_equal else "note"
+    help_text = "" if same_file else "unless only one of the files is applied, give one of them another name"
     if is_equal:
         rest = "and says the same"
     elif document.kind in _IMMUTABLE:
@@ -119,7 +120,7 @@ RULE = Rule(
     name="given-twice",
     family="shape",
     level="error",
-    summary="Two objects of one kind have the same name",
+    summary="two objects of one kind have the same name",
     why=(
         "Objects of a kind are told apart by namespace and name: the second one is an update of the first. The spec of"
         " a ResourceClaim and of a ResourceClaimTemplate cannot be changed (KEP-4381), nor most of a pod's, so that the"

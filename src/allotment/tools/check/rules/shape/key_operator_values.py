@@ -62,7 +62,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document,
             (*path, "key"),
-            "A selector is a CEL expression; key, operator and values were never part of DRA",
+            "a selector is a CEL expression; key, operator and values were never part of DRA",
             help="" if meant else 'write cel: {expression: device.attributes["<driver>"].<name> == "<value>"}',
             fix=Fix(
                 f"select with CEL ({meant.guessed})",
@@ -90,7 +90,7 @@ RULE = Rule(
     name="key-operator-values",
     family="shape",
     level="error",
-    summary="A selector is written with key, operator and values instead of CEL",
+    summary="a selector is written with key, operator and values instead of CEL",
     why=(
         "Labels and affinities are selected with key, operator and values; devices never were. The only selector that"
         " DRA has ever had since structured parameters (KEP-4381) is cel with an expression over device. The API server"

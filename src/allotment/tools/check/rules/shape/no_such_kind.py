@@ -8,12 +8,13 @@ from allotment.model.decoding import DecodingError
 from allotment.model.editing.edits import SetValue
 from allotment.model.fields import shape_of, versions_of
 from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.classic import replaced_by
+from allotment.tools.check.rules.shape.classic import CLASS_NAME, replaced_by
 from allotment.tools.check.rules.shape.places import version_of
 from allotment.tools.check.rules.shape.releases import VERSIONS
-from allotment.tools.views import is_dra
+from allotment.tools.views import at, is_dra
 
 _BAD = """\
 apiVersion: v1
@@ -48,14 +49,24 @@ def find(bundle: Bundle) -> Iterator[Found]:
         if kind and not version:
             found = _unversioned(document)
         elif instead := replaced_by(document):
-            message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has"
-            found = Found(document, ("kind",), message, help=instead[:1].upper() + instead[1:])
+            found = _classic(document, instead)
         elif is_dra(document) and kind in VERSIONS:
             found = None  # which of its versions there are is another rule's question
         else:
             found = _unknown(bundle, document)
         if found is not None:
             yield found
+
+
+def _classic(document: Document, instead: str) -> Found:
+    kind, version = document.kind, document.api_version
+    path: Path = ("spec",) if kind == "ResourceClaim" else ("spec", "spec")
+    # In a version that classic DRA never had, the field gives it away.
+    if shape_of(version, kind) is not None and at(document.tree, (*path, CLASS_NAME)) is not None:
+        message = f"{CLASS_NAME} is classic DRA, which Kubernetes 1.32 no longer has"
+        return Found(document, (*path, CLASS_NAME), message, help=instead, key=True)
+    message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has"
+    return Found(document, ("kind",), message, help=instead)
 
 
 def _unversioned(document: Document) -> Found | None:
@@ -93,12 +104,12 @@ def _unknown(bundle: Bundle, document: Document) -> Found | None:
     problem = next((one for one in decoded.problems if one.code == "no-such-kind"), None)
     if problem is None:
         return None
-    at, suggestion = problem.path or "kind", problem.suggestion
-    if at == "apiVersion" and suggestion:
+    field, suggestion = problem.path or "kind", problem.suggestion
+    if field == "apiVersion" and suggestion:
         suggestion = _best([version for version in versions_of(document.kind) if not _was_removed(version, document)])
-    fix = Fix(f"write {suggestion}", ((document, SetValue((at,), suggestion)),), safe=False) if suggestion else None
-    message = f"There is no kind {document.kind} in {document.api_version}"
-    return Found(document, (at,), message, fix=fix)
+    fix = Fix(f"write {suggestion}", ((document, SetValue((field,), suggestion)),), safe=False) if suggestion else None
+    message = f"there is no kind {document.kind} in {document.api_version}"
+    return Found(document, (field,), message, fix=fix)
 
 
 def _was_removed(version: str, document: Document) -> bool:
@@ -110,7 +121,7 @@ RULE = Rule(
     name="no-such-kind",
     family="shape",
     level="error",
-    summary="A kind that Kubernetes does not have, or no longer",
+    summary="a kind that Kubernetes does not have, or no longer",
     why=(
         "kubectl asks the cluster for the kind and finds no match: the kind is misspelt, belongs to another group or"
         " version, or is one of classic DRA (KEP-3063). Classic DRA let drivers allocate, with ResourceClass,"

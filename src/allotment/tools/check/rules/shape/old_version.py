@@ -60,7 +60,7 @@ def _said(kind: str, version: str, best: str, kube: str) -> tuple[Level, str]:
     life = VERSIONS[kind].get(version)
     written = f"{GROUP}/{version}"
     if life is None:
-        return "error", f"There is no {kind} in {written}" + (": that was another API" if "alpha" in version else "")
+        return "error", f"there is no {kind} in {written}"
     if life.over(kube):
         return "error", f"Kubernetes {kube} has no {kind} in {written}: removed in {life.gone}"
     if not life.in_release(kube):
@@ -87,7 +87,7 @@ RULE = Rule(
     name="old-version",
     family="shape",
     level="warning",
-    summary="The API version is not the one that the cluster serves",
+    summary="the API version is not the one that the cluster serves",
     why=(
         "Kubernetes serves resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless --runtime-config"
         " switches them on, and they end: v1alpha3 lost claims, templates, classes and slices in 1.34, v1beta1 goes in"

@@ -56,7 +56,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document,
             path,
-            "A pod's claim has no source: the name of the claim or template stands beside its own name",
+            "a pod's claim has no source: the name of the claim or template stands beside its own name",
             help="" if fix else "write resourceClaimName or resourceClaimTemplateName beside the name",
             fix=fix,
             key=True,
@@ -68,7 +68,7 @@ RULE = Rule(
     name="pod-claim-source",
     family="shape",
     level="error",
-    summary="A pod names its claim under source, which Kubernetes 1.31 removed",
+    summary="a pod names its claim under source, which Kubernetes 1.31 removed",
     why=(
         "Until Kubernetes 1.30, an entry of spec.resourceClaims held source with resourceClaimName or"
         " resourceClaimTemplateName. 1.31 took source away (KEP-4381). The API server refuses the field strictly;"

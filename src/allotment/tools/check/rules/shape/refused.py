@@ -14,6 +14,7 @@ from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.shape.gates import gates_in_the_way
+from allotment.tools.check.rules.shape.placeholders import is_placeholder
 from allotment.tools.check.rules.shape.places import written
 from allotment.tools.check.rules.shape.refusing import refused_anyway, refused_for
 from allotment.tools.views import at, mapping
@@ -72,8 +73,15 @@ def find(bundle: Bundle) -> Iterator[Found]:
             errors = [error for error in errors if error in anyway]
         for error in errors:
             if not _is_told(document, error):
-                path = written(document, error.path)
-                yield Found(document, path, str(error).rstrip("."), fix=_fix(document, path, error))
+                yield _found(document, written(document, error.path), error)
+
+
+def _found(document: Document, path: Path, error: FieldError) -> Found:
+    value = at(document.tree, path)
+    if is_placeholder(value):
+        message = f'"{value}" is to be filled in: as it stands, the API server refuses the {document.kind}'
+        return Found(document, path, message, level="note")
+    return Found(document, path, str(error).rstrip("."), fix=_fix(document, path, error))
 
 
 def _is_told(document: Document, error: FieldError) -> bool:
@@ -110,7 +118,7 @@ RULE = Rule(
     name="refused",
     family="shape",
     level="error",
-    summary="The API server refuses the object: what it says",
+    summary="the API server refuses the object: what it says",
     why=(
         "Beyond types and names of fields, the API server validates what an object says: how many of a thing there may"
         " be, what excludes what, what a name may look like. It answers 422 Unprocessable Entity with the path and the"

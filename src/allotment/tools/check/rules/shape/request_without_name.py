@@ -90,7 +90,7 @@ def _in_group(bundle: Bundle, claim: ClaimView, group: list[_Named], is_top: boo
             yield Found(
                 claim.document,
                 one.path,
-                "A request needs a name" if is_top else "An alternative of a request needs a name",
+                "a request needs a name" if is_top else "an alternative of a request needs a name",
                 fix=Fix(f"call it {name}", ((claim.document, edit),), safe=True),
             )
         elif problems := label_problems(one.name):
@@ -182,7 +182,7 @@ RULE = Rule(
     name="request-without-name",
     family="shape",
     level="error",
-    summary="A request has no name, or one that is no DNS label",
+    summary="a request has no name, or one that is no DNS label",
     why=(
         "Every request and every alternative has a name: results, constraints, configuration and containers refer to"
         " it. The API server wants a DNS label (RFC 1123): lower-case letters, digits and '-', at most 63 of them, no"

@@ -59,7 +59,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
         yield Found(
             document,
             ("spec",) if pool is None else ("spec", "pool"),
-            f"A ResourceSlice is part of a pool, and {what} is missing",
+            f"a ResourceSlice is part of a pool, and {what} is missing",
             help="" if _pool(bundle, spec) else "name the pool, and say how many slices it has",
             fix=_fix(bundle, document, spec, missing),
             key=True,
@@ -105,7 +105,7 @@ RULE = Rule(
     name="slice-without-pool",
     family="shape",
     level="error",
-    summary="A ResourceSlice does not say which pool it is part of",
+    summary="a ResourceSlice does not say which pool it is part of",
     why=(
         "A driver publishes its devices in pools, each in one or more slices. The scheduler uses a pool only when there"
         " are as many slices of the highest generation as resourceSliceCount says (KEP-4381), so every slice needs"

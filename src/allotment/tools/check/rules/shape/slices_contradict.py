@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from allotment.model.contradictions import contradictions
+from allotment.model.decoding import Manifest
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.shape.places import written
@@ -70,10 +72,21 @@ spec:
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
-    """What the slices of each pool disagree about."""
-    for one in contradictions(bundle.manifests.values()):
-        help_text = f"{one.words[:1].upper()}{one.words[1:]} {one.other}" if one.other else ""
-        yield Found(one.manifest.document, written(one.manifest.document, one.path), one.message, help=help_text)
+    """What the slices of each pool disagree about. Slices of different folders are hardly of one cluster."""
+    folders: dict[str, list[Manifest]] = {}
+    for manifest in bundle.manifests.values():
+        folders.setdefault(posixpath.dirname(manifest.document.file), []).append(manifest)
+    for manifests in folders.values():
+        for one in contradictions(manifests):
+            document = one.manifest.document
+            elsewhere = one.other is not None and one.other.file != document.file
+            yield Found(
+                document,
+                written(document, one.path),
+                one.message,
+                help=f"{one.words} {one.other}" if one.other else "",
+                level="warning" if elsewhere else None,
+            )
 
 
 RULE = Rule(

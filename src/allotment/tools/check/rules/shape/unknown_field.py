@@ -42,15 +42,22 @@ def find(bundle: Bundle) -> Iterator[Found]:
         misfit, struct = owned.misfit, owned.struct
         where = struct.bare_name if struct is not None and struct.bare_name else owned.document.kind
         fix = _fix(owned)
-        hint = misfit.hint
+        hint = "only a template has a spec in its spec" if is_second_spec(owned) else misfit.hint
         yield Found(
-            owned.document,
-            misfit.path,
-            f'{where} has no field "{misfit.path[-1]}"',
-            help=hint[:1].upper() + hint[1:],
-            fix=fix,
-            key=True,
+            owned.document, misfit.path, f'{where} has no field "{misfit.path[-1]}"', help=hint, fix=fix, key=True
         )
+
+
+def is_second_spec(owned: Owned) -> bool:
+    """Whether a claim was written as if it were a template, with nothing else in its spec."""
+    path, tree = owned.misfit.path, owned.document.tree
+    spec = mapping(at(tree, path[:-1]))
+    return (
+        owned.document.kind == "ResourceClaim"
+        and path == ("spec", "spec")
+        and spec.keys() == {"spec"}
+        and bool(mapping(spec["spec"]))
+    )
 
 
 def _fix(owned: Owned) -> Fix | None:
@@ -62,6 +69,8 @@ def _fix(owned: Owned) -> Fix | None:
         if not inner or inner.keys() & mapping_around.keys():
             return None
         return Fix("write its fields beside the device's name", ((document, Lift(path)),), safe=True)
+    if is_second_spec(owned):
+        return Fix("write its fields in the first spec", ((document, Lift(path)),), safe=True)
     parent, dot, _ = suggestion.rpartition(".")
     if dot:
         if parent in mapping_around:
@@ -80,7 +89,7 @@ RULE = Rule(
     name="unknown-field",
     family="shape",
     level="error",
-    summary="A field that the kind does not have",
+    summary="a field that the kind does not have",
     why=(
         "kubectl has the API server decode strictly (fieldValidation=Strict): an unknown field, mostly a misspelt one,"
         " is refused with 'strict decoding error'. Clients that do not ask for it, such as Helm and many operators,"

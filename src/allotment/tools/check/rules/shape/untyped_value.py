@@ -138,7 +138,7 @@ RULE = Rule(
     name="untyped-value",
     family="shape",
     level="error",
-    summary="An attribute has no type, or a capacity no value",
+    summary="an attribute has no type, or a capacity no value",
     why=(
         "Attributes in a ResourceSlice are typed: each holds exactly one of string, version, int and bool, so that CEL"
         " knows what it compares (KEP-4381). Capacities and counters hold their quantity under value, beside which a"

@@ -14,6 +14,7 @@ from allotment.model.quantity import Quantity, QuantityError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.shape.misfits import Owned, misfits_of
+from allotment.tools.check.rules.shape.placeholders import is_placeholder
 from allotment.tools.check.rules.shape.places import shape_for
 from allotment.tools.views import at
 
@@ -58,12 +59,12 @@ def find(bundle: Bundle) -> Iterator[Found]:
     for owned in misfits_of(bundle, "wrong-type"):
         path, document = owned.misfit.path, owned.document
         value, expected = at(document.tree, path), owned.expected
+        if is_placeholder(value):
+            continue  # what it will be nobody can tell
         wanted = _WORDS.get(expected.form, "") if expected else ""
         message = f"{path[-1] if isinstance(path[-1], str) else 'the item'} is {_told(value)}"
         message = f"{message}, and must be {wanted}" if wanted else f"{message}: {owned.misfit.message}"
-        yield Found(
-            document, path, message[:1].upper() + message[1:] if path[-1:] == (0,) else message, fix=_fix(owned)
-        )
+        yield Found(document, path, message, fix=_fix(owned))
 
     yield from _of_custom_kinds(bundle)
 
@@ -158,7 +159,7 @@ RULE = Rule(
     name="wrong-type",
     family="shape",
     level="error",
-    summary="A value is of another type than its field",
+    summary="a value is of another type than its field",
     why=(
         "The API server reads objects into typed fields and stops at the first value that does not fit: a number in"
         " quotes is a string to it, and an unquoted true is no string. A quantity is a number with one of Kubernetes'"

@@ -83,7 +83,7 @@ def _unread(document: Document, words: Vocabulary) -> Iterator[Found]:
             yield Found(
                 document,
                 path,
-                f'the chart has no value "{named}" and ignores it. Did you mean {known}?',
+                f'the chart has no value "{named}" and ignores it: did you mean {known}?',
                 fix=Fix(f"call it {known}", ((document, RenameKey(path, known)),), safe=False),
                 key=True,
             )

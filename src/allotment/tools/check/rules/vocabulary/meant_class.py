@@ -16,6 +16,8 @@ from allotment.tools.check.views import RequestView
 from allotment.vocabulary import ClassTerm, Vocabulary
 
 _DOMAIN = re.compile(r"""device\s*\.\s*(?:attributes|capacity)\s*\[\s*["']([^"']+)["']""")
+#: Domains that are reserved for examples (RFC 2606).
+_MADE_UP = re.compile(r"(^|\.)example(\.(com|net|org|io))?$")
 #: What a class of the usual type is called, by the words of drivers' vendors.
 _PLAIN_TYPES = ("gpu", "amdgpu", "tpu", "")
 
@@ -40,7 +42,9 @@ def meant_class(
         term = chart.device_class(chart.guessed_classes.get(name, ""))
         if term is not None:
             return Meant(term.name, _why(chart, term))
-    near = slip(name, known)
+    # Names of examples are made up, and names of profiles and sizes differ in their numbers.
+    numbers = re.findall(r"[0-9]+", name)
+    near = "" if _MADE_UP.search(name) else slip(name, (one for one in known if re.findall(r"[0-9]+", one) == numbers))
     if near:
         return Meant(near, f"there is a class {near}")
     words = _words(name)
@@ -71,7 +75,8 @@ def _words(name: str) -> frozenset[str]:
 
 def _tells(chart: Vocabulary, words: Collection[str], domains: Collection[str]) -> int:
     """How surely a driver is meant: by what selectors read, by its vendor's name, or not at all."""
-    vendors = _words(chart.vendor) | (_words(chart.driver) - {"gpu", "com", "io", "net", "cpu"})
+    vendors = _words(chart.vendor) | _words(chart.driver)
+    vendors -= {"gpu", "com", "io", "net", "cpu", "dra", "example"}
     named = bool(vendors & set(words))
     return 2 * (chart.driver in domains) + named
 

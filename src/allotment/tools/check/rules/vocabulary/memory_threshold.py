@@ -45,14 +45,16 @@ def _told(bundle: Bundle, view: SelectorView, compared: Compared, bound: Quantit
         return
     known = specimens(words.driver, words.release)
     there = let_through(bundle, view, known, [compared.extent])
-    if bundle.published is not None and words.driver in bundle.published.drivers:
+    given = bundle.published is not None and words.driver in bundle.published.drivers
+    if given:
         # Only what the cluster has matters.
         titles = {one.title for one in bundle.kept(given_specimens).get(words.driver, ())}
         there = tuple(one for one in there if one.title in titles)
     strict = compared.operator == ">"
     missed = list(_missed(there, bound, strict=strict))
     others = any((memory := one.memory()) is not None and not _fails(memory, bound, strict=strict) for one in there)
-    level: Level = "warning"
+    # Of hardware that is known, there may be other; of what was given, none is large enough.
+    level: Level = "error" if given else "warning"
     if others:
         # Who asks for the figure on the label means that model, too. Who asks for more may well mean larger ones.
         missed = [one for one in missed if bound.value() == one.label * _GIB]
@@ -66,7 +68,7 @@ def _told(bundle: Bundle, view: SelectorView, compared: Compared, bound: Quantit
     asks = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
     lower = _round(min(one.memory.value() for one in missed), bound, strict=strict)
-    if lower and level == "warning":
+    if lower and level != "note":
         literal = compared.literals[0]
         quote = view.expression[literal.text_extent[0]]
         edit = replaced(view, literal.text_extent, f"{quote}{lower}{quote}")

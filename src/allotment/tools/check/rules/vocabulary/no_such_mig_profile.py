@@ -70,7 +70,7 @@ def _told(
         edit = replaced(view, literal.extent, f"{quote}{meant}{quote}")
         fix = Fix(f"ask for {meant}", ((view.document, edit),), safe=False)
         if not gpus:
-            message += f'. Did you mean "{meant}"?'
+            message += f': did you mean "{meant}"?'
     shown = gpus.profiles if gpus is not None else everything
     yield Found(
         view.document,

@@ -13,7 +13,7 @@ from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import quoted
 from allotment.tools.check.rules.vocabulary.mending import renamed as renamed_access
-from allotment.tools.check.rules.vocabulary.reach import read_selectors
+from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
 from allotment.tools.check.rules.vocabulary.specimens import given_specimens, let_through, of_class
 from allotment.tools.check.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
@@ -66,11 +66,11 @@ def _in_selector(
     return Found(
         view.document,
         view.path,
-        _message(access.name, access.domain, gone),
+        _message(access.name, words, gone),
         help=_advice(gone, f'"{access.name}" in device.attributes["{access.domain}"] ? … : …'),
         fix=fix,
         part=access.name_extent,
-        level="note" if access.tolerant else None,
+        level="note" if access.tolerant else "error" if offered is not None and is_certain(read, access) else None,
     )
 
 
@@ -83,14 +83,17 @@ def _in_constraint(
     if target:
         edit = SetValue(path, target)
         fix = Fix(f"set {constraint.field}: {target}", ((claim.document, edit),), safe=False)
-    domain, _, name = constraint.attribute.rpartition("/")
-    return Found(claim.document, path, _message(name, domain, gone), help=_advice(gone, ""), fix=fix)
+    name = constraint.attribute.rpartition("/")[2]
+    return Found(claim.document, path, _message(name, words, gone), help=_advice(gone, ""), fix=fix)
 
 
-def _message(name: str, domain: str, gone: Renamed) -> str:
+def _message(name: str, words: Vocabulary, gone: Renamed) -> str:
+    domain = gone.name.rpartition("/")[0] or words.domain
     if gone.redefined:
         return f"{quoted(name)} of {domain} has another meaning since release {gone.release}: it was {gone.meaning}"
-    after = f"it is {gone.becomes.removeprefix(f'{domain}/')} now" if gone.becomes else "nothing took its place"
+    new = gone.becomes.removeprefix(f"{domain}/")
+    now = f"it is {new} now" if _alike(words, gone) else f"{new} comes nearest now"
+    after = now if gone.becomes else "nothing took its place"
     return f"{domain} publishes no {quoted(name)} since release {gone.release}: {after}"
 
 

@@ -43,7 +43,7 @@ def _requested(bundle: Bundle, claim: ClaimView, request: RequestView) -> Iterat
         message = f'{driver} publishes no capacity "{name}", so no device has enough of it'
         fix = None
         if len(meant) == 1 and meant[0] not in request.capacity:
-            message += f'. Did you mean "{meant[0]}"?'
+            message += f': did you mean "{meant[0]}"?'
             fix = Fix(f"ask for {meant[0]}", ((claim.document, RenameKey(path, meant[0])),), safe=False)
         yield Found(claim.document, path, message, fix=fix, level="error" if given is not None else "warning", key=True)
 

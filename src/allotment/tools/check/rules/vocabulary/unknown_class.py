@@ -43,7 +43,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         if world:
             message = f'class "{use.name}" does not exist in the cluster: pods that ask for it stay pending'
         else:
-            message = f'no class "{use.name}" is known: the files do not make it and no driver installs it'
+            message = f'class "{use.name}" is not in the files, and no known driver installs it'
         gone = _gone(use.name, charts)
         if gone is not None:
             chart, renamed = gone
@@ -55,7 +55,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             message,
             help=_help(use, meant, installed, gone),
             fix=_fix(use, meant),
-            level="error" if world else None,
+            level="error" if world else "note" if meant is None and gone is None else None,
             key=use.key,
         )
 
@@ -130,7 +130,7 @@ def _help(
         return f"the chart of {installed[use.name].driver} installs it; or make a DeviceClass of that name"
     if meant is not None:
         return meant.why
-    return "make a DeviceClass of that name, or name one that a driver installs"
+    return "check it together with the file of the DeviceClass, or give --cluster"
 
 
 def _fix(use: _Use, meant: Meant | None) -> Fix | None:
@@ -182,7 +182,7 @@ RULE = Rule(
         "A DeviceClass is an object that somebody must have made: the driver's chart, or an administrator. The API "
         "server takes a claim that names a missing class, and the scheduler then keeps the pod pending with 'device "
         "class … does not exist' until there is one (KEP-4381). Names in articles are often made up. Against a given "
-        "cluster a missing class is an error."
+        "cluster a missing class is an error; where nothing tells what was meant, it is a note."
     ),
     bad=_EXAMPLE.format(name="nvidia-mig"),
     good=_EXAMPLE.format(name="mig.nvidia.com"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from allotment.cel.extents import Extent
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
@@ -15,6 +17,9 @@ from allotment.tools.check.rules.vocabulary.reach import is_certain_at, read_sel
 from allotment.tools.check.views import ClaimView, ClassView, SelectorView, at, text
 from allotment.vocabulary import drivers
 
+#: Domains that are reserved for examples (RFC 2606).
+_EXAMPLE_DOMAIN: Final = re.compile(r"(^|\.)example(\.(com|net|org|io))?$")
+
 
 def _find(bundle: Bundle) -> Iterator[Found]:
     names = _Names(bundle)
@@ -22,9 +27,13 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         for name, extent in read.drivers:
             yield from names.unknown(view, read, name, extent, f'no driver is called "{name}"')
         seen: set[str] = set()
+        tested = {name for name, _ in read.drivers if not names.meant(name)}
         for access in read.accesses:
             # A domain without a dot is C205's: most likely a name stands in its place.
-            if access.steps and "." in access.domain and (access.domain not in seen or names.meant(access.domain)):
+            # One with a slash is, too; one that device.driver is compared with is told of there.
+            if not access.steps or "." not in access.domain or "/" in access.domain or access.domain in tested:
+                continue
+            if access.domain not in seen or names.meant(access.domain):
                 seen.add(access.domain)
                 message = f'no driver publishes anything in "{access.domain}"'
                 yield from names.unknown(view, read, access.domain, access.steps[0].key_extent, message)
@@ -58,7 +67,10 @@ class _Names:
         """The driver that is meant by a name that is none; empty where it is one, or nobody knows."""
         if name in self.real or not name:
             return ""
-        return self.mistaken.get(name) or slip(name, self.real - {STANDARD})
+        if name in self.mistaken:
+            return self.mistaken[name]
+        # Names of examples are made up, and many of them alike: acme.example.com is none of gpu.example.com's.
+        return "" if _EXAMPLE_DOMAIN.search(name) else slip(name, self.real - {STANDARD})
 
     def vendor(self, driver: str) -> str:
         """What to call a driver before its name is told."""

@@ -55,7 +55,7 @@ def _told(
         return
     message = f'no known device has {compared.access.name} "{value}"'
     if len(meant) == 1 and not meant[0].part:
-        message += f'. Did you mean "{meant[0].value}"?'
+        message += f': did you mean "{meant[0].value}"?'
     elif meant:
         message += ": the names that have it in them are longer" if meant[0].part else ""
     values = sorted(one for one in known if value.lower() in one.lower()) if meant and meant[0].part else sorted(known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.engine.diagnosis.names import near
+from allotment.engine.diagnosis.names import likeness, near
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, AccessKind, Expression
 from allotment.tools.check.reaching import STANDARD, presence, reaching_access, words_of
@@ -18,9 +18,12 @@ from allotment.tools.check.rules.cel.capacity_in_attributes import is_elsewhere
 from allotment.tools.check.rules.vocabulary.known import either, quoted, vocabularies
 from allotment.tools.check.rules.vocabulary.mending import renamed, without
 from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
+from allotment.tools.check.rules.vocabulary.specimens import given_specimens
 from allotment.tools.check.views import SelectorView
 from allotment.vocabulary import Vocabulary
 
+#: Names of drivers often end alike (targetGfxVersion, driverVersion): from here on one may be meant for the other.
+_ALIKE: Final = 0.65
 _ONE: Final[dict[AccessKind, str]] = {"attributes": "attribute", "capacity": "capacity"}
 
 
@@ -73,6 +76,8 @@ def _absent(
     known = words is not None and full in _names(words, access.kind)
     message = f'no device of the cluster has {_ONE[access.kind]} "{access.name}" in {access.domain}'
     level: Level = "error" if is_certain(read, access) else "warning"
+    if words is not None and known and _is_of_other_devices(bundle, view, access):
+        return _elsewhere(bundle, view, access, words)
     if words is not None and known:
         # It is no mistake, and none of those that have it is there.
         term = (words.attributes_by_name if access.kind == "attributes" else words.capacities_by_name)[full]
@@ -83,6 +88,13 @@ def _absent(
     if words is not None and (guessed := _guessed(words, access)) and guessed.rpartition("/")[2] in given:
         meant = [guessed]
     return _told(view, read, access, message, meant, words, level)
+
+
+def _is_of_other_devices(bundle: Bundle, view: SelectorView, access: Access) -> bool:
+    """Whether the cluster has no device of the types that get there: that is told of what asks for such a type."""
+    here = {sort.type for sort in reaching_access(bundle, view, access) or () if sort.driver == access.domain}
+    there = {one.text("type") for one in bundle.kept(given_specimens).get(access.domain, ())}
+    return bool(here) and here.isdisjoint(there)
 
 
 # --- against vocabularies ----------------------------------------------------------------------------------------
@@ -104,12 +116,13 @@ def _unknown(
     if words is not None and full in words.later:
         message += f": it does since release {words.later[full]}"
         return _told(view, read, access, message, [], words, "warning", mend=False)
+    if words is None and not near(access.name, [name.rpartition("/")[2] for name in names]):
+        # Of the names that all drivers share, drivers that nobody told us of publish more.
+        return _told(view, read, access, f"no known driver publishes {full}", [], None, "note", mend=False)
     guessed = _guessed(words, access) if words is not None else ""
     plain = {name.rpartition("/")[2]: name for name in sorted(names, reverse=True)}
-    return _told(
-        view, read, access, message, [guessed] if guessed else [plain[one] for one in near(access.name, plain)], words,
-        "warning",
-    )  # fmt: skip
+    alike = [plain[one] for one in near(access.name, plain) if likeness(access.name, one) >= _ALIKE]
+    return _told(view, read, access, message, [guessed] if guessed else alike, words, "warning")
 
 
 def _elsewhere(bundle: Bundle, view: SelectorView, access: Access, words: Vocabulary) -> Found | None:
@@ -150,13 +163,13 @@ def _told(
         kind = "capacity" if words is not None and meant[0] in words.capacities_by_name else access.kind
         short = _short(meant[0], access)
         if kind == access.kind:
-            message += f'. Did you mean "{short}"?'
+            message += f': did you mean "{short}"?'
         else:
             message += f": {meant[0].rpartition('/')[2]} is a capacity"
         edit = renamed(view, read, access, meant[0], kind)
         fix = Fix(f"read {short}", ((view.document, edit),), safe=False)
     elif meant:
-        message += f". Did you mean {either(quoted(_short(one, access)) for one in meant)}?"
+        message += f": did you mean {either(quoted(_short(one, access)) for one in meant)}?"
     elif mend and not access.tolerant:
         fix = without(view, read, access)
     return Found(
@@ -175,7 +188,7 @@ def _help(access: Access, words: Vocabulary | None, meant: list[str]) -> str:
         term = words.attributes_by_name.get(meant[0]) if words is not None and len(meant) == 1 else None
         return f"{_short(term.name, access)}: {term.meaning}" if term is not None else ""
     names = sorted(_short(name, access) for name in _names(words, access.kind) if name.startswith(f"{words.domain}/"))
-    return f"it publishes {either(names, 'and')}" if len(names) <= 16 else ""
+    return f"it publishes {either(names, 'and')}" if 0 < len(names) <= 16 else ""
 
 
 def _said_elsewhere(bundle: Bundle, access: Access) -> bool:

@@ -132,12 +132,12 @@ def test_what_is_said() -> None:
     }  # fmt: skip
     assert said == {
         "C201": "and is no part of CEL: write &&",
-        "C202": "Quantities cannot be compared by >: the API server refuses the expression",
+        "C202": "quantities cannot be compared by >: the API server refuses the expression",
         "C203": "driverVersion is a version: compared with text it is an error for every device that has it",
-        "C204": "The attribute is the value itself, without .string: reading that is an error",
+        "C204": "the attribute is the value itself, without .string: reading that is an error",
         "C205": '"model" is read as a domain here: the name of an attribute comes second, after its domain',
         "C207": (
-            "Not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
+            "not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
             " one such device ends the scheduling of the pod"
         ),
         "C208": "memory is a capacity of gpu.nvidia.com, and not among the attributes: reading it there is an error",
@@ -150,13 +150,13 @@ def test_what_is_said() -> None:
 def test_upstream_s_own_words_are_below() -> None:
     ((_, one),) = found("device.driver == 1", GPU)
     assert one.message == "CEL has no == between text and a number"
-    assert one.help == ("The API server says: found no matching overload for '_==_' applied to '(string, int)'")
+    assert one.help == ("the API server says: found no matching overload for '_==_' applied to '(string, int)'")
 
 
 def test_where_nothing_tells_the_domain_there_is_no_fix_but_a_word_of_help() -> None:
     ((code, one),) = found("device.attributes['x'] == 'y'", "nobody-knows")
     assert (code, one.fix) == ("C205", None)
-    assert one.help == 'Write device.attributes["<driver>"].x, with the name of the driver.'
+    assert one.help == 'write device.attributes["<driver>"].x, with the name of the driver'
 
 
 # --- guards ------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_device_of_the_given_cluster_proves_it() -> None:
     assert (before.level, before.help) == (None, "")
     (after,) = unguarded_name.find(bundle_of(text, fleet="a100-40gb,mi300x-8x-oam"))
     assert after.level == "error"
-    assert after.help.startswith("Device gpu.amd.com/")
+    assert after.help.startswith("device gpu.amd.com/")
 
 
 def test_an_expression_of_nothing() -> None:

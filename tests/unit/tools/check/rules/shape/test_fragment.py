@@ -27,13 +27,13 @@ RULE = fragment.RULE
 )
 def test_what_it_seems_to_be(text: str, seems: str) -> None:
     assert told(RULE, text) == [
-        ("note", f"No Kubernetes object, for want of apiVersion and kind; this looks like {seems}")
+        ("note", f"no Kubernetes object, for want of apiVersion and kind; this looks like {seems}")
     ]
 
 
 def test_half_of_a_type_is_none() -> None:
     ((_, message),) = told(RULE, "apiVersion: v2\nname: my-chart\n")
-    assert message.startswith("No Kubernetes object, for want of kind")
+    assert message.startswith("no Kubernetes object, for want of kind")
 
 
 def test_objects_are_no_fragments_of_whatever_kind() -> None:

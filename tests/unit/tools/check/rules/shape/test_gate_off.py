@@ -111,7 +111,7 @@ def test_what_is_said() -> None:
         "since 1.36"
     )
     assert found.help == (
-        "The API server drops the field without a word; no taint of a device counts either. Switch it on with "
+        "the API server drops the field without a word; no taint of a device counts either; switch it on with "
         "--feature-gates=DRADeviceTaints=true on all components"
     )
     assert found_in(RULE, text) == []

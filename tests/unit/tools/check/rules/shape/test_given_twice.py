@@ -23,9 +23,9 @@ def test_what_says_the_same_does_no_harm() -> None:
     assert told(RULE, {"a.yaml": ONE, "b.yaml": ONE}) == []
 
 
-def test_files_of_one_folder_may_be_applied_together() -> None:
+def test_files_of_one_folder_may_be_applied_together_or_not() -> None:
     assert told(RULE, {"x/a.yaml": ONE, "x/b.yaml": TWO}) == [
-        ("warning", "ResourceClaim default/gpu is in a.yaml:4 already, with another spec, which cannot be changed")
+        ("note", "ResourceClaim default/gpu is in a.yaml:4 already, with another spec, which cannot be changed")
     ]
     assert told(RULE, {"x/a.yaml": ONE, "y/a.yaml": TWO}) == []
 

@@ -16,7 +16,7 @@ def thing(version: str, kind: str, spec: str = "{}") -> str:
 
 def test_a_misspelt_kind() -> None:
     text = thing("resource.k8s.io/v1", "ResourceClaims")
-    assert told(RULE, text) == [("error", "There is no kind ResourceClaims in resource.k8s.io/v1")]
+    assert told(RULE, text) == [("error", "there is no kind ResourceClaims in resource.k8s.io/v1")]
     assert mended(RULE, text)[0]["kind"] == "ResourceClaim"
 
 

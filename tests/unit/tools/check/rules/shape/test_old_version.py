@@ -34,8 +34,8 @@ def test_v1_is_what_releases_serve() -> None:
         ("v1beta2", "warning", "resource.k8s.io/v1beta2 is not served by default, and gone in 1.39"),
         ("v1beta1", "warning", "resource.k8s.io/v1beta1 is not served by default, and gone in 1.38"),
         ("v1alpha3", "error", "Kubernetes 1.36 has no ResourceClaim in resource.k8s.io/v1alpha3: removed in 1.34"),
-        ("v1alpha2", "error", "There is no ResourceClaim in resource.k8s.io/v1alpha2: that was another API"),
-        ("v2", "error", "There is no ResourceClaim in resource.k8s.io/v2"),
+        ("v1alpha2", "error", "there is no ResourceClaim in resource.k8s.io/v1alpha2"),
+        ("v2", "error", "there is no ResourceClaim in resource.k8s.io/v2"),
     ],
 )
 def test_versions_of_claims(version: str, level: str, words: str) -> None:

@@ -45,7 +45,7 @@ def test_a_name_that_a_constraint_uses_is_the_one() -> None:
 
 def test_alternatives_need_names_too() -> None:
     text = claim("- name: gpu\n  firstAvailable:\n  - deviceClassName: a\n  - deviceClassName: b")
-    assert [message for _, message in told(RULE, text)] == ["An alternative of a request needs a name"] * 2
+    assert [message for _, message in told(RULE, text)] == ["an alternative of a request needs a name"] * 2
     (request,) = devices_of(mended(RULE, text)[0])["requests"]
     assert [one["name"] for one in request["firstAvailable"]] == ["gpu-1", "gpu-2"]
 

@@ -30,7 +30,7 @@ def test_the_slices_of_a_node_make_one_pool() -> None:
 def test_what_a_pool_lacks_is_added() -> None:
     text = a_slice("a", f"{BARE}, pool: {{name: mine}}")
     assert mended(RULE, text)[0]["spec"]["pool"] == {"name": "mine", "resourceSliceCount": 1}
-    assert told(RULE, text) == [("error", "A ResourceSlice is part of a pool, and pool.resourceSliceCount is missing")]
+    assert told(RULE, text) == [("error", "a ResourceSlice is part of a pool, and pool.resourceSliceCount is missing")]
     assert told(refused.RULE, text) == []
 
 

@@ -26,7 +26,7 @@ def test_both_places_are_told() -> None:
     (found,) = found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
     assert found.path == ("spec", "devices", 0, "name")
     assert found.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
-    assert found.help == "The other is at file.yaml:9:20"
+    assert found.help == "the other is at file.yaml:9:20"
 
 
 def test_counts_that_differ() -> None:

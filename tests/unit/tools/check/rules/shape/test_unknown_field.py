@@ -13,7 +13,7 @@ def test_a_near_name_is_offered_and_not_more_than_that() -> None:
     text = claim(GOOD, rest="    constraint: []\n")
     (found,) = found_in(RULE, text)
     assert found.message == 'DeviceClaim has no field "constraint"'
-    assert found.help == "Did you mean constraints?"
+    assert found.help == "did you mean constraints?"
     assert found.fix is not None
     assert not found.fix.safe
     assert "constraints" in devices_of(mended(RULE, text)[0])

@@ -11,7 +11,7 @@ RULE = unknown_attribute.RULE
 
 def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
     assert says(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [
-        ("warning", 'gpu.nvidia.com publishes no attribute "model". Did you mean "productName"?')
+        ("warning", 'gpu.nvidia.com publishes no attribute "model": did you mean "productName"?')
     ]
     assert becomes(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [f'{NVIDIA}.productName == "NVIDIA L4"']
     assert becomes(RULE, f'{NVIDIA}["migProfile"] == "1g.5gb"', class_name="mig.nvidia.com") == [
@@ -36,7 +36,7 @@ def test_a_name_that_the_drivers_share_brings_its_domain() -> None:
     ]
     assert says(RULE, 'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:44"') == []
     assert says(RULE, 'device.attributes["resource.kubernetes.io"].pcieroot == "pci0000:44"') == [
-        ("warning", 'resource.kubernetes.io publishes no attribute "pcieroot". Did you mean "pcieRoot"?')
+        ("warning", 'resource.kubernetes.io publishes no attribute "pcieroot": did you mean "pcieRoot"?')
     ]
 
 
@@ -97,10 +97,12 @@ def test_slices_close_the_world() -> None:
     assert says(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
 
 
-def test_a_right_name_that_no_device_of_the_cluster_has_is_left_as_it_is() -> None:
+def test_a_right_name_is_no_mistake_where_the_cluster_has_no_such_devices() -> None:
     expression = f'{NVIDIA}.profile == "1g.5gb"'
+    # That there is no MIG device is told of the request, by the proof.
+    assert says(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
     message = 'no device of the cluster has attribute "profile" in gpu.nvidia.com'
-    assert says(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [
+    assert says(RULE, expression, fleet="a100-40gb") == [
         ("error", f"{message}: it is published on devices of type mig")
     ]
     assert becomes(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]

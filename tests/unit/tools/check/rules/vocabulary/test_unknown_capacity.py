@@ -11,7 +11,7 @@ NVIDIA = 'device.capacity["gpu.nvidia.com"]'
 
 def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
     assert says(RULE, f'{NVIDIA}.gpuMemory.isGreaterThan(quantity("30Gi"))') == [
-        ("warning", 'gpu.nvidia.com publishes no capacity "gpuMemory". Did you mean "memory"?')
+        ("warning", 'gpu.nvidia.com publishes no capacity "gpuMemory": did you mean "memory"?')
     ]
     assert becomes(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
         f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))'
@@ -35,7 +35,7 @@ def test_amounts_that_a_request_asks_for() -> None:
         assert told(RULE, share.format(name=name)) == []
     message = 'net.example.com publishes no capacity "ingresBandwidth", so no device has enough of it'
     assert told(RULE, share.format(name="ingresBandwidth")) == [
-        ("warning", f'{message}. Did you mean "ingressBandwidth"?')
+        ("warning", f'{message}: did you mean "ingressBandwidth"?')
     ]
     request = after(RULE, share.format(name="ingresBandwidth"))["spec"]["devices"]["requests"][0]["exactly"]
     assert request["capacity"] == {"requests": {"ingressBandwidth": "1G"}}

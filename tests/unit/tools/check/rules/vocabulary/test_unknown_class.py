@@ -48,7 +48,7 @@ spec:
 )
 def test_a_made_up_name_leads_to_a_class(name: str, meant: str) -> None:
     assert told(RULE, claim("", class_name=name)) == [
-        ("warning", f'no class "{name}" is known: the files do not make it and no driver installs it')
+        ("warning", f'class "{name}" is not in the files, and no known driver installs it')
     ]
     assert after(RULE, claim("", class_name=name))["spec"]["devices"]["requests"][0]["exactly"] == {
         "deviceClassName": meant

@@ -33,7 +33,7 @@ def test_what_was_meant(written: str, meant: str) -> None:
 
 def test_the_value_is_told() -> None:
     assert says(RULE, f'{NVIDIA}.architecture == "Amper"') == [
-        ("warning", 'no known device has architecture "Amper". Did you mean "Ampere"?')
+        ("warning", 'no known device has architecture "Amper": did you mean "Ampere"?')
     ]
 
 
