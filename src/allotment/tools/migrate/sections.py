@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from allotment.tools.migrate.preflight.telling import pre_flight
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.section import Section
 from allotment.tools.migrate.simulation.comparing import Comparison
@@ -13,7 +14,7 @@ from allotment.tools.migrate.simulation.telling import before_and_after
 #: A section, or None where there is nothing to say. There is no comparison where nothing was given to try things on.
 Writer = Callable[[Migration, Comparison | None], Section | None]
 
-_WRITERS: Final[tuple[Writer, ...]] = (before_and_after,)
+_WRITERS: Final[tuple[Writer, ...]] = (before_and_after, pre_flight)
 
 
 def sections_of(migration: Migration, trial: Comparison | None) -> tuple[Section, ...]:

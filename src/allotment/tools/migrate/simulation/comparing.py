@@ -63,7 +63,8 @@ class Comparison(Value, frozen=True, omit_defaults=False):
 
     ``moved``: the nodes that go to the driver. ``assumed``: requirements on nodes that were taken as met, with the
     workloads that have them; ``expected``: nodes whose slices nobody publishes yet; ``dark``: nodes with a device
-    plugin of which it is not known what a driver would publish.
+    plugin of which it is not known what a driver would publish. ``others``: pods with GPUs that are in none of the
+    files.
     """
 
     workloads: tuple[Compared, ...]
@@ -72,6 +73,7 @@ class Comparison(Value, frozen=True, omit_defaults=False):
     assumed: dict[str, tuple[str, ...]] = {}
     expected: tuple[str, ...] = ()
     dark: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def fine(self) -> bool:
@@ -96,6 +98,7 @@ def compare(migration: Migration) -> Comparison | None:
         assumed=_assumed(scene),
         expected=target.expected,
         dark=tuple(_dark(scene, with_slices)),
+        others=tuple(f"Pod {name_of(pod)}" for pod in scene.others),
     )
 
 

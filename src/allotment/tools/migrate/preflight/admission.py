@@ -1,0 +1,29 @@
+"""Namespaces that must allow admin access: the API server refuses such claims anywhere else (KEP-5018)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.core import Namespace
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.facts import Facts
+
+LABEL = "resource.kubernetes.io/admin-access"
+
+
+def admission(facts: Facts) -> Iterator[Check]:
+    """The label on each namespace that needs it."""
+    names = dict.fromkeys(name for one in facts.moving for name in one.decision.needs.admin_namespaces)
+    labelled = {
+        value.metadata.name
+        for value in facts.migration.target.objects
+        if isinstance(value, Namespace) and value.metadata.labels.get(LABEL) == "true"
+    }
+    for name in names:
+        title = f"admin access in {name}"
+        if name in labelled:
+            yield Check(state="ok", title=title, text=f"Namespace {name} has the label.")
+        else:
+            text = "Without this label the API server refuses the claim."
+            command = f"kubectl label namespace {name} {LABEL}=true"
+            yield Check(state="to do", title=title, text=text, commands=(command,))

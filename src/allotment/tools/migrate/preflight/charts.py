@@ -1,0 +1,39 @@
+"""Who wrote the files: what a program renders is written anew at its next turn, and the changes are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.views import at, mapping
+
+
+def charts(facts: Facts) -> Iterator[Check]:
+    """The charts and applications that changed workloads come from."""
+    changed = {(one.file, one.line) for one in facts.moving if one.decision.changes}
+    helm: dict[str, None] = {}
+    argo: dict[str, None] = {}
+    for document in facts.migration.before:
+        if (document.file, document.position().line) not in changed:
+            continue
+        labels = mapping(at(document.tree, ("metadata", "labels")))
+        annotations = mapping(at(document.tree, ("metadata", "annotations")))
+        if labels.get("helm.sh/chart") or labels.get("app.kubernetes.io/managed-by") == "Helm":
+            helm[str(labels.get("helm.sh/chart") or document.name)] = None
+        if _tracked(labels, annotations):
+            argo[document.name] = None
+    if helm:
+        text = (
+            f"Rendered from {listed(tuple(helm))}: the next helm upgrade undoes the changes. Bring them into the "
+            "chart's values or templates, or into a post-renderer."
+        )
+        yield Check(state="to do", title="Helm", text=text)
+    if argo:
+        text = f"Argo CD looks after {listed(tuple(argo))}: commit the new files where it reads them, it undoes others."
+        yield Check(state="to do", title="Argo CD", text=text)
+
+
+def _tracked(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    return "argocd.argoproj.io/tracking-id" in annotations or "argocd.argoproj.io/instance" in labels

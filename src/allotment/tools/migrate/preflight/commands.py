@@ -1,0 +1,126 @@
+"""Commands to copy: how drivers are installed, how a node changes from device plugin to driver, and back.
+
+They are those of the vendors' own instructions. A node is labelled for the driver, and the label is what the driver's
+DaemonSet selects, so that nodes can move one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from allotment.tools.migrate.asking import Vendor
+from allotment.tools.migrate.kinds import AMD, HAMI, INTEL, NVIDIA
+
+#: What marks a node for the driver, by vendor; GPU operators know NVIDIA's.
+DRIVER_LABEL: Mapping[Vendor, str] = {
+    "nvidia": "nvidia.com/dra-kubelet-plugin",
+    "amd": "gpu.amd.com/dra",
+    "intel": "gpu.intel.com/dra",
+}
+#: What GPU operator's DaemonSets look at.
+PLUGIN_LABEL = "nvidia.com/gpu.deploy.device-plugin"
+_CHART = "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"
+_MORE = " \\"
+
+
+def install(driver: str, gates: Iterable[str] = (), shares: bool = False) -> tuple[str, ...]:
+    """How to install a driver. ``shares``: GPUs that several claims may hold."""
+    match driver:
+        case _ if driver == NVIDIA:
+            values = ["gpuResourcesEnabledOverride=true", "nvidiaDriverRoot=/run/nvidia/driver"]
+            values += [f"featureGates.{gate}=true" for gate in gates]
+            values += ["featureGates.ConsumableShares=true", "consumableShares=memory"] if shares else []
+            return (
+                "helm upgrade -i dra-driver-nvidia-gpu" + _MORE,
+                f"  {_CHART}" + _MORE,
+                "  --namespace dra-driver-nvidia-gpu --create-namespace" + _MORE,
+                *(f"  --set {value}{_MORE}" for value in values),
+                f"  --set-string '{_selector('nvidia')}=true'",
+            )
+        case _ if driver == AMD:
+            return (
+                "helm repo add amd-dra https://rocm.github.io/k8s-gpu-dra-driver",
+                "helm upgrade -i k8s-gpu-dra-driver amd-dra/k8s-gpu-dra-driver" + _MORE,
+                "  --namespace kube-amd-gpu --create-namespace" + _MORE,
+                f"  --set-string '{_selector('amd')}=true'",
+            )
+        case _ if driver == INTEL:
+            return (
+                "helm upgrade -i intel-gpu-resource-driver" + _MORE,
+                "  oci://ghcr.io/intel/intel-resource-drivers-for-kubernetes/intel-gpu-resource-driver-chart" + _MORE,
+                "  --namespace intel-gpu-resource-driver --create-namespace" + _MORE,
+                f"  --set-string '{_selector('intel')}=true'",
+            )
+        case _ if driver == HAMI:
+            return ("# HAMi's DRA driver: https://github.com/Project-HAMi/k8s-dra-driver",)
+    return ()
+
+
+def _selector(vendor: Vendor) -> str:
+    return "kubeletPlugin.nodeSelector." + DRIVER_LABEL[vendor].replace(".", "\\.")
+
+
+def to_driver(vendor: Vendor, node: str) -> tuple[str, ...]:
+    """How a drained node is given to the driver."""
+    if vendor == "nvidia":
+        return (f"kubectl label node {node} --overwrite" + _MORE, f"  {PLUGIN_LABEL}=false {DRIVER_LABEL[vendor]}=true")
+    return (f"kubectl label node {node} --overwrite {DRIVER_LABEL[vendor]}=true",)
+
+
+def to_plugin(vendor: Vendor, node: str) -> tuple[str, ...]:
+    """How it is given back to the device plugin."""
+    if vendor == "nvidia":
+        return (f"kubectl label node {node} --overwrite" + _MORE, f"  {PLUGIN_LABEL}=true {DRIVER_LABEL[vendor]}-")
+    return (f"kubectl label node {node} {DRIVER_LABEL[vendor]}-",)
+
+
+def plugin_off(vendor: Vendor, daemon_set: str = "") -> tuple[str, ...]:
+    """How the device plugin is kept from nodes that belong to the driver, or ended for all nodes.
+
+    ``daemon_set``: its ``namespace/name``, where it is known and no operator's.
+    """
+    match vendor:
+        case "nvidia":
+            return (
+                *(_by_label(daemon_set) if daemon_set else ()),
+                "# with the GPU operator, when every node has moved:",
+                "helm upgrade gpu-operator nvidia/gpu-operator -n gpu-operator" + _MORE,
+                "  --version VERSION --reuse-values --set devicePlugin.enabled=false",
+            )
+        case "amd":
+            return (
+                "# AMD's GPU operator runs one of the two, by DeviceConfig:",
+                "kubectl -n kube-amd-gpu patch deviceconfig NAME --type=merge" + _MORE,
+                '  -p \'{"spec":{"devicePlugin":{"enableDevicePlugin":false}}}\'',
+            )
+        case "intel":
+            return ("kubectl delete gpudeviceplugin NAME",)
+
+
+def _by_label(daemon_set: str) -> tuple[str, ...]:
+    """A plugin without operator: it goes by the label that the operator goes by."""
+    namespace, _, name = daemon_set.partition("/")
+    selector = '{"spec":{"template":{"spec":{"nodeSelector":{"' + PLUGIN_LABEL + '":"true"}}}}}'
+    return (
+        "# so that it keeps away from nodes that have moved:",
+        f"kubectl label node -l nvidia.com/gpu.present=true {PLUGIN_LABEL}=true",
+        f"kubectl -n {namespace} patch daemonset {name}{_MORE}",
+        f"  -p '{selector}'",
+    )
+
+
+def plugin_on(vendor: Vendor) -> tuple[str, ...]:
+    """How the device plugin comes back for all nodes."""
+    match vendor:
+        case "nvidia":
+            return (
+                "helm upgrade gpu-operator nvidia/gpu-operator -n gpu-operator" + _MORE,
+                "  --version VERSION --reuse-values --set devicePlugin.enabled=true",
+            )
+        case "amd":
+            return (
+                "kubectl -n kube-amd-gpu patch deviceconfig NAME --type=merge" + _MORE,
+                '  -p \'{"spec":{"devicePlugin":{"enableDevicePlugin":true}}}\'',
+            )
+        case "intel":
+            return ("kubectl apply -f GPUDEVICEPLUGIN.yaml",)

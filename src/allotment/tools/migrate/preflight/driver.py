@@ -1,0 +1,52 @@
+"""The driver: installed, on the nodes that need it, with its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.commands import install
+from allotment.tools.migrate.preflight.facts import Facts, listed
+
+
+def driver(facts: Facts) -> Iterator[Check]:
+    """Whether each driver publishes slices, and whether the classes are there."""
+    for name in facts.drivers:
+        gates = facts.driver_gates if name == "gpu.nvidia.com" else ()
+        commands = install(name, gates, facts.shares)
+        title = f"driver {name}"
+        nodes = facts.published(name)
+        if not facts.cluster:
+            text = "Whether it is installed is not known."
+            yield Check(
+                state="cannot tell",
+                title=title,
+                text=text,
+                look="kubectl get resourceslices",
+                commands=commands,
+                usual=True,
+            )
+        elif not nodes:
+            text = "It publishes no ResourceSlice. Install it; it starts on nodes that have its label."
+            yield Check(state="to do", title=title, text=text, commands=commands)
+        elif left := tuple(node for node in facts.nodes if node not in nodes):
+            text = f"It publishes slices for {listed(nodes)}, but none for {listed(left)}."
+            yield Check(state="to do", title=title, text=text, commands=commands)
+        else:
+            yield Check(state="ok", title=title, text=f"It publishes slices for {listed(nodes)}.")
+    yield from _classes(facts)
+
+
+def _classes(facts: Facts) -> Iterator[Check]:
+    """Classes that are named, and neither there nor among the new ones nor any chart's."""
+    target = facts.migration.target
+    if not facts.cluster:
+        return
+    there = {one.metadata.name for one in target.classes} | {one.name for one in facts.migration.classes}
+    named = dict.fromkeys(name for one in facts.moving for name in one.decision.needs.classes)
+    missing = tuple(name for name in named if name not in there)
+    if missing:
+        text = (
+            f"There is no DeviceClass {listed(missing)}. The driver's chart installs it, or an administrator makes it."
+        )
+        yield Check(state="to do", title="DeviceClasses", text=text, look="kubectl get deviceclasses")

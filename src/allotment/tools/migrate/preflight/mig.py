@@ -1,0 +1,37 @@
+"""MIG devices: cut before the driver starts, or made by the driver as claims come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.migrate.simulation.kind import kind_of_device
+
+
+def mig(facts: Facts) -> Iterator[Check]:
+    """Whether there are devices of the profiles that are asked for."""
+    wanted = tuple(dict.fromkeys(ask.profile for ask in facts.asks if ask.profile and ask.vendor == "nvidia"))
+    if not wanted:
+        return
+    target = facts.migration.target
+    expected = set(target.expected)
+    there = {
+        kind_of_device(device, one.spec.driver, False).profile
+        for one in target.slices
+        if one.spec.node_name not in expected
+        for device in one.spec.devices or ()
+    }
+    missing = tuple(profile for profile in wanted if profile not in there)
+    title = f"MIG {listed(wanted)}"
+    look = "kubectl get resourceslices -o yaml | grep -A1 profile:"
+    if facts.cluster and not missing:
+        yield Check(state="ok", title=title, text="The driver publishes such devices.")
+        return
+    text = (
+        f"GPUs must be cut into {listed(missing or wanted)} before the driver starts on a node (it takes no notice of "
+        "later cuts on A100: restart it), or the driver makes them itself (its gate DynamicMIG; on Ampere MIG mode "
+        "must be on already)."
+    )
+    commands = ("kubectl label node NODE --overwrite nvidia.com/mig.config=CONFIG   # MIG manager",)
+    yield Check(state="to do" if facts.cluster else "cannot tell", title=title, text=text, look=look, commands=commands)

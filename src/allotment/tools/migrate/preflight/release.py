@@ -1,0 +1,47 @@
+"""Kubernetes itself: the release, and the gates that the new manifests need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.features import GATES
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.migrate.target import OLDEST
+
+_EVERYWHERE = "kube-apiserver, kube-scheduler, kube-controller-manager and every kubelet"
+
+
+def release(facts: Facts) -> Iterator[Check]:
+    """Whether the release serves the API, and which gates must be on."""
+    target = facts.migration.target
+    title = f"Kubernetes {target.kube}"
+    if target.features is None:
+        yield Check(
+            state="to do",
+            title=title,
+            text=f"It does not serve resource.k8s.io/v1: upgrade to {OLDEST} or later, then migrate.",
+            look="kubectl version",
+        )
+        return
+    late = " NVIDIA asks for 1.34.2 or later (kubernetes/kubernetes#133920)." if target.kube == "1.34" else ""
+    yield Check(state="ok", title=title, text=f"It serves resource.k8s.io/v1.{late}", look="kubectl version")
+    gates = dict.fromkeys(gate for one in facts.moving for gate in one.decision.needs.kube_gates)
+    for gate in gates:
+        stage, default = GATES[gate].get(target.kube, ("", False))
+        if default:
+            yield Check(state="ok", title=gate, text=f"{stage} and on by default in {target.kube}.")
+        else:
+            yield Check(
+                state="cannot tell",
+                title=gate,
+                text=f"{stage} and off by default in {target.kube}: turn it on in {_EVERYWHERE}.",
+                look="kubectl get --raw /metrics | grep kubernetes_feature_enabled",
+            )
+    behind = [one.subject for one in facts.migration.workloads if "DRAExtendedResource is off" in one.decision.reason]
+    if behind:
+        yield Check(
+            state="ok",
+            title="DRAExtendedResource",
+            text=f"Off in {target.kube}; that is why {listed(tuple(behind))} stays. On by default since 1.36.",
+        )

@@ -1,0 +1,27 @@
+"""The nodes: drivers hand devices to containers by CDI, which the container runtime must know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.facts import Facts
+
+
+def runtime(facts: Facts) -> Iterator[Check]:
+    """CDI, and the GPU's kernel driver."""
+    if not facts.moving:
+        return
+    text = (
+        "containerd 2.0 and CRI-O know CDI as they are; containerd 1.7 needs enable_cdi = true in its configuration. "
+        "Without it containers stay in CreateContainerError (unresolvable CDI devices)."
+    )
+    if "gpu.nvidia.com" in facts.drivers:
+        text += " NVIDIA asks for its kernel driver 580 or later."
+    yield Check(
+        state="cannot tell",
+        title="CDI in the container runtime",
+        text=text,
+        look="kubectl get nodes -o wide",
+        usual=True,
+    )

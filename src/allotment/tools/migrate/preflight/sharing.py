@@ -1,0 +1,53 @@
+"""What the driver must be told to let pods share GPUs: gates of its own, which are off by default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.commands import install
+from allotment.tools.migrate.preflight.facts import Facts
+
+NVIDIA = "gpu.nvidia.com"
+
+
+def sharing(facts: Facts) -> Iterator[Check]:
+    """The driver's gates, and shared devices."""
+    for gate in facts.driver_gates:
+        users = [
+            one.subject for one in facts.moving if any(own.name == gate for own in one.decision.needs.driver_gates)
+        ]
+        whose = f" for {', '.join(users[:3])}" if users else ""
+        text = (
+            f"NVIDIA's driver needs this gate{whose}. It is off by default, and then claims are allocated and their "
+            "pods never start (Prepare fails)."
+        )
+        if gate == "MPSSupport" and "DynamicMIG" in facts.driver_gates:
+            text += " The driver allows not both, MPSSupport and DynamicMIG."
+        yield Check(
+            state="cannot tell",
+            title=f"driver gate {gate}",
+            text=text,
+            look="helm get values dra-driver-nvidia-gpu -n dra-driver-nvidia-gpu",
+            commands=install(NVIDIA, facts.driver_gates, facts.shares),
+        )
+    if facts.shares:
+        yield _shared(facts)
+
+
+def _shared(facts: Facts) -> Check:
+    title = "GPUs that claims share"
+    published = [
+        device
+        for one in facts.migration.target.slices
+        for device in one.spec.devices or ()
+        if device.allow_multiple_allocations
+    ]
+    if facts.cluster and published:
+        return Check(state="ok", title=title, text=f"{len(published)} devices may be had by several claims.")
+    text = "The driver must publish GPUs that several claims may hold parts of (its gate ConsumableShares)."
+    look = "kubectl get resourceslices -o yaml | grep allowMultipleAllocations"
+    commands = install(NVIDIA, facts.driver_gates, shares=True)
+    return Check(
+        state="to do" if facts.cluster else "cannot tell", title=title, text=text, look=look, commands=commands
+    )

@@ -1,0 +1,100 @@
+"""The greatest danger: device plugin and driver on one node, each of which hands out the same GPUs.
+
+Neither knows of the other. Both pods start, on one GPU, and the first sign is that memory runs out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.model.core import Pod
+from allotment.model.workloads import DaemonSet
+from allotment.tools.migrate.asking import Vendor
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.commands import plugin_off, to_driver
+from allotment.tools.migrate.preflight.facts import VENDORS, Facts, listed
+from allotment.tools.migrate.simulation.comparing import Comparison
+
+TITLE = "the same GPU twice"
+_COLUMNS = "NODE:.metadata.name,PLUGIN:.status.allocatable.{}"
+_RESOURCES: dict[Vendor, str] = {
+    "nvidia": "nvidia\\.com/gpu",
+    "amd": "amd\\.com/gpu",
+    "intel": "gpu\\.intel\\.com/i915",
+}
+
+
+def twice(facts: Facts) -> Iterator[Check]:
+    """Whether a node has both, and how nodes are divided."""
+    for name in facts.drivers:
+        vendor = VENDORS[name]
+        columns = _COLUMNS.format(_RESOURCES[vendor])
+        look = f"kubectl get nodes -o custom-columns='{columns}'"
+        if not facts.cluster:
+            text = (
+                "A node belongs to the device plugin or to the driver: together they give one GPU to two pods. Label "
+                "each node for one of them."
+            )
+            yield Check(state="cannot tell", title=TITLE, text=text, look=look, commands=to_driver(vendor, "NODE"))
+            continue
+        plugged, published = facts.plugged_by(vendor), facts.published(name)
+        both = tuple(node for node in plugged if node in published)
+        operators = plugin_off(vendor, _daemon_set(facts, vendor))
+        if both:
+            text = (
+                f"NOW, on {listed(both)}: the device plugin has GPUs to give, and so has {name}. Two pods can get one "
+                "GPU. Take the plugin away from there, or the driver."
+            )
+            commands = (*(line for node in both[:4] for line in to_driver(vendor, node)), *operators)
+            yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands, danger=True)
+            continue
+        todo = tuple(node for node in facts.nodes if node in plugged)
+        if todo:
+            text = (
+                f"The device plugin runs on {listed(todo)}, which the driver takes over. Let it go before the driver "
+                "comes, node by node: together they give one GPU to two pods."
+            )
+            commands = (*to_driver(vendor, "NODE"), *operators)
+            yield Check(state="to do", title=TITLE, text=text, look=look, commands=commands)
+        else:
+            yield Check(state="ok", title=TITLE, text="No node has both the device plugin's GPUs and the driver's.")
+    yield from _others(facts)
+    yield from _kept(facts.trial)
+
+
+def _daemon_set(facts: Facts, vendor: Vendor) -> str:
+    """The DaemonSet of a device plugin that no operator looks after, as far as objects or pods show it."""
+    for value in facts.migration.target.objects:
+        if isinstance(value, DaemonSet):
+            name = value.metadata.name
+        elif isinstance(value, Pod) and value.metadata.owner_references:
+            owner = value.metadata.owner_references[0]
+            name = owner.name if owner.kind == "DaemonSet" else ""
+        else:
+            continue
+        by_operator = value.metadata.namespace in ("gpu-operator", "kube-amd-gpu")
+        if "device-plugin" in name and vendor in name and not by_operator:
+            return f"{value.metadata.namespace}/{name}"
+    return ""
+
+
+def _others(facts: Facts) -> Iterator[Check]:
+    """Pods with GPUs that are in none of the files: when their node moves, they must go."""
+    running = facts.trial.others if facts.trial is not None else ()
+    if running:
+        text = (
+            f"{listed(running)} {'has' if len(running) == 1 else 'have'} GPUs of the device plugin and "
+            f"{'is' if len(running) == 1 else 'are'} in none of the files: drain before a node moves, and migrate "
+            "their manifests, too."
+        )
+        yield Check(state="to do", title="pods of others", text=text, look="kubectl get pods -A -o wide")
+
+
+def _kept(trial: Comparison | None) -> Iterator[Check]:
+    kept = {node: users for node, users in trial.kept.items() if users} if trial is not None else {}
+    if trial is not None and kept and trial.moved:
+        users = tuple(dict.fromkeys(user for names in kept.values() for user in names))
+        text = (
+            f"{listed(tuple(kept))} must keep the device plugin, for {listed(users)}; {listed(trial.moved)} can move."
+        )
+        yield Check(state="ok", title="which nodes move", text=text)

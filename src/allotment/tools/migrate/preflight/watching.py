@@ -1,0 +1,52 @@
+"""Who else reads the old resource names: metrics, autoscalers of pods, autoscalers of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.views import mapping, text
+
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+#: Labels by which autoscalers of nodes choose machines.
+_OF_CLOUDS = ("cloud.google.com/", "karpenter.k8s.aws/", "k8s.amazonaws.com/", "kubernetes.azure.com/")
+
+
+def watching(facts: Facts) -> Iterator[Check]:
+    """Metrics and autoscalers."""
+    if not facts.moving:
+        return
+    if "gpu.nvidia.com" in facts.drivers:
+        scaled = tuple(_scaled(facts))
+        whom = f" {listed(scaled)} may scale by them." if scaled else ""
+        yield Check(
+            state="cannot tell",
+            title="metrics by pod",
+            text=f"DCGM exporter names the pods of claims only with KUBERNETES_ENABLE_DRA=true (4.4 and later).{whom}",
+            look="kubectl get daemonset -A -o yaml | grep KUBERNETES_ENABLE_DRA",
+            usual=not scaled,
+        )
+    labels = tuple(
+        dict.fromkeys(label.term for one in facts.moving for label in one.labels if label.term.startswith(_OF_CLOUDS))
+    )
+    chosen = f" {listed(labels)} no longer says which machine to add." if labels else ""
+    yield Check(
+        state="cannot tell",
+        title="autoscaling of nodes",
+        text=(
+            "Cluster Autoscaler knows claims with --enable-dynamic-resource-allocation (always on since 1.35), from "
+            f"nodes that are there; Karpenter leaves pods with claims alone unless --ignore-dra-requests=false.{chosen}"
+        ),
+        look="kubectl get deployment -A -o yaml | grep -E 'dynamic-resource|ignore-dra'",
+        usual=not labels,
+    )
+
+
+def _scaled(facts: Facts) -> Iterator[str]:
+    """Autoscalers of the files whose workloads move."""
+    names = {(one.kind, one.name) for one in facts.moving}
+    for document in facts.migration.before:
+        target = mapping(mapping(document.tree.get("spec")).get("scaleTargetRef"))
+        if document.kind in _SCALERS and (text(target.get("kind")) or "Deployment", text(target.get("name"))) in names:
+            yield f"{document.kind} {document.name}"
