@@ -2,7 +2,8 @@
 
 In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml`` or ``python`` block
 whose first line is ``# name.yaml`` (or ``.py``) is a file of that name for the commands after it. A line ``…`` stands
-for lines left out; as many lines as stand around it in the page are kept when it is written anew. ``allot``,
+for lines left out; as many lines as stand around it in the page are kept when it is written anew, and between two of
+them as many from the same first line on. ``allot``,
 ``make demo`` (which is ``allot demo``), ``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a
 home of the page's own; labs that a page starts end with it. Other commands are left as they stand. ``reasons.md`` is
 generated from the table of codes, and ``rules/`` from the rules of ``allot check``.
@@ -29,7 +30,7 @@ from allotment.tools.check import reference
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-_PAGES = ("check", "cookbook", "drivers", "editors", "lab")
+_PAGES = ("check", "cookbook", "drivers", "editors", "lab", "migrate")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _PAGES))
 REASONS = ROOT / "docs" / "reasons.md"
 RULES = ROOT / reference.FOLDER
@@ -108,10 +109,33 @@ def _anew(command: str, shown: list[str]) -> list[str]:
         return shown
     found = run(command)
     if LEFT_OUT in shown:
-        before = shown.index(LEFT_OUT)
-        after = len(shown) - before - 1
-        found = [*found[:before], LEFT_OUT, *found[len(found) - after :]]
+        found = _excerpt(found, shown)
     return shown if _without_chance(shown) == _without_chance(found) else found
+
+
+def _excerpt(found: list[str], shown: list[str]) -> list[str]:
+    """As many lines of each piece as the page shows: from the beginning, the end, and, between, from its first line."""
+    first, *between, last = _pieces(shown)
+    kept, at = found[: len(first)], len(first)
+    for piece in between:
+        begin = next(
+            (n for n in range(at, len(found)) if _without_chance([found[n]]) == _without_chance(piece[:1])), None
+        )
+        if begin is None:  # it is not printed any more: somebody must look
+            return found
+        at = begin + len(piece)
+        kept += [LEFT_OUT, *found[begin:at]]
+    return [*kept, LEFT_OUT, *found[len(found) - len(last) :]]
+
+
+def _pieces(shown: list[str]) -> list[list[str]]:
+    pieces: list[list[str]] = [[]]
+    for line in shown:
+        if line == LEFT_OUT:
+            pieces.append([])
+        else:
+            pieces[-1].append(line)
+    return pieces
 
 
 def _without_chance(lines: list[str]) -> list[str]:

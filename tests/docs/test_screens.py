@@ -40,6 +40,15 @@ def test_a_changed_output_is_noticed_and_lines_left_out_stay_so(tmp_path: Path) 
     assert anew == ["```console", "$ allot examples list", printed[0], "…", printed[-1], "```"]
 
 
+def test_pieces_between_are_found_by_their_first_line() -> None:
+    printed = screens.run("allot examples list")
+    page = "\n".join(["```console", "$ allot examples list", printed[0], "…", printed[4], "old", "…", "old", "```\n"])
+    anew = screens.page_anew(page).splitlines()
+    assert anew[2:-1] == [printed[0], "…", printed[4], printed[5], "…", printed[-1]]
+    gone = page.replace(printed[4], "no longer there")
+    assert screens.page_anew(gone).splitlines()[2:-1] == printed, "shown in full, so that somebody looks"
+
+
 def test_what_differs_by_chance_only_is_left_as_it_was() -> None:
     page = """```console
 $ allot up --detach --ephemeral --fleet t4-4x-pcie
