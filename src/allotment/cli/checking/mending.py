@@ -6,9 +6,11 @@ import re
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Final
+
+from msgspec.structs import replace
 
 from allotment.cli.check import EXIT_FINDINGS, exit_code, told_of, write
 from allotment.cli.checking.options import Options
@@ -31,7 +33,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
         raise Mistake(f"--diff: a text, which -o {arguments.output} has no place for", "leave one of them out")
 
     def judge(other: Bundle) -> tuple[Finding, ...]:
-        return options.policy.judge(other, {**files.sources, **_sources(other)}).findings
+        return options.policy.judge(other, {**files.sources, **_sources(other)}, tried=False).findings
 
     fixed = fix(bundle, unsafe=arguments.unsafe, judge=judge)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
@@ -39,6 +41,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
     rest = Bundle(after.documents, bundle.settings, bundle.world, after.problems, bundle.namespace)
     told = told_of(rest, options.policy.judge(rest, after.sources), options, after)
     told.fixed = fixed.applied
+    told.findings = _by_hand(told.findings, fixed)
     if arguments.diff:
         _show(screen, files.sources, changed)
         _tell_diff(told, changed)
@@ -51,7 +54,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
     if arguments.output in (*_PROGRAMS, "concise"):
         write(screen, told, arguments.output)
     else:
-        _tell(screen, told, fixed)
+        _tell(screen, told)
     return exit_code(told, options)
 
 
@@ -59,10 +62,28 @@ def _sources(bundle: Bundle) -> dict[str, str]:
     return {document.file: document.origin.source for document in bundle.documents}
 
 
+def _by_hand(findings: Iterable[Finding], fixed: Fixed) -> list[Finding]:
+    """The findings; those whose fix could not be made offer none, and say what to do and why it was not done."""
+    reasons = {_known_by(finding): reason for finding, reason in fixed.unfixable}
+    told = []
+    for finding in findings:
+        reason = reasons.get(_known_by(finding))
+        if reason is not None and finding.fix is not None:
+            words = f"{finding.fix.text} by hand: {reason}"
+            finding = replace(finding, fix=None, help="; ".join(filter(None, (finding.help, words))))
+        told.append(finding)
+    return told
+
+
+def _known_by(finding: Finding) -> tuple[str, ...]:
+    """What stays of a finding when other lines of its file change."""
+    return finding.code, finding.where.file, finding.subject, finding.path, finding.message
+
+
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def _tell(screen: Screen, told: Told, fixed: Fixed) -> None:
+def _tell(screen: Screen, told: Told) -> None:
     """What was done in each file, what is left, and both in one sentence."""
     for file, findings in _by_file(told.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
@@ -70,9 +91,7 @@ def _tell(screen: Screen, told: Told, fixed: Fixed) -> None:
         say(screen, f"{file}: fixed {', '.join(words)}")
         for guess in _guesses(findings):
             say(screen, guess, "  ")
-    for finding, reason in fixed.unfixable:
-        say(screen, f"{finding.where} {finding.code} is not fixed: {reason}")
-    if told.fixed or fixed.unfixable:
+    if told.fixed:
         screen.line()
     tell_findings(screen, told)
     for line in _outcome(told):
@@ -144,6 +163,8 @@ def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
     else:
         done = "Would fix nothing"
     beside = Screen(sys.stderr, width_of(sys.stderr), colour=False)
+    if changed:
+        beside.line()
     for file, findings in _by_file(told.fixed).items():
         for guess in _guesses(findings):
             say(beside, f"{file}: {guess}")

@@ -93,7 +93,7 @@ def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
  note: gues
 """
     )
-    assert ran.err == "Would fix 1 finding in 1 file; 1 warning remains. 1 fixable with --fix --unsafe.\n"
+    assert ran.err == "\nWould fix 1 finding in 1 file; 1 warning remains. 1 fixable with --fix --unsafe.\n"
     assert (folder / "a.yaml").read_text() == OLD + GUES
     assert allot("check", "b.yaml", "--diff") == (0, "", "Would fix nothing; nothing is left.\n")
 
@@ -102,7 +102,7 @@ def test_a_diff_says_which_changes_are_guesses(allot: Allot, write: Write) -> No
     write({"a.yaml": OLD + GUES, "b.yaml": OLD})
     err = allot("check", "--diff", "--unsafe").err
     assert err == (
-        "a.yaml: guessed (V391, line 6): write guess, which is nearest\n"
+        "\na.yaml: guessed (V391, line 6): write guess, which is nearest\n"
         "Would fix 3 findings in 2 files; nothing is left.\n"
     )
 
@@ -124,6 +124,18 @@ def test_standard_input_goes_on_by_standard_output(allot: Allot, write: Write) -
     assert allot("check", "-", "--fix", stdin=NEW).out == NEW
     broken = allot("check", "-", "--fix", stdin="a: [\n")
     assert (broken.code, broken.out) == (1, "a: [\n")
+
+
+def test_what_cannot_be_mended_is_told_with_the_reason_and_not_offered(allot: Allot, write: Write) -> None:
+    shared = "apiVersion: v1\nkind: Thing\nmetadata: {name: &n old}\nother: *n\n"
+    folder = write({"a.yaml": shared})
+    ran = allot("check", "--fix")
+    assert ran.code == 1
+    assert ran.out.startswith("a.yaml:3:18 S191 `old` is an old name\n")
+    assert "  help: call it new by hand: it shares a value with something else, through an anchor (" in ran.out
+    assert ran.out.endswith("\nFound 1 error in 1 file.\n")
+    assert (folder / "a.yaml").read_text() == shared
+    assert json.loads(allot("check", "--fix", "-o", "json").out)["summary"]["fixable"] == 0
 
 
 def test_json_tells_what_was_fixed(allot: Allot, write: Write) -> None:
