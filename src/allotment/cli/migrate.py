@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> int:
     sections = sections_of(migration, trial)
     written: tuple[str, ...] = ()
     if arguments.output_dir is not None:
-        written = write_folder(arguments.output_dir, migration, files)
+        written = write_folder(arguments.output_dir, migration, trial, files)
     elif arguments.in_place:
         written = write_in_place(migration, files)
     if arguments.output == "json":

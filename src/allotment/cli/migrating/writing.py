@@ -16,18 +16,31 @@ from allotment.cli.checking.writing import write_all
 from allotment.cli.migrating.telling import new_texts
 from allotment.cli.mistakes import Mistake
 from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.rollout.places import RUNBOOK, places_of
+from allotment.tools.migrate.rollout.runbook import runbook
 from allotment.tools.migrate.run import CLASSES_FILE
+from allotment.tools.migrate.simulation.comparing import Comparison
 
 _STDIN_NAME = "migrated.yaml"
 
 
-def write_folder(folder: str, migration: Migration, files: Files) -> tuple[str, ...]:
-    """Write every file to a folder, below it as they lie to each other; the paths written."""
-    everything = {**files.sources, **new_texts(migration)}
+def write_folder(folder: str, migration: Migration, trial: Comparison | None, files: Files) -> tuple[str, ...]:
+    """Write every file to a folder, below it as they lie to each other; the paths written.
+
+    Beside them: the texts before of those that change, and a runbook, where any workload asks for something.
+    """
+    new = new_texts(migration)
+    everything = {**files.sources, **new}
     names = _below(everything, files.stdin)
-    texts = {str(Path(folder) / names[file]): text for file, text in everything.items()}
-    _create(texts)
-    return tuple(texts)
+    texts = {names[file]: text for file, text in everything.items()}
+    if migration.workloads:
+        before = {file: files.sources[file] for file in new if file in files.sources}
+        places = places_of({file: names[file] for file in everything}, before)
+        texts |= {place: before[file] for file, place in places.old.items()}
+        texts[RUNBOOK] = runbook(migration, trial, places)
+    written = {str(Path(folder) / name): text for name, text in texts.items()}
+    _create(written)
+    return tuple(written)
 
 
 def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ def serving(ask: Ask, target: Target) -> Serving:
     there = target.serving(ask.resource)
     if there is not None:
         return Serving(there.metadata.name, ask.resource)
-    if not target.known and ask.resource == "nvidia.com/gpu" and not ask.profile:
+    installed = any(one.metadata.name == NVIDIA for one in target.classes)
+    if not installed and ask.resource == "nvidia.com/gpu" and not ask.profile:
         return Serving(NVIDIA, ask.resource)  # as the driver's chart installs it
     driver = {"nvidia": NVIDIA, "amd": AMD, "intel": INTEL}[ask.vendor]
     what = label(ask.profile) if ask.profile else ask.kernel_driver or "whole"

@@ -101,7 +101,7 @@ def _scalar(value: str | int) -> str:
     if isinstance(value, int):
         return str(value)
     plain = _PLAIN.fullmatch(value) and not re.fullmatch(
-        r"[0-9.eE+_-]+|(?i:true|false|null|yes|no|on|off|y|n)|0[xo].*", value
+        r"[0-9.eE+_-]+|(?i:true|false|null|yes|no|on|off|y|n)|0[xXoObB].*", value
     )
     return value if plain else f"'{_in_quotes(value)}'"
 

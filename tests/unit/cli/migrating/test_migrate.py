@@ -63,7 +63,8 @@ def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> No
     (app.parent / "service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
     ran = allot("migrate", str(app.parent), "-o", str(tmp_path / "new"))
     assert ran.code == 0
-    assert names(tmp_path / "new") == ["app.yaml", "service.yaml"]
+    assert names(tmp_path / "new") == ["README.md", "app.yaml", "rollback/app.yaml.before", "service.yaml"]
+    assert (tmp_path / "new" / "rollback" / "app.yaml.before").read_text() == GPU
     assert "# keep me" in (tmp_path / "new" / "app.yaml").read_text()
     assert app.read_text() == GPU
 
@@ -92,14 +93,14 @@ def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path:
     app.write_text(POD.format(name="a", resource="nvidia.com/mig-1g.5gb"))
     ran = allot("migrate", str(app), "--to", "class", "-o", str(tmp_path / "new"))
     assert ran.code == 0
-    assert names(tmp_path / "new") == ["app.yaml", CLASSES_FILE]
+    assert names(tmp_path / "new") == ["README.md", "app.yaml", CLASSES_FILE]
     assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
     assert names(app.parent) == ["app.yaml", CLASSES_FILE]
 
 
 def test_standard_input(allot: Allot, tmp_path: Path) -> None:
     assert allot("migrate", "-", "-o", str(tmp_path / "new"), stdin=GPU).code == 0
-    assert names(tmp_path / "new") == ["migrated.yaml"]
+    assert names(tmp_path / "new") == ["README.md", "migrated.yaml", "rollback/migrated.yaml.before"]
     refused = allot("migrate", "-", "--in-place", stdin=GPU)
     assert (refused.code, "standard input" in refused.err) == (2, True)
 

@@ -35,7 +35,8 @@ def install(driver: str, gates: Iterable[str] = (), shares: bool = False) -> tup
                 f"  {_CHART}" + _MORE,
                 "  --namespace dra-driver-nvidia-gpu --create-namespace" + _MORE,
                 *(f"  --set {value}{_MORE}" for value in values),
-                f"  --set-string '{_selector('nvidia')}=true'",
+                f"  --set-string{_MORE}",
+                f"  '{_selector('nvidia')}=true'",
             )
         case _ if driver == AMD:
             return (

@@ -16,20 +16,14 @@ from allotment.tools.migrate.preflight.facts import VENDORS, Facts, listed
 from allotment.tools.migrate.simulation.comparing import Comparison
 
 TITLE = "the same GPU twice"
-_COLUMNS = "NODE:.metadata.name,PLUGIN:.status.allocatable.{}"
-_RESOURCES: dict[Vendor, str] = {
-    "nvidia": "nvidia\\.com/gpu",
-    "amd": "amd\\.com/gpu",
-    "intel": "gpu\\.intel\\.com/i915",
-}
+_RESOURCES: dict[Vendor, str] = {"nvidia": "nvidia.com/", "amd": "amd.com/", "intel": "gpu.intel.com/"}
 
 
 def twice(facts: Facts) -> Iterator[Check]:
     """Whether a node has both, and how nodes are divided."""
     for name in facts.drivers:
         vendor = VENDORS[name]
-        columns = _COLUMNS.format(_RESOURCES[vendor])
-        look = f"kubectl get nodes -o custom-columns='{columns}'"
+        look = f"kubectl describe nodes | grep -E '^Name:|^  {_RESOURCES[vendor]}'"
         if not facts.cluster:
             text = (
                 "A node belongs to the device plugin or to the driver: together they give one GPU to two pods. Label "

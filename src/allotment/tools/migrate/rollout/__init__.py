@@ -1,0 +1,1 @@
+"""In which order the migration is rolled out, and taken back."""

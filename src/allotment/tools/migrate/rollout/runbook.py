@@ -1,0 +1,208 @@
+"""The runbook, README.md of the folder: pre-flight, node by node, workload by workload, how to see that it worked, and
+the way back."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from allotment.tools.migrate.asking import Vendor
+from allotment.tools.migrate.preflight.check import Check, State
+from allotment.tools.migrate.preflight.checks import checks_of
+from allotment.tools.migrate.preflight.commands import plugin_on, to_driver, to_plugin
+from allotment.tools.migrate.preflight.facts import VENDORS, Facts
+from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.rollout.places import ROLLBACK, Places
+from allotment.tools.migrate.rollout.steps import MADE_AGAIN, changed, namespaced, obsolete, replaced, wrapped
+from allotment.tools.migrate.simulation.comparing import Comparison
+from allotment.tools.migrate.simulation.telling import before_and_after
+
+_WIDTH = 100
+_RESOURCES: dict[Vendor, str] = {
+    "nvidia": "nvidia\\.com/gpu",
+    "amd": "amd\\.com/gpu",
+    "intel": "gpu\\.intel\\.com/i915",
+}
+_STATES: tuple[tuple[State, str], ...] = (("to do", "[ ]"), ("cannot tell", "[ ] look:"), ("ok", "[x]"))
+
+
+def runbook(migration: Migration, trial: Comparison | None, places: Places) -> str:
+    """The page as Markdown."""
+    facts = Facts(migration, trial)
+    lines = ["# From device plugin to claims", ""]
+    lines += _paragraph(
+        "Written by `allot migrate`. Work from the top; every command is run in this folder. Names in capitals "
+        "(NODE, VERSION) are yours to fill in."
+    )
+    lines += ["## What becomes of each workload", "", *_decisions(migration)]
+    lines += ["## 1. Pre-flight", "", *_checks(checks_of(migration, trial))]
+    if facts.moving:
+        lines += ["## 2. An API server takes the files", "", *_dry_run(migration, places)]
+        lines += ["## 3. Nodes, one by one", "", *_nodes(facts)]
+        lines += ["## 4. Workloads", "", *_workloads(migration, places)]
+        lines += ["## 5. See that it worked", "", *_verification(facts)]
+        lines += ["## Roll-back", "", *_roll_back(facts, places)]
+    section = before_and_after(migration, trial)
+    if section is not None and section.table:
+        lines += ["## Before and after, as tried", "", *_trial(section.lines, section.table)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _paragraph(text: str) -> list[str]:
+    return [*textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False), ""]
+
+
+def _item(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _decisions(migration: Migration) -> Iterator[str]:
+    for one in migration.workloads:
+        claim = f" ({one.claim_kind} {one.claim_name})" if one.claim_name else ""
+        yield from _item(f"**{one.subject}**: {_OUTCOMES[one.decision.outcome]}{claim}. {one.decision.reason}")
+        for note in one.notes:
+            yield from (f"  {line}" for line in _item(note))
+    yield ""
+
+
+_OUTCOMES = {
+    "template": "every pod gets a claim of its own",
+    "claim": "its pods share a claim",
+    "class": "its manifest stays, a class serves it",
+    "leave": "stays with the device plugin",
+    "cannot": "cannot be migrated",
+}
+
+
+def _checks(checks: Iterable[Check]) -> Iterator[str]:
+    listed = tuple(checks)
+    for state, box in _STATES:
+        for check in listed:
+            if check.state != state:
+                continue
+            yield from _item(f"{box} **{check.title}**. {check.text}")
+            commands = (*((check.look,) if check.look and state != "ok" else ()), *check.commands)
+            if commands and state != "ok":
+                yield ""
+                yield from (f"  {line}".rstrip() for line in wrapped(commands)[:-1])
+                yield ""
+    yield ""
+
+
+def _files(migration: Migration, places: Places) -> list[str]:
+    """The files to apply: classes first."""
+    with_classes = [name for name in places.new.values() if name not in places.old.values()]
+    classes = [name for name in with_classes if name.endswith("device-classes.yaml")] if migration.classes else []
+    return [*classes, *(name for name in with_classes if name not in classes)]
+
+
+def _dry_run(migration: Migration, places: Places) -> Iterator[str]:
+    flag = namespaced(migration)
+    yield from wrapped(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, places))
+    if any(one.kind in MADE_AGAIN and one.decision.changes for one in migration.workloads):
+        yield from _paragraph("A Job or Pod that is there already refuses any change (immutable); 4 makes it anew.")
+
+
+def _nodes(facts: Facts) -> Iterator[str]:
+    yield from _paragraph(
+        "A node belongs to the device plugin or to the driver; on one that has both, two pods can get the same GPU. "
+        "Empty the node, change its label, wait for the driver's slices, and see that the plugin's count is gone "
+        "before any pod comes back. Begin with one node and one workload (4): pods that still ask the device plugin "
+        "need nodes that have it."
+    )
+    trial = facts.trial
+    kept = {node: users for node, users in trial.kept.items() if users} if trial is not None and facts.cluster else {}
+    if kept:
+        words = ", ".join(f"{node} ({', '.join(users)})" for node, users in kept.items())
+        yield from _paragraph(f"These nodes keep the device plugin: {words}.")
+    for driver in facts.drivers:
+        vendor = VENDORS[driver]
+        plugged = facts.plugged_by(vendor)
+        nodes = [node for node in facts.nodes if node in plugged] or ["NODE"]
+        if nodes != ["NODE"]:
+            yield from _paragraph(f"NODE is, one after the other: {', '.join(nodes)}.")
+        resource = _RESOURCES[vendor]
+        yield from wrapped(
+            (
+                "kubectl cordon NODE",
+                "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
+                *to_driver(vendor, "NODE"),
+                "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until the driver's are there",
+                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{resource}}}'   # until it is 0 or gone",
+                "kubectl uncordon NODE",
+            )
+        )
+
+
+def _workloads(migration: Migration, places: Places) -> Iterator[str]:
+    if migration.classes:
+        yield from _paragraph("The new DeviceClasses first:")
+        yield from wrapped(f"kubectl apply -f {name}" for name in _files(migration, places)[:1])
+    served = [one.subject for one in migration.workloads if one.decision.outcome == "class"]
+    if served:
+        yield from _paragraph(
+            f"Nothing to apply for {', '.join(served)}: pods get their GPUs through the class when they start again "
+            "on a node that has moved."
+        )
+    for file, workloads in changed(migration).items():
+        yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
+        yield from wrapped(replaced(migration, places.new[file], workloads))
+
+
+def _verification(facts: Facts) -> Iterator[str]:
+    namespaces = dict.fromkeys(one.namespace for one in facts.moving)
+    commands = [f"kubectl -n {name} get pods,resourceclaims -o wide" for name in namespaces]
+    commands.append("allot explain --context CONTEXT   # what still waits, and why")
+    commands.append("allot free --context CONTEXT      # devices of each node, and who has them")
+    yield from _paragraph("Every claim is allocated,reserved; every pod runs.")
+    yield from wrapped(commands)
+    one = next((one for one in facts.moving if one.name), None)
+    if one is not None and "nvidia" in {VENDORS[name] for name in facts.drivers}:
+        yield from _paragraph("And a container sees its GPUs, no others:")
+        yield from wrapped([f"kubectl -n {one.namespace} exec POD -c {one.containers[0].name} -- nvidia-smi -L"])
+
+
+def _roll_back(facts: Facts, places: Places) -> Iterator[str]:
+    migration = facts.migration
+    yield from _paragraph(
+        f"`{ROLLBACK}/` holds every changed file as it was. First the nodes that the old manifests need go back to the "
+        "device plugin, then the workloads, and last what the migration made. Nothing is lost in between: pods that "
+        "run keep their GPUs until they are drained."
+    )
+    yield from _paragraph("Nodes, one by one:")
+    for driver in facts.drivers:
+        vendor = VENDORS[driver]
+        yield from wrapped(
+            (
+                "kubectl cordon NODE",
+                "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
+                *to_plugin(vendor, "NODE"),
+                "kubectl get resourceslices --field-selector spec.nodeName=NODE   # until they are gone",
+                f"kubectl get node NODE -o jsonpath='{{.status.allocatable.{_RESOURCES[vendor]}}}'   # until it counts",
+                "kubectl uncordon NODE",
+            )
+        )
+        yield from _paragraph("If the device plugin was switched off for the whole cluster, before the first node:")
+        yield from wrapped(plugin_on(vendor))
+    for file, workloads in reversed(changed(migration).items()):
+        yield from _paragraph(f"{', '.join(one.subject for one in workloads)}:")
+        yield from wrapped(replaced(migration, places.old[file], workloads))
+    gone = list(obsolete(migration))
+    if gone:
+        yield from _paragraph("When none of the new pods is left:")
+        yield from wrapped(gone)
+    yield from _paragraph("A driver that no node is labelled for does nothing; `helm uninstall` takes it away.")
+
+
+def _trial(lines: Iterable[str], table: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+    headers, *rows = table
+    first, *more = lines
+    yield from _paragraph(first)
+    yield f"| {' | '.join(headers)} |"
+    yield "|" + " --- |" * len(headers)
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+    for line in more:
+        yield from _paragraph(line)

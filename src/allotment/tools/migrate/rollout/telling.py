@@ -1,0 +1,30 @@
+"""The way back on a screen: that there is one, and where it is written."""
+
+from __future__ import annotations
+
+from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.rollout.steps import changed, obsolete, replaced
+from allotment.tools.migrate.section import Section
+from allotment.tools.migrate.simulation.comparing import Comparison
+
+TITLE = "Roll-back"
+
+
+def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
+    """The section; None where nothing changes."""
+    workloads = changed(migration)
+    if not workloads:
+        return None
+    made = len(migration.made) + len(migration.classes)
+    things = f"the {made} new objects" if made > 1 else "the new object"
+    text = (
+        f"Give the nodes back to the device plugin, apply the files as they were, and delete {things} when the new "
+        "pods are gone. -o DIR keeps these files in DIR/rollback, and writes the whole way there and back to "
+        "DIR/README.md."
+    )
+    steps: list[object] = [
+        {"workloads": [one.subject for one in each], "commands": list(replaced(migration, file, each))}
+        for file, each in reversed(workloads.items())
+    ]
+    steps.append({"workloads": [], "commands": list(obsolete(migration))})
+    return Section(title=TITLE, lines=(text,), data={"steps": steps})
