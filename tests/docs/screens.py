@@ -37,6 +37,9 @@ RULES = ROOT / reference.FOLDER
 
 _BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LEFT_OUT = "…"
 
 #: What is run, and how.
@@ -184,6 +187,17 @@ def links(text: str) -> list[str]:
     """The files that a page links to."""
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
     return [target for target in targets if "://" not in target]
+
+
+def anchors(text: str) -> list[tuple[str, str]]:
+    """The headings that a page links to, each with its file (empty: the page itself)."""
+    return [(file, anchor) for file, anchor in _ANCHOR.findall(_FENCED.sub("", text)) if "://" not in file]
+
+
+def headings(text: str) -> set[str]:
+    """What a page's headings are called in links, as GitHub makes it."""
+    found = _HEADING.findall(_FENCED.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
 
 
 def write(names: Sequence[str] = ()) -> None:

@@ -75,3 +75,14 @@ def test_a_page_leaves_nothing_running() -> None:
     assert "allotment " in inside
     again = screens.page_anew("```console\n$ allot status\n```\n")
     assert "No lab runs." in again
+
+
+def test_links_lead_to_a_heading() -> None:
+    pages = {
+        page.resolve(): page.read_text(encoding="utf-8")
+        for page in [*screens.ROOT.glob("*.md"), *screens.ROOT.glob("docs/**/*.md")]
+    }
+    for page, text in pages.items():
+        for target, anchor in screens.anchors(text):
+            meant = (page.parent / target).resolve() if target else page
+            assert anchor in screens.headings(pages[meant]), f"{page.name} links to {target}#{anchor}"
