@@ -71,6 +71,20 @@ def about_gpus(term: Term) -> bool:
     return any(pattern.fullmatch(term.key) for _, pattern, _ in _TABLE)
 
 
+def about_plugin(term: Term) -> bool:
+    """Whether a label tells how a device plugin hands out GPUs; such labels go with the plugin."""
+    if term.key == "nvidia.com/gpu.product":
+        return any(value.endswith("-SHARED") for value in term.values)
+    return _OF_PLUGIN.fullmatch(term.key) is not None
+
+
+_OF_PLUGIN: Final = re.compile(
+    r"nvidia\.com/(gpu\.(replicas|sharing-strategy|deploy\..+)|mps\.capable|device-plugin\.config"
+    r"|mig-.+\.(replicas|sharing-strategy))"
+    r"|cloud\.google\.com/gke-(gpu-sharing-strategy|max-shared-clients-per-gpu)"
+)
+
+
 # --- sentences ---------------------------------------------------------------------------------------------------
 
 

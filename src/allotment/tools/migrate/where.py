@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from allotment.model.loading.marks import Path
 from allotment.tools.migrate.asking import Term, WorkloadAsk
-from allotment.tools.migrate.labels import Devices, about_gpus, translated
+from allotment.tools.migrate.labels import Devices, about_gpus, about_plugin, translated
 from allotment.tools.migrate.report import Label
 from allotment.tools.views import at, mapping
 
+_EVERY_NODE: Final = "it chooses the nodes that have a pod of the DaemonSet"
 _TOGETHER: Final = "any of several terms is enough, and not all of what they demand can be asked of a device"
 
 
@@ -41,7 +42,7 @@ def where_to(workload: WorkloadAsk, devices: Devices) -> Where:
     everywhere = (*workload.selector, *(workload.affinity[0] if len(workload.affinity) == 1 else ()))
     for term in everywhere:
         if about_gpus(term):
-            label = translated(term, devices)
+            label = _label(term, workload, devices)
             labels.append(label)
             if label.expression:
                 conditions.append(Condition(label.expression, label.term))
@@ -56,9 +57,18 @@ def where_to(workload: WorkloadAsk, devices: Devices) -> Where:
     return Where(distinct, tuple(_emptied(workload.view.document.tree, gone)), tuple(labels))
 
 
+def _label(term: Term, workload: WorkloadAsk, devices: Devices) -> Label:
+    """What becomes of one requirement. A DaemonSet has a pod on every node that its labels choose: without them it
+    would have waiting pods on all others. Only what tells of the device plugin cannot stay."""
+    label = translated(term, devices)
+    if workload.view.kind == "DaemonSet" and not about_plugin(term) and (label.expression or label.dropped):
+        return Label(term=label.term, why=_EVERY_NODE)
+    return label
+
+
 def _any_of(workload: WorkloadAsk, devices: Devices) -> tuple[list[Condition], list[Label], list[Path]]:
     """Several affinity terms as one condition, if all that they demand can be asked of a device."""
-    labels = [[translated(term, devices) for term in terms] for terms in workload.affinity]
+    labels = [[_label(term, workload, devices) for term in terms] for terms in workload.affinity]
     flat = [label for terms in labels for label in terms]
     if not any(about_gpus(term) for terms in workload.affinity for term in terms):
         return [], [], []
