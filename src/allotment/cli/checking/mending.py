@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from allotment.cli.check import EXIT_FINDINGS, exit_code, told_of, write
+from allotment.cli.checking.answering import EXIT_FINDINGS, exit_code, told_of, write
 from allotment.cli.checking.options import Options
 from allotment.cli.checking.reading import Files
 from allotment.cli.checking.telling import TIED, Told, by_level, counted, left_out, say, summary, tell_findings
