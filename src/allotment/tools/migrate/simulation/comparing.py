@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -39,8 +40,8 @@ class Compared(Value, frozen=True, omit_defaults=False):
     """A workload. ``pods`` in all, and how many of them ``fitted`` before and ``fit`` after.
 
     ``lost``: pods that fitted and do not fit; ``changed``: those on other kinds of device. ``before`` and ``after``:
-    what one pod gets, by the different answers there are. ``reason`` and ``change``: of the first that does not fit
-    after; ``untried``: why nothing was tried.
+    what one pod gets, by the different answers there are. ``reason`` and ``change``: of those that do not fit after,
+    ``reason_before`` of those that did not before; ``untried``: why nothing was tried.
     """
 
     subject: str
@@ -108,8 +109,7 @@ def _compared(subject: Subject, before: Mapping[str, Tried], after: Mapping[str,
     pairs = [Pair(before.get(name), after.get(name)) for name in names if name in before or name in after]
     olds = [pair.before for pair in pairs if pair.before is not None]
     news = [pair.after for pair in pairs if pair.after is not None]
-    waits = next((new for new in news if not new.fits), None)
-    waited = next((old for old in olds if not old.fits), None)
+    waits, waited = _usual(news), _usual(olds)
     return Compared(
         subject=one.subject,
         outcome=one.decision.outcome,
@@ -120,11 +120,18 @@ def _compared(subject: Subject, before: Mapping[str, Tried], after: Mapping[str,
         changed=tuple(pair.before.pod for pair in pairs if pair.changed and pair.before is not None),
         before=_answers(olds),
         after=_answers(news),
-        reason=waits.reason if waits is not None else "",
-        change=waits.change if waits is not None else "",
-        reason_before=waited.reason if waited is not None else "",
+        reason=waits.reason,
+        change=waits.change,
+        reason_before=waited.reason,
         untried=subject.untried,
     )
+
+
+def _usual(pods: Iterable[Tried]) -> Tried:
+    """Of those that wait one with the reason that most of them have."""
+    waiting = [pod for pod in pods if not pod.fits]
+    counts = Counter(pod.reason for pod in waiting)
+    return max(waiting, key=lambda pod: counts[pod.reason], default=Tried(pod=""))
 
 
 def _answers(pods: Iterable[Tried]) -> tuple[tuple[Got, ...], ...]:

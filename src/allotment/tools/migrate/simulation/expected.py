@@ -77,14 +77,16 @@ def _nvidia(labels: Mapping[str, str], resources: Mapping[str, int]) -> tuple[Ha
     pieces = {profile: count for profile, count in pieces.items() if profile}
     if single:
         pieces = {single[1].replace(".me", "+me"): resources.get("nvidia.com/gpu", 0)}
+    replicas = max(1, _number(labels.get("nvidia.com/gpu.replicas", "")))
+    whole = 0 if single else resources.get("nvidia.com/gpu", 0) // replicas
     gpus = 0 if single else _number(labels.get("nvidia.com/gpu.count", ""))
-    if not gpus:
-        replicas = max(1, _number(labels.get("nvidia.com/gpu.replicas", "")))
-        gpus = 0 if single else resources.get("nvidia.com/gpu", 0) // replicas
-    layouts = _cut(model, gpus, pieces) if pieces else ()
+    if not pieces:
+        return _machine(model, gpus or whole, "")
+    layouts = _cut(model, max(gpus - whole, 0), pieces)
     if layouts is None:
         return None
-    return _machine(model, gpus or len(layouts), f"static-mig={'/'.join(layouts)}" if layouts else "")
+    layouts += ("full",) * (max(gpus, len(layouts) + whole) - len(layouts))
+    return _machine(model, len(layouts), f"static-mig={'/'.join(layouts)}")
 
 
 def _cut(model: Accelerator, gpus: int, pieces: Mapping[str, int]) -> tuple[str, ...] | None:

@@ -76,20 +76,25 @@ def _said(one: Compared) -> Iterator[str]:
     if one.untried:
         yield f"{one.subject} is not tried: {one.untried}."
     if one.lost:
-        change = f" To make {'it' if len(one.lost) == 1 else 'them'} fit: {one.change}." if one.change else ""
+        change = f" To make {'it' if len(one.lost) == 1 else 'them'} fit: {_ended(one.change)}" if one.change else ""
         number = f"{len(one.lost)} of its pods" if one.pods > 1 else "its pod"
         does = "does" if len(one.lost) == 1 else "do"
-        yield f"{one.subject}: {number} fitted and no longer {does}: {one.reason}.{change}"
+        yield f"{one.subject}: {number} fitted and no longer {does}: {_ended(one.reason)}{change}"
     elif waiting and one.reason:
         known = "before and after" if one.fitted < one.pods else "after"
-        yield f"{one.subject}: {_waits(waiting)} {known}: {one.reason}."
+        yield f"{one.subject}: {_waits(waiting)} {known}: {_ended(one.reason)}"
     if one.fit > one.fitted and one.reason_before:
-        yield f"{one.subject}: {_waits(one.pods - one.fitted)} with the device plugin: {one.reason_before}."
+        yield f"{one.subject}: {_waits(one.pods - one.fitted)} with the device plugin: {_ended(one.reason_before)}"
     if one.changed:
         both = " become ".join(
             " or ".join(" + ".join(map(str, devices)) for devices in answers) for answers in (one.before, one.after)
         )
         yield f"{one.subject}: devices are others than before: {both}."
+
+
+def _ended(text: str) -> str:
+    """A sentence with its end, unless it has one."""
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _notes(trial: Comparison) -> Iterator[str]:
