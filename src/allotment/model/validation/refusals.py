@@ -10,9 +10,10 @@ from typing import Final
 
 from allotment.model.core import Namespace, Pod
 from allotment.model.decoding import Manifest
+from allotment.model.meta import Object
 from allotment.model.validation.admission import RULES, create
 from allotment.model.validation.context import Context
-from allotment.model.validation.errors import FieldError
+from allotment.model.validation.errors import FieldError, required
 from allotment.model.validation.pods import pod_claims, resource_claims
 from allotment.model.workloads import PodGroup, template_of
 
@@ -38,4 +39,11 @@ def refusals(manifest: Manifest, context: Context, namespaces: Mapping[str, Name
         version = manifest.api_version.rpartition("/")[2]
         labels = namespace.metadata.labels if namespace is not None else {}
         errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
+    if type(value) not in RULES and isinstance(value, Object) and (template or isinstance(value, Pod | PodGroup)):
+        errors = (*_nameless(value), *errors)
     return list(errors)
+
+
+def _nameless(value: Object) -> Iterable[FieldError]:
+    if not value.metadata.name and not value.metadata.generate_name:
+        yield required("metadata.name", "name or generateName is required")

@@ -13,9 +13,10 @@ where ``edit`` is ``read.named(view, access.steps[1], "productName")``. An expre
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.conjuncts import Operator, comparison
@@ -304,8 +305,14 @@ def expression_of(bundle: Bundle, source: str) -> Expression:
 
 
 def replaced(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
-    """The edit that puts another text in the place of a part of an expression."""
+    """The edit that puts another text in the place of a part of an expression, in the quotes that are used there."""
+    if "'" in view.expression and '"' not in view.expression:
+        text = _STRING.sub(lambda found: f"'{found[1]}'" if found[1] is not None else found[0], text)
     return ReplaceText(view.path, extent[0], extent[1], text)
+
+
+#: A text in double quotes, or one in single quotes, which stays as it is.
+_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
 
 
 @lru_cache(maxsize=4096)

@@ -73,3 +73,21 @@ def test_only_fixable_rules_offer_fixes(rule: Rule) -> None:
     kinds = {"safe" if finding.fix.safe else "unsafe" for finding in findings if finding.fix}
     assert kinds <= set(rule.fixable.split(" or "))
     assert bool(kinds) == bool(rule.fixable)
+
+
+#: What a sentence of ours may begin with besides a small letter: kinds of Kubernetes, and names as they are written.
+_BEGINS = re.compile(
+    r"[a-z0-9\"'.>`$_&|(\[{=!<~@/*-]|(CEL|Kubernetes|MPS|MIG|GPU|NVIDIA|AMD|[A-Z][a-z]+[A-Z][A-Za-z]+) "
+    r"|(Pod|Namespace|Deployment|Job) "
+)
+
+
+@rules
+def test_all_rules_speak_alike(rule: Rule) -> None:
+    """Small letters at the beginning, no full stop at the end; two sentences are joined by a semicolon."""
+    for finding in check(example_bundle(rule, rule.bad)):
+        for text in filter(None, (finding.message, finding.help, finding.fix.text if finding.fix else "")):
+            assert _BEGINS.match(text), text
+            assert not text.endswith("."), text
+            assert not re.search(r"\. [A-Z]", text), text
+    assert _BEGINS.match(rule.summary), rule.summary

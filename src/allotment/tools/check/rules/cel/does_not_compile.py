@@ -31,6 +31,7 @@ from allotment.tools.check.rules.cel.domains import meant
 from allotment.tools.check.rules.cel.operands import mended, operand, selectors
 from allotment.tools.check.rules.cel.wording import worded
 from allotment.tools.views import SelectorView
+from allotment.vocabulary import drivers
 
 _FIELDS: Final = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 _SPECIAL: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[Found]], ...]] = (
@@ -178,6 +179,17 @@ def _name(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> F
             if start <= extent[0] < stop and _is_plain(call.args[1]):
                 quoted = f'"{"".join(read.source[start:stop].split())}"'
                 return mended(view, f"write {quoted}", (start, stop), quoted, safe=True)
+    for chain in read.nodes:
+        # The name of a driver, without the quotes of a text.
+        start, stop = read.extent(chain)
+        if (
+            isinstance(chain, Select)
+            and start == extent[0]
+            and _is_plain(chain)
+            and read.source[start:stop] in drivers()
+        ):
+            quoted = f'"{read.source[start:stop]}"'
+            return mended(view, f"write {quoted}", (start, stop), quoted, safe=True)
     close = near(node.name, ["device"], 1)
     return mended(view, "write device", extent, "device", safe=True) if close else None
 

@@ -9,7 +9,7 @@ from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.sharing import is_exclusive, sounds_exclusive
-from allotment.tools.check.views import EntryView, PodView, at, items, mapping, text
+from allotment.tools.check.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
@@ -22,7 +22,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             for _, use in items(mapping(container.get("resources")).get("claims"))
         }
         # A container that names an entry by a wrong name is refused by the API server, and told of there.
-        if not pod.containers or used - entries:
+        if not pod.containers or used - entries or any(_is_misshapen(pod, container) for container in pod.containers):
             continue
         for entry in pod.entries:
             if entry.name and entry.name not in used and _is_for_containers(bundle, pod, entry):
@@ -33,6 +33,12 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                     help="name it in resources.claims of the container that needs it",
                     fix=_fix(pod, entry),
                 )
+
+
+def _is_misshapen(pod: PodView, container: ContainerView) -> bool:
+    """Whether a container names its claims in a form that the API server does not take, and is told of there."""
+    claims = at(pod.document.tree, (*container.path, "resources", "claims"))
+    return claims is not None and (not isinstance(claims, list) or any(not isinstance(one, dict) for one in claims))
 
 
 def _is_for_containers(bundle: Bundle, pod: PodView, entry: EntryView) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.editing.edits import Edit, Remove, SetValue
+from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValue
 from allotment.model.resource import ResourceClaim
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -46,12 +46,16 @@ def _has_others(target: Target, everything: list[Target]) -> bool:
 
 def _fix(pod: PodView) -> Fix:
     path = (*pod.spec, "nodeName")
+    selector = (*pod.spec, "nodeSelector")
+    edits: tuple[Edit, ...]
     if mapping(pod.tree.get("nodeSelector")):
-        add: Edit = SetValue((*pod.spec, "nodeSelector", _HOSTNAME), pod.node_name)
-    else:
-        add = SetValue((*pod.spec, "nodeSelector"), {_HOSTNAME: pod.node_name}, after="nodeName")
+        edits = (SetValue((*selector, _HOSTNAME), pod.node_name), Remove(path))
+    elif "nodeSelector" in pod.tree:
+        edits = (SetValue(selector, {_HOSTNAME: pod.node_name}), Remove(path))
+    else:  # a comment on the name stays with it
+        edits = (RenameKey(path, _HOSTNAME), Nest(pod.spec, (_HOSTNAME,), "nodeSelector"))
     text = f"select node {pod.node_name} by its label {_HOSTNAME} instead"
-    return Fix(text, ((pod.document, add), (pod.document, Remove(path))), safe=False)
+    return Fix(text, tuple((pod.document, edit) for edit in edits), safe=False)
 
 
 _EXAMPLE = """\

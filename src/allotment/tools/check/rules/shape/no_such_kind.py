@@ -82,7 +82,6 @@ def _unversioned(document: Document) -> Found | None:
         ("kind",),
         f"{kind} without apiVersion: kubectl cannot tell where to send it, and refuses the file",
         fix=Fix(f"write apiVersion: {best}", ((document, edit),), safe=len({v.rpartition("/")[0] for v in known}) == 1),
-        level="warning",
     )
 
 

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.model.semver import Semver, SemverError
 from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rules.shape.corrections import correction
 from allotment.tools.check.rules.shape.gates import gates_in_the_way
 from allotment.tools.check.rules.shape.placeholders import is_placeholder
 from allotment.tools.check.rules.shape.places import written
@@ -81,7 +80,7 @@ def _found(document: Document, path: Path, error: FieldError) -> Found:
     if is_placeholder(value):
         message = f'"{value}" is to be filled in: as it stands, the API server refuses the {document.kind}'
         return Found(document, path, message, level="note")
-    return Found(document, path, str(error).rstrip("."), fix=_fix(document, path, error))
+    return Found(document, path, str(error).rstrip("."), fix=correction(document, path, error))
 
 
 def _is_told(document: Document, error: FieldError) -> bool:
@@ -89,6 +88,8 @@ def _is_told(document: Document, error: FieldError) -> bool:
         return True
     value = at(document.tree, written(document, error.path))
     if isinstance(value, str):
+        if error.path.endswith(".deviceClassName") and value:
+            return True  # unknown-class
         if error.path.endswith((".matchAttribute", ".distinctAttribute")) and "/" not in value:
             return True  # constraint-nobody-publishes
         if error.path.endswith("].request") and "/" in value:
@@ -99,18 +100,6 @@ def _is_told(document: Document, error: FieldError) -> bool:
     pool = at(document.tree, ("spec", "pool"))
     missing = error.path in ("spec.pool.name", "spec.pool.resourceSliceCount")
     return missing and error.path.rpartition(".")[2] not in mapping(pool)
-
-
-def _fix(document: Document, path: Path, error: FieldError) -> Fix | None:
-    """A version that lacks a number or two can only be meant to have zeros there."""
-    value = at(document.tree, path)
-    if "semver.org" not in error.detail or not isinstance(value, str):
-        return None
-    try:
-        version = str(Semver.parse(value.strip(), normalize=True))
-    except SemverError:
-        return None
-    return Fix(f"write {version}", ((document, SetValue(path, version)),), safe=True)
 
 
 RULE = Rule(
@@ -127,6 +116,6 @@ RULE = Rule(
     bad=_BAD,
     good=_GOOD,
     find=find,
-    fixable="safe",
+    fixable="safe or unsafe",
     see="https://github.com/kubernetes/kubernetes/tree/master/pkg/apis/resource/validation",
 )

@@ -74,24 +74,24 @@ def _named(path: Path, request: dict[str, Any], of: str = "") -> _Named:
 
 
 def _in_group(bundle: Bundle, claim: ClaimView, group: list[_Named], is_top: bool) -> Iterator[Found]:
-    taken = {one.name for one in group if one.name}
+    named = {one.name for one in group if one.name}
     nameless = [one for one in group if not one.name]
-    dangling = _dangling(claim, taken) if is_top else []
+    dangling = _dangling(claim, named) if is_top else []
+    taken = {*named, *dangling}
     for one in group:
         if isinstance(at(claim.document.tree, (*one.path, "name")), int | float | bool | list | dict):
             continue  # no string: another rule tells
         if not one.name:
-            # A name that constraints or config use and nobody has can only be this one's.
-            name = (
-                dangling[0] if len(nameless) == len(dangling) == 1 else _fresh(_base(one.class_name), nameless, taken)
-            )
+            # Names that constraints or config use and nobody has can only be theirs, if there are as many.
+            used = len(nameless) == len(dangling)
+            name = dangling[nameless.index(one)] if used else _fresh(_base(one.class_name), nameless, taken)
             taken.add(name)
             edit = SetValue((*one.path, "name"), name, first=True)
             yield Found(
                 claim.document,
                 one.path,
                 "a request needs a name" if is_top else "an alternative of a request needs a name",
-                fix=Fix(f"call it {name}", ((claim.document, edit),), safe=True),
+                fix=Fix(f"call it {name}", ((claim.document, edit),), safe=not used or len(dangling) == 1),
             )
         elif problems := label_problems(one.name):
             name = _fresh(_label(one.name) or _base(one.class_name), [], taken)

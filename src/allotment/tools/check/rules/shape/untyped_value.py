@@ -15,6 +15,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.shape.drivers_meant import words_of
 from allotment.tools.check.rules.shape.misfits import misfits_of
+from allotment.tools.check.rules.shape.wrong_type import quantity_meant
 from allotment.tools.views import at, mapping, text
 from allotment.vocabulary import drivers
 
@@ -84,9 +85,14 @@ def find(bundle: Bundle) -> Iterator[Found]:
 def _found(bundle: Bundle, document: Document, path: Path, is_attribute: bool, driver: str, level: Level) -> Found:
     name, value = str(path[-1]), at(document.tree, path)
     if not is_attribute:
-        message = f"{name} is a bare quantity, and must be {{value: {value}}}"
-        fix = Fix("write it as value", ((document, SetValue(path, {"value": value})),), safe=True)
-        return Found(document, path, message, fix=fix if _is_quantity(value) else None, level=level)
+        meant = (value, True) if _is_quantity(value) else quantity_meant(value) if isinstance(value, str) else None
+        shown = value if meant is None else meant[0]
+        message = f"{name} is a bare quantity, and must be {{value: {shown}}}"
+        fix = None
+        if meant is not None:
+            text = "write it as value" if meant[0] == value else f"write value: {meant[0]}"
+            fix = Fix(text, ((document, SetValue(path, {"value": meant[0]})),), safe=meant[1])
+        return Found(document, path, message, fix=fix, level=level)
     kind, meant, safe = _typed(value, _kind(bundle, driver, name))
     shown = str(meant).lower() if isinstance(meant, bool) else meant
     return Found(

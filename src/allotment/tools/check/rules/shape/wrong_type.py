@@ -9,7 +9,8 @@ from typing import Any, Final
 from allotment.model.decoding import DecodingError
 from allotment.model.editing.edits import SetValue
 from allotment.model.fields import Shape
-from allotment.model.loading.marks import split_path
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path, split_path
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -92,10 +93,19 @@ def _fix(owned: Owned) -> Fix | None:
     expected, path = owned.expected, owned.misfit.path
     value = at(owned.document.tree, path)
     meant = _meant(expected, value) if expected else None
-    if meant is None or isinstance(value, dict):
+    if isinstance(value, bool) and meant is not None and isinstance(meant[0], str):
+        meant = as_written(owned.document, path), True  # y, on and no are words to people
+    if meant is None:
         return None
     new, safe = meant
     return Fix(f"write {_shown(new)}", ((owned.document, SetValue(path, new)),), safe)
+
+
+def as_written(document: Document, path: Path) -> str:
+    """A plain scalar as it stands in the file."""
+    start, end = document.extent(path)
+    line = document.origin.source.removeprefix("\ufeff").splitlines()[start.line - 1]
+    return line[start.column - 1 : end.column - 1]
 
 
 def _shown(value: Any) -> str:
@@ -114,23 +124,32 @@ def _meant(expected: Shape, value: Any) -> tuple[Any, bool] | None:
     if form == "bool" and isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true", True
     if form == "string" and isinstance(value, bool):
-        return str(value).lower(), False  # yes, on and true are the same to YAML
+        return str(value).lower(), False
     if form == "string" and isinstance(value, int):
         return str(value), True
     if form == "string" and isinstance(value, float):
         return repr(value), False  # 1.10 has lost its zero
     if form == "Quantity" and isinstance(value, str):
-        return _quantity(value)
+        return quantity_meant(value)
     if form == "slice" and expected.element is not None and isinstance(value, str | int | bool):
         inner = expected.element
         if inner.form == "string" and isinstance(value, str):
             return [value], True
+    if form == "slice" and isinstance(value, dict) and expected.element is not None:
+        # One entry, without its list.
+        fields = expected.element.fields if expected.element.form == "struct" else {}
+        return ([value], True) if value and value.keys() <= fields.keys() else None
     if form == "struct" and isinstance(value, str):
         return _held(expected.bare_name, value)
     return None
 
 
-def _quantity(text: str) -> tuple[str, bool] | None:
+def quantity_meant(text: str) -> tuple[str, bool] | None:
+    """The quantity that an amount of memory as people write it is, and whether it can be no other.
+
+    >>> quantity_meant("16 GiB"), quantity_meant("40GB"), quantity_meant("much")
+    (('16Gi', True), ('40G', False), None)
+    """
     found = _AMOUNT.fullmatch(text)
     if found is None:
         return None
@@ -151,6 +170,8 @@ def _held(struct: str, text: str) -> tuple[Any, bool] | None:
         return {"expression": text}, True
     if struct == "DeviceSelector":
         return {"cel": {"expression": text}}, True
+    if struct == "ResourceClaim":  # of a container: the name of one of the pod's
+        return {"name": text}, True
     return None
 
 

@@ -9,6 +9,7 @@ from allotment.model.editing.edits import Edit, InsertItem, RenameKey, SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.resource import DeviceClass
+from allotment.model.validation.names import subdomain_problems
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import vocabularies
@@ -17,6 +18,7 @@ from allotment.tools.check.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
 from allotment.vocabulary.parameters import parameters_of
 
+_NAMES = "names of classes have lower-case letters, digits, - and ."
 #: The name of an extended resource that stands for a class of its own accord (KEP-5004).
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
@@ -38,9 +40,12 @@ def _find(bundle: Bundle) -> Iterator[Found]:
     # A cluster's dump without a single class says nothing about classes.
     world = bundle.world is not None and (bundle.world.hardware or bool(bundle.world.of(DeviceClass)))
     for use in _uses(bundle):
-        if use.name in made or (not world and use.name in installed):
+        bad = subdomain_problems(use.name)
+        if not bad and (use.name in made or (not world and use.name in installed)):
             continue
-        if world:
+        if bad:
+            message = f'"{use.name}" cannot be the name of a class, and the API server refuses it'
+        elif world:
             message = f'class "{use.name}" does not exist in the cluster: pods that ask for it stay pending'
         else:
             message = f'class "{use.name}" is not in the files, and no known driver installs it'
@@ -53,9 +58,9 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             use.document,
             use.path,
             message,
-            help=_help(use, meant, installed, gone),
+            help=_help(use, meant, installed, gone) if meant or not bad else _NAMES,
             fix=_fix(use, meant),
-            level="error" if world else "note" if meant is None and gone is None else None,
+            level="error" if world or bad else "note" if meant is None and gone is None else None,
             key=use.key,
         )
 

@@ -176,7 +176,7 @@ def test_where_nothing_tells_the_domain_there_is_no_fix_but_a_word_of_help() -> 
         (f"!({N}.brand == 'x')", f"device.driver == \"{GPU}\" && !({N}.brand == 'x')"),
         (f"device.driver == '{GPU}' && {N}.profile == 'x'",
          f"device.driver == '{GPU}' && \"profile\" in {N} && {N}.profile == 'x'"),
-        (f"{STANDARD}.pcieRoot == 'x'", f"\"pcieRoot\" in {STANDARD} && {STANDARD}.pcieRoot == 'x'"),
+        (f"{STANDARD}.pcieRoot == 'x'", f"'pcieRoot' in {STANDARD} && {STANDARD}.pcieRoot == 'x'"),
     ],
 )  # fmt: skip
 def test_guards(source: str, becomes: str | None) -> None:
@@ -215,3 +215,19 @@ spec:
     assert list(capacity_in_attributes.find(bundle_of(text))) == []
     (one,) = capacity_in_attributes.find(bundle_of(text, cluster=slices))
     assert one.message.startswith("memory is a capacity of gpu.acme.example")
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        ("device.memory >= 24Gi", 'device.memory >= quantity("24Gi")'),
+        (f"{C}.memory.isGreaterThan(quantity(40Gi))", f'{C}.memory.isGreaterThan(quantity(quantity("40Gi")))'),
+        ("device.driver == gpu.nvidia.com", 'device.driver == "gpu.nvidia.com"'),
+    ],
+)
+def test_quotes_that_are_missing(source: str, becomes: str) -> None:
+    assert [(one.code, one.becomes) for one in told(source, GPU)] == [("C201", becomes)]
+
+
+def test_what_follows_from_a_mistake_is_no_second_one() -> None:
+    assert codes("device.colour >= quantity('24Gi')", GPU) == ["C201"]

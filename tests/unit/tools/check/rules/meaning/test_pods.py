@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from allotment.tools.check.fixing import fix
 from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, node_name
+from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     asking,
     by_claim,
@@ -119,3 +121,19 @@ def test_claims_and_limits(limit: str, class_name: str, both: bool) -> None:
 
 def test_a_limit_of_nothing_asks_for_nothing() -> None:
     assert told(PLUGIN, template(), pod(limits={"nvidia.com/gpu": 0})) == []
+
+
+def test_a_comment_on_the_node_stays_with_it() -> None:
+    text = node_name.RULE.bad.replace("nodeName: gpu-1", "nodeName: gpu-1   # pinned")
+    fixed = fix(bundle_of(text), unsafe=True, rules=[NODE])
+    assert "    kubernetes.io/hostname: gpu-1   # pinned\n" in fixed.texts["file.yaml"]
+
+
+def test_claims_in_a_form_that_is_refused_are_not_unused() -> None:
+    text = claim_unused.RULE.bad + "      claims: [gpu]\n"  # the item is no object: S108
+    assert told(UNUSED, text) == []
+
+
+def test_interfaces_are_the_pod_s() -> None:
+    entry = [{"name": "tpu-net-interface", "resourceClaimTemplateName": "tpu-net-interfaces"}]
+    assert told(UNUSED, pod(uses=(), resourceClaims=entry)) == []

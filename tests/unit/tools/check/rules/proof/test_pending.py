@@ -7,6 +7,7 @@ import pytest
 from allotment.tools.check.proof import written
 from allotment.tools.check.rules.proof import not_tried, pending
 from allotment.tools.check.rules.proof.tried import tried
+from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     asking,
@@ -28,6 +29,21 @@ apiVersion: resource.k8s.io/{version}
 kind: ResourceClaimTemplate
 metadata: {{name: gpu}}
 spec: {{spec: {{devices: {{requests: [{{name: gpu, deviceClassName: gpu.nvidia.com, count: {count}}}]}}}}}}
+"""
+PROFILE = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
+CLASS_OF_NOBODY = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: mine}
+spec: {selectors: [{cel: {expression: device.driver == "gpu.acme.io"}}]}
+"""
+EXTENDED = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - {name: c, image: i, resources: {limits: {deviceclass.resource.kubernetes.io/gpu.acme.io: 1}}}
 """
 COUNT = "spec.devices.requests[0].exactly.count"
 
@@ -159,3 +175,43 @@ spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: channel}}}
 def test_a_selector_that_never_matches_is_pending_not_refused(fleet: str) -> None:
     texts = (template(selecting('device.driver == "gpu.example"')), pod())
     assert told(NOT_TRIED, *texts, fleet=fleet) == []
+
+
+@pytest.mark.parametrize(
+    ("fleet", "texts"),
+    [
+        ("t4", [template(selecting('device.attributes["gpu.nvidia.com"].index == 0')), pod()]),
+        (
+            "h100",
+            [template(selecting('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("80Gi"))')), pod()],
+        ),
+        ("t4", [CLASS_OF_NOBODY, template(asking(deviceClassName="mine")), pod()]),
+        ("t4", [EXTENDED]),
+    ],
+    ids=["name", "amount", "driver", "class"],
+)
+def test_a_mistake_is_told_once(fleet: str, texts: list[str]) -> None:
+    findings = check(bundle_of("---\n".join(texts), fleet=fleet))
+    assert [one.level for one in findings] == ["error"], findings
+    assert findings[0].code != "P501"
+
+
+def test_that_there_are_no_such_devices_is_told_once() -> None:
+    request = asking(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
+    findings = check(bundle_of("---\n".join([template(request), pod()]), fleet="a100-40gb"))
+    assert [(one.code, one.level) for one in findings] == [("P501", "error")]
+
+
+def test_a_template_of_a_class_with_errors_is_not_tried_alone() -> None:
+    made = CLASS_OF_NOBODY.replace("==", "=")
+    assert told(PENDING, made, template(asking(deviceClassName="mine")), pod(), fleet="t4") == []
+
+
+def test_of_two_of_one_name_the_later_one_is_tried() -> None:
+    texts = (template(), workload(replicas=9), workload(replicas=4))
+    assert told(PENDING, *texts, fleet="t4-4x-pcie") == []
+
+
+def test_nodes_that_a_pod_excludes_are_noted_once() -> None:
+    texts = (template(), workload("DaemonSet", nodeSelector={"gpu": "yes"}))
+    assert [level for level, _ in told(PENDING, *texts, fleet="t4:3")] == ["note"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import fragment, no_such_kind, unknown_field
+from allotment.tools.check.run import check
+from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.shape.finding import found_in, mended, told
 
 RULE = no_such_kind.RULE
@@ -64,7 +66,20 @@ def test_custom_kinds_exist_for_all_we_know() -> None:
 
 def test_an_object_without_a_version_is_an_object() -> None:
     text = "kind: Pod\nmetadata: {name: a}\nspec: {}\n"
-    assert [level for level, _ in told(RULE, text)] == ["warning"]
+    assert [level for level, _ in told(RULE, text)] == ["error"]
     assert list(mended(RULE, text)[0]) == ["apiVersion", "kind", "metadata", "spec"]
     assert mended(RULE, text)[0]["apiVersion"] == "v1"
     assert told(fragment.RULE, text) == []
+
+
+def test_the_field_of_classic_dra_gives_it_away_in_any_version() -> None:
+    text = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n"
+    text += "  resourceClassName: gpu.example.com\n  allocationMode: WaitForFirstConsumer\n"
+    assert told(RULE, text) == [("error", "resourceClassName is classic DRA, which Kubernetes 1.32 no longer has")]
+    assert [one.code for one in check(bundle_of(text))] == ["S107"]
+
+
+def test_parameters_of_classic_dra_had_kinds_of_the_vendor() -> None:
+    text = "apiVersion: gpu.nvidia.com/v1\nkind: GpuClaimParameters\nmetadata: {name: a}\nspec: {count: 1}\n"
+    assert [level for level, _ in told(RULE, text)] == ["error"]
+    assert told(RULE, text.replace("gpu.nvidia.com", "shop.example.com")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import gate_off, refused
-from tests.unit.tools.check.rules.shape.finding import claim, found_in, told
+from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended, told
 
 RULE = refused.RULE
 GOOD = "- name: a\n  exactly: {deviceClassName: a}"
@@ -105,3 +105,41 @@ def test_an_error_of_a_gate_is_the_gates() -> None:
     assert [message for _, message in told(RULE, bad, gates=off)] == [
         "spec.devices.requests[1].exactly.deviceClassName: Required value"
     ]
+
+
+def test_what_is_to_be_filled_in_is_a_note() -> None:
+    text = claim(GOOD).replace("name: gpu\n", "name: ${APP}-gpu\n", 1)
+    assert told(RULE, text) == [
+        ("note", '"${APP}-gpu" is to be filled in: as it stands, the API server refuses the ResourceClaim')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant", "safe"),
+    [("all", "All", True), ("Exact", "ExactCount", False), ("exactcount", "ExactCount", True)],
+)
+def test_one_of_few_values(written: str, meant: str, safe: bool) -> None:
+    text = claim(f"- name: a\n  exactly: {{deviceClassName: a, allocationMode: {written}}}")
+    (found,) = found_in(RULE, text)
+    assert found.fix is not None
+    assert (found.fix.text, found.fix.safe) == (f"write {meant}", safe)
+
+
+def test_a_container_names_a_claim_of_its_pod() -> None:
+    text = """apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers: [{name: c, image: i, resources: {claims: [{name: gpuu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimName: x}, {name: nic, resourceClaimName: z}]
+"""
+    (found,) = found_in(RULE, text)
+    assert found.fix is not None
+    assert (found.fix.text, found.fix.safe) == ("write gpu", False)
+    assert mended(RULE, text)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
+
+
+def test_pods_and_workloads_need_names() -> None:
+    pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}\n"
+    assert told(RULE, pod) == [("error", "metadata.name: Required value: name or generateName is required")]
+    assert told(RULE, pod + "metadata: {generateName: a-}\n") == []

@@ -91,3 +91,15 @@ def test_every_name_can_be_mended(written: list[str]) -> None:
     found = names(claim(items))
     assert not any(label_problems(name) for name in found)
     assert len(set(found)) == len(found)
+
+
+def test_as_many_names_in_use_as_requests_without_one() -> None:
+    rest = "    constraints:\n    - requests: [gpu-0, gpu-1]\n      matchAttribute: gpu.amd.com/parentDeviceID\n"
+    text = claim(f"{of_class('gpu.amd.com')}\n{of_class('gpu.amd.com')}", rest=rest)
+    assert names(text) == ["gpu-0", "gpu-1"]
+    assert [one.fix.safe for one in found_in(RULE, text) if one.fix] == [False, False]  # which is which is a guess
+
+
+def test_a_name_in_use_for_something_else_is_not_taken() -> None:
+    rest = "    constraints:\n    - requests: [gpu-1]\n      matchAttribute: a.example.com/b\n"
+    assert names(claim(f"{of_class('x')}\n{of_class('x')}", rest=rest)) == ["gpu-2", "gpu-3"]

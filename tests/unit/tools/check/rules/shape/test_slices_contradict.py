@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import slices_contradict
-from tests.unit.tools.check.rules.shape.finding import found_in
+from tests.unit.tools.check.rules.shape.finding import found_in, told
 
 RULE = slices_contradict.RULE
 
@@ -36,3 +36,9 @@ def test_counts_that_differ() -> None:
 
 def test_slices_that_agree() -> None:
     assert found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-1")) == []
+
+
+def test_slices_of_different_folders_are_of_different_clusters() -> None:
+    one, two = RULE.bad.split("---\n")
+    assert told(RULE, {"a/a.yaml": one, "b/b.yaml": two}) == []
+    assert [level for level, _ in told(RULE, {"a/a.yaml": one, "a/b.yaml": two})] == ["warning"]

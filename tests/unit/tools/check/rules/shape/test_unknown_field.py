@@ -66,3 +66,20 @@ def test_kinds_of_other_groups_are_looked_at_as_well() -> None:
 
 def test_custom_kinds_are_the_business_of_those_who_define_them() -> None:
     assert told(RULE, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {any: thing}\n") == []
+
+
+def test_only_a_template_has_a_spec_in_its_spec() -> None:
+    text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  spec:\n"
+    text += "    devices: {requests: [{name: gpu, exactly: {deviceClassName: a}}]}\n"
+    (found,) = found_in(RULE, text)
+    assert found.help == "only a template has a spec in its spec"
+    assert found.fix is not None
+    assert found.fix.safe
+    assert list(mended(RULE, text)[0]["spec"]) == ["devices"]
+
+
+def test_a_pod_names_no_class() -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c, image: i}]\n"
+    (found,) = found_in(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
+    assert found.fix is None
+    assert "whose requests name the class" in found.help

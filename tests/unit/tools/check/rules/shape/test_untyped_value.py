@@ -73,3 +73,29 @@ def test_a_piece_of_a_slice() -> None:
 
 def test_typed_values_are_fine() -> None:
     assert told(RULE, a_slice("{a: {string: x}}", "{memory: {value: 1Gi}}")) == []
+
+
+def test_an_amount_as_people_write_it() -> None:
+    text = SLICE_OF_MEMORY.format(memory="40GB")
+    (found,) = found_in(RULE, text)
+    assert found.fix is not None
+    assert (found.fix.text, found.fix.safe) == ("write value: 40G", False)
+    (found,) = found_in(RULE, SLICE_OF_MEMORY.format(memory="40GiB"))
+    assert found.fix is not None
+    assert found.fix.safe
+    (found,) = found_in(RULE, SLICE_OF_MEMORY.format(memory="much"))
+    assert found.fix is None
+
+
+SLICE_OF_MEMORY = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: a}}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {{name: a, generation: 1, resourceSliceCount: 1}}
+  devices:
+  - name: gpu-0
+    capacity: {{memory: {memory}}}
+"""

@@ -22,7 +22,7 @@ def exactly(fields: str) -> str:
         ('count: "2"', "count", 2, True),
         ('adminAccess: "true"', "adminAccess", True, True),
         ("allocationMode: 5", "allocationMode", "5", True),
-        ("allocationMode: true", "allocationMode", "true", False),
+        ("allocationMode: true", "allocationMode", "true", True),
         ("allocationMode: 1.5", "allocationMode", "1.5", False),
         ('capacity: {requests: {memory: "16 Gi"}}', "capacity", {"requests": {"memory": "16Gi"}}, True),
         ("capacity: {requests: {memory: 16GiB}}", "capacity", {"requests": {"memory": "16Gi"}}, True),
@@ -40,7 +40,7 @@ def test_what_is_plainly_meant(written: str, field: str, meant: Any, safe: bool)
     assert request["exactly"][field] == meant
 
 
-@pytest.mark.parametrize("written", ["count: two", "count: 1.5", "selectors: {cel: {}}", "adminAccess: maybe"])
+@pytest.mark.parametrize("written", ["count: two", "count: 1.5", "selectors: {cell: {}}", "adminAccess: maybe"])
 def test_what_nobody_can_tell(written: str) -> None:
     (found,) = found_in(RULE, exactly(written))
     assert found.fix is None
@@ -74,3 +74,24 @@ spec: {containers: [{name: a, env: [{name: A, value: 1}]}]}
 def test_names_of_custom_kinds_are_strings() -> None:
     text = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n"
     assert told(RULE, text) == [("error", "metadata.name is no string")]
+
+
+def test_an_entry_without_its_list_and_a_name_without_its_field() -> None:
+    text = exactly("selectors: {cel: {expression: 'true'}}")
+    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    assert request["exactly"]["selectors"] == [{"cel": {"expression": "true"}}]
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n"
+    pod += (
+        "  - {name: c, image: i, resources: {claims: [gpu]}}\n  resourceClaims: [{name: gpu, resourceClaimName: x}]\n"
+    )
+    assert mended(RULE, pod)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
+
+
+def test_what_is_to_be_filled_in_is_of_no_type_yet() -> None:
+    assert told(RULE, exactly("count: ${GPUS}")) == []
+
+
+def test_words_that_yaml_takes_for_truth_stay_words() -> None:
+    text = claim("- name: y\n  exactly: {deviceClassName: on}")
+    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    assert (request["name"], request["exactly"]["deviceClassName"]) == ("y", "on")

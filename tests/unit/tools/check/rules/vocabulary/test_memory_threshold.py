@@ -68,3 +68,8 @@ def test_in_a_cluster_only_its_devices_count() -> None:
 
 def test_what_may_be_false_without_harm_is_left_alone() -> None:
     assert says(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0 || {NVIDIA}.type == "gpu"') == []
+
+
+def test_a_bound_that_nothing_in_the_cluster_passes_is_an_error() -> None:
+    expression = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
+    assert [level for level, _ in says(RULE, expression, fleet="h100")] == ["error"]

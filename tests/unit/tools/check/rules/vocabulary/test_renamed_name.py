@@ -78,3 +78,12 @@ def test_what_the_devices_of_the_requests_publish_decides_not_what_other_devices
     )
     found = found_in(RULE, partitions, fleet=mixed)
     assert [one.fix.text for one in found if one.fix] == ["set matchAttribute: gpu.amd.com/parentDeviceID"]
+
+
+def test_a_name_that_the_cluster_does_not_have_is_an_error() -> None:
+    assert says(RULE, f"{NVIDIA}.index == 0", fleet="t4") == [
+        ("error", 'gpu.nvidia.com publishes no "index" since release 25.8: uuid comes nearest now')
+    ]
+    assert [level for level, _ in says(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")] == [
+        "warning"
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_attribute
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, found_in, says
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, claim, found_in, says
 from tests.unit.tools.check.rules.vocabulary.requests import claim as claim_of
 
 RULE = unknown_attribute.RULE
@@ -123,3 +123,18 @@ spec:
       nvlink: {bool: true}
 """
     assert says(RULE, f"{NVIDIA}.nvlink == true", cluster=cluster) == []
+
+
+def test_drivers_that_nobody_told_of_share_names_too() -> None:
+    expression = 'device.attributes["resource.kubernetes.io"].pageSize == "4Ki"'
+    assert says(RULE, expression, class_name="dra.memory") == [
+        ("note", "no known driver publishes resource.kubernetes.io/pageSize")
+    ]
+    assert becomes(RULE, expression, class_name="dra.memory") == [expression]
+
+
+def test_a_common_ending_makes_no_name_near() -> None:
+    (found,) = found_in(
+        RULE, claim('device.attributes["gpu.amd.com"].targetGfxVersion == "x"', class_name="gpu.amd.com")
+    )
+    assert "did you mean" not in found.message

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import unknown_class
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, after, claim, found_in, told
+from allotment.tools.check.run import check
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, after, bundle, claim, found_in, told
 
 RULE = unknown_class.RULE
 
@@ -116,3 +117,25 @@ def test_a_resource_that_stands_for_a_class() -> None:
     resources = after(RULE, POD)["spec"]["containers"][0]["resources"]
     name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
     assert resources == {"limits": {name: 1}, "requests": {name: 1}}
+
+
+@pytest.mark.parametrize(
+    "name", ["npu.rebellions.ai", "dra.net", "npu.example.com", "example", "sriovnetwork.k8snetworkplumbingwg.io"]
+)
+def test_a_name_that_leads_nowhere_is_a_note(name: str) -> None:
+    (found,) = found_in(RULE, claim("", class_name=name))
+    assert found.level == "note"
+    assert found.fix is None
+
+
+def test_what_cannot_be_a_name_is_an_error() -> None:
+    assert told(RULE, claim("", class_name="nvidia.com/gpu")) == [
+        ("error", '"nvidia.com/gpu" cannot be the name of a class, and the API server refuses it')
+    ]
+    assert [one.code for one in check(bundle(claim("", class_name="nvidia.com/gpu")))] == ["V306"]
+
+
+def test_a_size_is_no_slip_of_the_finger() -> None:
+    made = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: slice-7g.80gb}\nspec: {}\n"
+    (found,) = found_in(RULE, claim("", class_name="slice-1g.10gb") + made)
+    assert found.fix is None

@@ -53,3 +53,14 @@ def test_slices_close_the_world() -> None:
     ]
     assert says(RULE, 'device.driver != "driver.example.com"', fleet="8xh100")[0][0] == "warning"
     assert says(RULE, 'device.driver == "gpu.nvidia.com"', fleet="8xh100") == []
+
+
+def test_names_of_examples_are_made_up() -> None:
+    assert says(RULE, 'device.driver == "gpu.acme.example.com"') == []
+    assert says(RULE, 'device.attributes["cpu.example.org"].model == "x"') == []
+
+
+def test_a_driver_is_told_of_once() -> None:
+    expression = 'device.driver == "gpu.acme.io" && device.attributes["gpu.acme.io"].type == "x"'
+    assert len(says(RULE, expression, fleet="t4")) == 1
+    assert says(RULE, 'device.attributes["gpu.acme.io/type"] == "x"', fleet="t4") == []  # C205
