@@ -29,9 +29,34 @@ class Mending:
     size: int = 1_000
 
 
-def smallest_change(world: World, found: Cause, inquiry: Inquiry) -> Mending:
+class Budget:
+    """How many changed worlds may still be tried, over several searches; None for no bound but that of each search."""
+
+    def __init__(self, left: int | None = None) -> None:
+        self._left = left
+
+    def take(self, most: int) -> list[int]:
+        """Tries for one search."""
+        return [most if self._left is None else min(most, self._left)]
+
+    def spend(self, number: int) -> None:
+        """So many were made."""
+        if self._left is not None:
+            self._left -= number
+
+
+def smallest_change(world: World, found: Cause, inquiry: Inquiry, budget: Budget | None = None) -> Mending:
     """The changes to make so that the claims fit."""
-    tries = [_TRIES]
+    budget = budget or Budget()
+    tries = budget.take(_TRIES)
+    granted = tries[0]
+    try:
+        return _smallest(world, found, inquiry, tries)
+    finally:
+        budget.spend(granted - tries[0])
+
+
+def _smallest(world: World, found: Cause, inquiry: Inquiry, tries: list[int]) -> Mending:
     for depth in range(1, DEPTH + 1):
         path = _search(world, found, inquiry, depth, tries)
         if path is not None:

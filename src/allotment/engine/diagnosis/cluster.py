@@ -17,7 +17,7 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.attempts import Attempts
 from allotment.engine.diagnosis.cause import cause
-from allotment.engine.diagnosis.changes import Mending, smallest_change
+from allotment.engine.diagnosis.changes import Budget, Mending, smallest_change
 from allotment.engine.diagnosis.funnel import compiled
 from allotment.engine.diagnosis.names import Published, published
 from allotment.engine.diagnosis.scene import Cause, Inquiry, places
@@ -33,9 +33,15 @@ _WITH_CHANGE = 8
 class Diagnoser:
     """Answers for one inventory. What is published is read once; whoever allocates claims meanwhile says so."""
 
-    def __init__(self, inventory: Inventory, allocated: Iterable[ResourceClaim] = ()) -> None:
-        """``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods."""
+    def __init__(
+        self, inventory: Inventory, allocated: Iterable[ResourceClaim] = (), tries: int | None = None
+    ) -> None:
+        """``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods.
+
+        ``tries`` bounds the search for changes over all questions; once they are spent, answers come without changes.
+        """
         self._inventory = inventory
+        self._budget = Budget(tries)
         self._holding: dict[DeviceID, list[ResourceClaim]] = {}
         for claim in allocated:
             self.hold(claim)
@@ -77,7 +83,7 @@ class Diagnoser:
                 found.append(examined)
         found.sort(key=lambda e: (not e.ends, RANK[e.cause.code], -len(e.nodes)))
         mended = [
-            (e, smallest_change(e.world, e.cause, e.inquiry) if number < _WITH_CHANGE else Mending())
+            (e, smallest_change(e.world, e.cause, e.inquiry, self._budget) if number < _WITH_CHANGE else Mending())
             for number, e in enumerate(found)
         ]
         # Nearest first: by cause, then the smaller change, then the more of what is asked for, then the more nodes.

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from allotment.engine.claims.constraints import find_attribute
 from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
@@ -105,6 +106,7 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(w for w in re.split(r"[^A-Za-z0-9]+", spaced.lower()) if w and w not in _TOP)
 
 
+@lru_cache(maxsize=65_536)  # the same mistaken name is held against the same known ones for every node and change
 def likeness(one: str, other: str) -> float:
     """How alike two names are, 0 to 1: by letters, or by the words they share.
 

@@ -78,6 +78,7 @@ class Bundle:
         self.problems = tuple(problems)
         self.namespace = namespace
         self._kept: dict[Callable[[Bundle], Any], Any] = {}
+        self._found: dict[Callable[[Bundle], Any], tuple[Any, ...]] = {}
 
     def kept(self, made: Callable[[Bundle], _T]) -> _T:
         """What a function says of the bundle, worked out once however often rules ask."""
@@ -85,6 +86,12 @@ class Bundle:
             self._kept[made] = made(self)
         found: _T = self._kept[made]
         return found
+
+    def found(self, find: Callable[[Bundle], Iterable[_T]]) -> tuple[_T, ...]:
+        """What a rule's function finds in the bundle, looked for once: the proof asks for it, too."""
+        if find not in self._found:
+            self._found[find] = tuple(find(self))
+        return self._found[find]
 
     @property
     def features(self) -> Features:

@@ -133,21 +133,47 @@ def _touched(edit: Edit) -> Iterator[Path]:
 
 def _rewritten(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, str], list[tuple[Finding, str]]]:
     """What was mended, the new texts, and what could not be mended, with the reason."""
-    try:
-        return list(findings), _texts(findings), []
-    except EditError:
-        pass
-    # One that cannot be done must not keep the others from being done.
     done: list[Finding] = []
+    new: dict[str, str] = {}
+    reasons: list[tuple[Finding, str]] = []
+    for together in _by_files(findings):
+        try:
+            new |= _texts(together)
+            done += together
+        except EditError:
+            one_by_one, texts, why = _one_by_one(together)
+            done += one_by_one
+            new |= texts
+            reasons += why
+    return done, new, reasons
+
+
+def _by_files(findings: Sequence[Finding]) -> Iterable[list[Finding]]:
+    """The findings in groups, none of which has edits in a file of another."""
+    of_file: dict[str, list[Finding]] = {}
+    for finding in findings:
+        group = [finding]
+        files = {document.file for document, _ in _edits(finding)}
+        for other in {id(of_file[file]): of_file[file] for file in files if file in of_file}.values():
+            group = [*other, *group]
+        files.update(document.file for one in group for document, _ in _edits(one))
+        of_file.update((file, group) for file in files)
+    return {id(group): group for group in of_file.values()}.values()
+
+
+def _one_by_one(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, str], list[tuple[Finding, str]]]:
+    """One that cannot be done must not keep the others from being done."""
+    done: list[Finding] = []
+    texts: dict[str, str] = {}
     reasons: list[tuple[Finding, str]] = []
     for finding in findings:
         try:
             _texts([finding])
-            _texts([*done, finding])
+            texts = _texts([*done, finding])
             done.append(finding)
         except EditError as error:
             reasons.append((finding, str(error)))
-    return done, _texts(done), reasons
+    return done, texts, reasons
 
 
 def _texts(findings: Iterable[Finding]) -> dict[str, str]:

@@ -32,13 +32,17 @@ class Policy:
         """Whether objects are tried on the devices that are given."""
         return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in table())
 
-    def judge(self, bundle: Bundle, sources: Mapping[str, str]) -> Silenced:
-        """Everything that is to be told of a bundle. ``sources`` are the texts of its files."""
-        idle = {rule.code for rule in table() if rule.family == _NEED_DEVICES} if bundle.world is None else set()
+    def judge(self, bundle: Bundle, sources: Mapping[str, str], *, tried: bool = True) -> Silenced:
+        """Everything that is to be told of a bundle. ``sources`` are the texts of its files.
+
+        Unless ``tried``, nothing is tried on the devices that are given: that takes longest, and mends nothing.
+        """
+        tried = tried and bundle.world is not None
+        idle = frozenset[str]() if tried else {rule.code for rule in table() if rule.family == _NEED_DEVICES}
         excused = {file: self.ignored_in(file) for file in sources}
         found = [
             finding
-            for finding in check(bundle, self.choice.rules(table()))
+            for finding in check(bundle, [rule for rule in self.choice.rules(table()) if rule.code not in idle])
             if self.choice.has(finding.code)
             and not any(means(word, finding.code) for word in excused.get(finding.where.file, ()))
         ]

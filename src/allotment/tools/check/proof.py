@@ -21,6 +21,8 @@ from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.trying import ANY_POD, to_try
 
 #: Reasons that are no answer of the allocator: the API server would not take what is needed.
+#: Changed clusters that are tried in all to find what would help: enough for what somebody reads at once.
+_TRIES: Final = 1_000
 _REFUSED: Final = ("invalid-manifest", "selector-invalid", "admin-access-not-allowed")
 
 
@@ -55,7 +57,7 @@ def prove(bundle: Bundle, world: World, flawed: Collection[Document]) -> Proof:
     left = tuple(trial.left())
     out = {*flawed, *(one.document for one in left), *trial.flawed_claims()}
     values = [_placed(bundle, document) for document in bundle.manifests if document not in out]
-    answers = explain(to_try(world.objects, [v for v in values if v is not None]), bundle.features).answers
+    answers = explain(to_try(world.objects, [v for v in values if v is not None]), bundle.features, _TRIES).answers
     grouped: dict[Document, list[Answer]] = {}
     for answer in answers:
         document = trial.document_of(answer)

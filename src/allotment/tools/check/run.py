@@ -30,7 +30,7 @@ def _unreadable(problem: Problem) -> Finding:
 
 
 def _findings(bundle: Bundle, rule: Rule) -> Iterator[Finding]:
-    for found in rule.find(bundle):
+    for found in bundle.found(rule.find):
         document = found.document
         yield Finding(
             code=rule.code,

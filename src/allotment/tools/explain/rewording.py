@@ -57,21 +57,6 @@ def _fewest(rows: tuple[NodeReason, ...]) -> tuple[Change, ...]:
     return min((row.refused.changes for row in rows if row.refused.changes), key=len, default=())
 
 
-def renamed(diagnosis: Diagnosis, names: Mapping[str, str]) -> Diagnosis:
-    """The same reasons for a replica's claims."""
-
-    def refused(value: Refused) -> Refused:
-        return replace(
-            value,
-            claim=names.get(value.claim, value.claim),
-            funnels=tuple(replace(f, claim=names.get(f.claim, f.claim)) for f in value.funnels),
-            alternatives=tuple(map(refused, value.alternatives)),
-        )
-
-    rows = tuple(replace(row, refused=refused(row.refused)) for row in diagnosis.nodes)
-    return replace(diagnosis, headline=rows[0].refused if rows else refused(diagnosis.headline), nodes=rows)
-
-
 def by_origin(diagnosis: Diagnosis, templates: Mapping[ObjectKey, str], extended: str) -> Diagnosis:
     """Changes of a generated claim are changes of its template: the claim itself is immutable and not the user's."""
     origin = {

@@ -33,20 +33,21 @@ from allotment.model.resource import (
 from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.groups import claim_of, group_of, user_of
 from allotment.tools.explain.input import Input, after, key_of, sort
+from allotment.tools.explain.known import Known
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
-from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, renamed, template_of, with_excluded
+from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
 
 
-def explain(values: Iterable[Object], features: Features) -> Explanation:
+def explain(values: Iterable[Object], features: Features, tries: int | None = None) -> Explanation:
     """Which device on which node every pod and claim gets, or why it gets none.
 
     ``values`` are the objects of the cluster and those asked about, decoded, in order: what stands before takes devices
-    first.
+    first. ``tries`` bounds the search for changes that would help, which takes longest, over all answers together.
     """
-    run = _Run(sort(values, features))
+    run = _Run(sort(values, features), tries)
     answers = [run.pod(pod, owner) for pod, owner in run.pods()]
     answers += [run.claim_alone(key) for key in run.unnamed()]
     return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
@@ -83,7 +84,7 @@ class _Ask:
 class _Run:
     """The state while pods are tried."""
 
-    def __init__(self, given: Input) -> None:
+    def __init__(self, given: Input, tries: int | None = None) -> None:
         self.given = given
         self.slices = [s for s in given.slices if ("ResourceSlice", key_of(s)) not in given.refused]
         self.nodes: dict[str, KnownNode] = known_nodes(given.nodes, self.slices)
@@ -96,11 +97,11 @@ class _Run:
             taint_rules=given.rules,
         )
         self.allocator = Allocator(self.inventory)
-        self.diagnoser = Diagnoser(self.inventory, given.claims.values())
+        self.diagnoser = Diagnoser(self.inventory, given.claims.values(), tries)
+        self.known = Known(self.diagnoser)
         self.plugins = plugged(given.nodes)
         self.commits = 0
         self.mended: dict[tuple[object, ...], Diagnosis] = {}
-        self.last: tuple[tuple[int, ...], Diagnosis, tuple[ResourceClaim, ...]] | None = None
         self.claims = dict(given.claims)
         self.used: set[ObjectKey] = set()
         self.devices: dict[DeviceID, Device] = {
@@ -325,17 +326,9 @@ class _Run:
         pod: Pod | None,
         owner: str,
     ) -> Diagnosis:
-        """Why the claims fit no node. Replicas of one template, with nothing allocated in between, fail alike."""
-        alike = (id(pod and pod.spec), self.commits, *(id(claim.spec) for claim in (*pending, *ask.before)))
-        if self.last is not None and self.last[0] == alike:
-            _, reasons, before = self.last
-            names = {str(key_of(old)): str(key_of(new)) for old, new in zip(before, pending, strict=True)}
-            return renamed(reasons, names)
-        reasons = by_origin(self.diagnoser.diagnose(pending, eligible), ask.templates, ask.extended)
-        if out:
-            reasons = with_excluded(reasons, self._excluded(pending, out, pod, owner))
-        self.last = (alike, reasons, pending)
-        return reasons
+        """Why the claims fit no node."""
+        reasons = by_origin(self.known.diagnose(pending, eligible), ask.templates, ask.extended)
+        return with_excluded(reasons, self._excluded(pending, out, pod, owner)) if out else reasons
 
     def _excluded(
         self, pending: tuple[ResourceClaim, ...], out: dict[str, str], pod: Pod | None, owner: str
@@ -377,6 +370,7 @@ class _Run:
         self.claims[key] = booked
         self.inventory.allocate(key, allocation)
         self.diagnoser.hold(booked)
+        self.known.forget()
         self.commits += 1
         return booked
 

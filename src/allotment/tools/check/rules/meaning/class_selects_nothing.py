@@ -51,7 +51,7 @@ def _why(bundle: Bundle, device_class: DeviceClass) -> Diagnosis:
     assert bundle.world is not None
     probe = user_of_class(device_class)
     state = (*bundle.world.of(Node), *(bundle.slices or ()))
-    (answer,) = explain([*state, device_class, probe], bundle.features).answers
+    (answer,) = explain([*state, device_class, probe], bundle.features, tries=0).answers
     assert answer.reasons is not None  # a class that selects nothing gives nothing
     return answer.reasons
 

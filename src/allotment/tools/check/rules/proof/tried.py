@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from allotment.model.loading import Document
@@ -68,12 +67,15 @@ def _classes(bundle: Bundle, document: Document) -> Iterator[Document]:
     return (one.document for one in bundle.classes if one.name in names)
 
 
-@lru_cache(maxsize=2)
 def tried(bundle: Bundle) -> Tried | None:
     """What comes of the files in the given cluster; None where none was given.
 
     Documents that the API server would refuse are left out.
     """
+    return bundle.kept(_tried)
+
+
+def _tried(bundle: Bundle) -> Tried | None:
     from allotment.tools.check.rules import RULES  # the table of all rules has those of the proof in it, too
 
     if not bundle.slices or bundle.world is None:
@@ -81,7 +83,7 @@ def tried(bundle: Bundle) -> Tried | None:
     flawed: set[Document] = set()
     errors: list[Error] = []
     for rule in RULES:
-        for found in rule.find(bundle) if rule.family != "proof" else ():
+        for found in bundle.found(rule.find) if rule.family != "proof" else ():
             if (found.level or rule.level) == "error":
                 errors.append(Error(rule.code, found.document, found.path))
                 if rule.family in ("shape", "cel"):
