@@ -51,6 +51,11 @@ class Counted:
             found.append(Got(kind=kind, count=want.count))
         return tuple(found)
 
+    @property
+    def left(self) -> dict[str, int]:
+        """What is left, by resource name."""
+        return {name: count for name, (count, _) in self._left.items()}
+
     def use(self, resource: str, count: int) -> None:
         """What pods that run here already have."""
         if resource in self._left:
