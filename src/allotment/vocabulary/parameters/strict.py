@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -43,7 +44,7 @@ def read(parameters: Any, kinds: Kinds) -> Any:
     if wanted is None:
         raise Misread([_unknown_kind(version, kind, kinds)])
     tree = {key: value for key, value in parameters.items() if key not in ("apiVersion", "kind")}
-    problems = list(_problems(tree, inspect.type_info(wanted), ()))
+    problems = list(_problems(tree, _type_info(wanted), ()))
     if problems:
         raise Misread(problems)
     try:
@@ -53,6 +54,11 @@ def read(parameters: Any, kinds: Kinds) -> Any:
         text, _, place = str(error).partition(" - at `$")
         place = place.rstrip("`").lstrip(".")
         raise Misread([Problem((), place or "parameters", text)]) from None
+
+
+@lru_cache(maxsize=64)
+def _type_info(kind: type) -> inspect.Type:
+    return inspect.type_info(kind)
 
 
 def _decode(wanted: type, value: Any) -> Any:
