@@ -64,14 +64,16 @@ def _selector(vendor: Vendor) -> str:
 def to_driver(vendor: Vendor, node: str) -> tuple[str, ...]:
     """How a drained node is given to the driver."""
     if vendor == "nvidia":
-        return (f"kubectl label node {node} --overwrite {PLUGIN_LABEL}=false" + _MORE, f"  {DRIVER_LABEL[vendor]}=true")
+        labels = (f"  {PLUGIN_LABEL}=false" + _MORE, f"  {DRIVER_LABEL[vendor]}=true")
+        return (f"kubectl label node {node} --overwrite" + _MORE, *labels)
     return (f"kubectl label node {node} --overwrite {DRIVER_LABEL[vendor]}=true",)
 
 
 def to_plugin(vendor: Vendor, node: str) -> tuple[str, ...]:
     """How it is given back to the device plugin."""
     if vendor == "nvidia":
-        return (f"kubectl label node {node} --overwrite {PLUGIN_LABEL}=true" + _MORE, f"  {DRIVER_LABEL[vendor]}-")
+        labels = (f"  {PLUGIN_LABEL}=true" + _MORE, f"  {DRIVER_LABEL[vendor]}-")
+        return (f"kubectl label node {node} --overwrite" + _MORE, *labels)
     return (f"kubectl label node {node} {DRIVER_LABEL[vendor]}-",)
 
 
