@@ -86,5 +86,5 @@ spec:
 """,
     find=find,
     fixable="safe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    see="https://kep.k8s.io/4381",
 )

@@ -143,5 +143,5 @@ spec:
 """,
     find=find,
     fixable="safe or unsafe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    see="https://kep.k8s.io/4381",
 )

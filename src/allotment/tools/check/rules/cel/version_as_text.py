@@ -71,7 +71,10 @@ def _relation(bundle: Bundle, view: SelectorView, read: Expression, node: Call) 
         else:
             first = texts[0] if left is literal else receiver(read, left)
             text = f"{first}.compareTo({texts[1]}) {sign} 0"
-        fix = mended(view, f"compare with {version}", read.extent(node), text, safe=True)
+        # Who says that it is 8 may mean any version from 8.0 up to 9.
+        written = str(literal.value) if isinstance(literal.value, str) else bare(read, literal)
+        exact = node.function in ORDERINGS or "." in written
+        fix = mended(view, f"compare with {version}", read.extent(node), text, safe=exact)
     yield Found(view.document, view.path, _said(bundle, read, node, literal), help=_help(version), fix=fix,
                 part=read.extent(node))  # fmt: skip
 
@@ -156,6 +159,6 @@ spec:
             expression: device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("8.0.0")) >= 0
 """,
     find=find,
-    fixable="safe",
+    fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )

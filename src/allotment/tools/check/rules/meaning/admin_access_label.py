@@ -111,5 +111,5 @@ RULE = Rule(
     good=_EXAMPLE.format(label=f'    {LABEL}: "true"\n'),
     find=_find,
     fixable="unsafe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-auth/5018-dra-adminaccess",
+    see="https://kep.k8s.io/5018",
 )

@@ -76,5 +76,5 @@ RULE = Rule(
     good=_EXAMPLE.format(mode=""),
     find=_find,
     fixable="unsafe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    see="https://kep.k8s.io/4381",
 )

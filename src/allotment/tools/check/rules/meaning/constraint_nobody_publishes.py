@@ -165,5 +165,5 @@ RULE = Rule(
     good=_EXAMPLE.format(attribute="gpu.nvidia.com/parentUUID"),
     find=_find,
     fixable="safe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    see="https://kep.k8s.io/4381",
 )

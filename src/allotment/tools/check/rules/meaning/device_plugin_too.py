@@ -101,5 +101,5 @@ RULE = Rule(
     bad=_EXAMPLE.format(limits="        nvidia.com/gpu: 1\n"),
     good=_EXAMPLE.format(limits=""),
     find=_find,
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5004-dra-extended-resource",
+    see="https://kep.k8s.io/5004",
 )

@@ -69,5 +69,5 @@ RULE = Rule(
     good=_EXAMPLE.replace("        {second}", "      - ").format(),
     find=_find,
     fixable="unsafe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5075-dra-consumable-capacity",
+    see="https://kep.k8s.io/5075",
 )

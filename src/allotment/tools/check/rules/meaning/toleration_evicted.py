@@ -78,5 +78,5 @@ RULE = Rule(
     ),
     find=_find,
     fixable="safe",
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations",
+    see="https://kep.k8s.io/5055",
 )

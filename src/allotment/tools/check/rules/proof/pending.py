@@ -117,6 +117,6 @@ RULE = Rule(
     bad=_EXAMPLE.format(count=8),
     good=_EXAMPLE.format(count=4),
     find=_find,
-    see="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    see="https://kep.k8s.io/4381",
     fleet="t4-4x-pcie",
 )

@@ -21,12 +21,17 @@ from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 
 def _find(bundle: Bundle) -> Iterator[Found]:
     for view, read in read_selectors(bundle):
+        told: set[str] = set()
         for access in read.accesses:
             words = words_of(bundle, access.domain)
             kind = "attribute" if access.kind == "attributes" else "capacity"
             gone = words.renaming(f"{access.domain}/{access.name}", kind) if words is not None else None
             if words is not None and gone is not None and _matters(bundle, read, access, gone):
-                yield _in_selector(bundle, view, read, access, words, gone)
+                found = _in_selector(bundle, view, read, access, words, gone)
+                # Without a fix there is nothing to do at each of its places.
+                if found.fix is not None or gone.name not in told:
+                    yield found
+                told.add(gone.name)
     for claim in bundle.claims:
         for constraint in claim.constraints:
             domain, _, name = constraint.attribute.rpartition("/")

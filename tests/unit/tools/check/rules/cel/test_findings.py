@@ -231,3 +231,13 @@ def test_quotes_that_are_missing(source: str, becomes: str) -> None:
 
 def test_what_follows_from_a_mistake_is_no_second_one() -> None:
     assert codes("device.colour >= quantity('24Gi')", GPU) == ["C201"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "safe"),
+    [("== '8'", False), ("== '8.0'", True), (">= '8'", True), ("== 580", False), ("!= '8'", False)],
+)
+def test_one_number_may_mean_all_versions_that_begin_so(condition: str, safe: bool) -> None:
+    ((_, one),) = found(f"{N}.driverVersion {condition}", GPU)
+    assert one.fix is not None
+    assert one.fix.safe is safe

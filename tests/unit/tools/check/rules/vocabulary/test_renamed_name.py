@@ -87,3 +87,8 @@ def test_a_name_that_the_cluster_does_not_have_is_an_error() -> None:
     assert [level for level, _ in says(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")] == [
         "warning"
     ]
+
+
+def test_a_name_is_told_once_where_nothing_can_be_mended() -> None:
+    assert len(says(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.index == 2")) == 1
+    assert len(says(RULE, f'{NVIDIA}.pcieBusID == "a" || {NVIDIA}.pcieBusID == "b"')) == 2
