@@ -6,6 +6,7 @@ administrator makes one for each.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from allotment.tools.migrate.asking import Ask
@@ -33,15 +34,15 @@ def serving(ask: Ask, target: Target) -> Serving:
     driver = {"nvidia": NVIDIA, "amd": AMD, "intel": INTEL}[ask.vendor]
     what = label(ask.profile) if ask.profile else ask.kernel_driver or "whole"
     name = f"mig-{what}.nvidia.com" if ask.vendor == "nvidia" and ask.profile else f"{what}.{driver}"
-    return Serving(name, ask.resource, " && ".join(_parts(ask, driver)))
+    return Serving(name, ask.resource, " && ".join(_parts(ask, driver, target)))
 
 
-def _parts(ask: Ask, driver: str) -> list[str]:
+def _parts(ask: Ask, driver: str, target: Target) -> list[str]:
     # The driver is tested first: on a device of another one the attribute is missing, and reading it an error.
     parts = [f'device.driver == "{driver}"']
     if ask.vendor == "nvidia":
         parts.append(f'device.attributes["{driver}"].type == "{"mig" if ask.profile else "gpu"}"')
-    # Without a cluster, so that AMD's class has its own condition and is not the chart's.
-    own = kind_of(ask, Target(kube="", features=None), ())
+    # Without the cluster's classes, so that AMD's class has its own condition and is not the chart's.
+    own = kind_of(ask, replace(target, classes=()), ())
     parts += [f"({c.expression})" if " || " in c.expression else c.expression for c in own.conditions]
     return parts

@@ -96,12 +96,21 @@ def _amd(ask: Ask, target: Target, conditions: tuple[Condition, ...]) -> Kind:
     if not ask.profile:
         if any(one.metadata.name == AMD_WHOLE for one in target.classes):
             return Kind(AMD_WHOLE, conditions)
-        # The chart's class takes whole GPUs and partitions alike.
-        return Kind(AMD, (Condition(f'{read}.type == "amdgpu"', ask.resource), *conditions))
+        # The chart's class takes whole GPUs and partitions alike, and so does the plugin's name; where every GPU is
+        # partitioned it means those.
+        types = _types(target, AMD)
+        kind = "amdgpu-partition" if types == {"amdgpu-partition"} else "amdgpu"
+        return Kind(AMD, (Condition(f'{read}.type == "{kind}"', ask.resource), *conditions))
     compute, _, memory = ask.profile.partition("_")
     fixed = f'{read}.?partitionProfile.orValue("") == "{ask.profile}"'
     made = f'{read}.?computePartition.orValue("") == "{compute}" && {read}.?memoryPartition.orValue("") == "{memory}"'
     return Kind(AMD, (Condition(f"{fixed} || ({made})", ask.resource), *conditions))
+
+
+def _types(target: Target, driver: str) -> set[str]:
+    """The types of the devices that a driver publishes."""
+    devices = (device for one in target.slices if one.spec.driver == driver for device in one.spec.devices or ())
+    return {found.string or "" for device in devices if (found := device.attributes.get("type")) is not None}
 
 
 def _intel(ask: Ask, conditions: tuple[Condition, ...]) -> Kind:

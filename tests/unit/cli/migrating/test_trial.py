@@ -37,15 +37,15 @@ def test_before_and_after_in_a_table(allot: Allot, app: Path) -> None:
     assert lines[head + 1].split() == ["Pod", "default/a", "1", "1", "Tesla", "T4", "the", "same"]
 
 
-def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path) -> None:
-    app.write_text(POD.format(name="a", resource="amd.com/gpu").replace("  nodeSelector:\n", "").replace(
-        "    nvidia.com/gpu.product: Tesla-T4   # feature discovery\n", ""
-    ))  # fmt: skip
-    ran = allot("migrate", str(app), "--fleet", "mi300x-8x-oam/cpx")
+def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path, tmp_path: Path) -> None:
+    """Pieces that go by the name of GPUs (MIG strategy single): a claim for a GPU wants a whole one."""
+    pieces = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
+    (tmp_path / "cluster.yaml").write_text(SNAPSHOT.replace("Tesla-T4", pieces).replace('gpu: "1"', 'gpu: "7"'))
+    app.write_text(POD.format(name="a", resource="nvidia.com/gpu").replace("gpu.product: Tesla-T4 ", "gpu.count: '1' "))
+    ran = allot("migrate", str(app), "--to", "class", "--cluster", str(tmp_path / "cluster.yaml"))
     assert ran.code == 1
     assert "Of 1 pod that fits before, 1 waits after the migration." in ran.out
     assert "its pod fitted and no longer does" in ran.out
-    assert allot("migrate", str(app), "--fleet", "mi300x-8x-oam").code == 0
 
 
 def test_hardware_that_never_fitted_is_no_loss(allot: Allot, app: Path) -> None:

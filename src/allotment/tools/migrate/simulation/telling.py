@@ -38,6 +38,8 @@ def _verdict(trial: Comparison) -> str:
     fitted = sum(one.fitted for one in trial.workloads)
     lost = sum(len(one.lost) for one in trial.workloads)
     changed = sum(len(one.changed) for one in trial.workloads)
+    if all(one.untried for one in trial.workloads):
+        return "Nothing could be tried."
     if not fitted:
         return "No pod fits before on these nodes, so there is nothing to compare with."
     pods = f"{fitted} pod{'s' if fitted > 1 else ''}"
@@ -57,7 +59,7 @@ def _waits(number: int) -> str:
 
 def _row(one: Compared) -> tuple[str, str, str, str]:
     if one.untried:
-        return one.subject, "", "not tried", "not tried"
+        return one.subject, "-", "not tried", "not tried"
     before, after = _cell(one.before, one.fitted, one.pods), _cell(one.after, one.fit, one.pods)
     return one.subject, str(one.pods), before, "the same" if before == after and one.fit and not one.changed else after
 

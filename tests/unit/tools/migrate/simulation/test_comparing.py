@@ -23,11 +23,18 @@ def test_nothing_is_compared_without_hardware() -> None:
 
 
 def test_a_pod_that_is_lost_is_told_with_its_reason() -> None:
-    """AMD's plugin calls partitions amd.com/gpu as well; a claim for a GPU wants a whole one."""
-    one = row(on_fleet(workload(limits={"amd.com/gpu": 1}), fleet="mi300x-8x-oam/cpx"))
+    """With MIG strategy single pieces go by the name of GPUs; a claim for a GPU wants a whole one."""
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
+    one = row(in_cluster(workload(limits=GPU), objects=[node("n1", labels, nvidia_com_gpu=7)]))
     assert (one.fitted, one.fit, one.lost) == (1, 0, ("default/web-0",))
-    assert str(one.before[0][0]) == "1 cpx_nps1 of MI300X OAM"
-    assert one.reason
+    assert str(one.before[0][0]) == "1 1g.5gb of A100-SXM4-40GB"
+    assert 'no device has type "gpu"; here it is "mig"' in one.reason
+
+
+def test_partitions_that_go_by_the_name_of_gpus_are_asked_for() -> None:
+    one = row(on_fleet(workload(limits={"amd.com/gpu": 1}), fleet="mi300x-8x-oam/cpx"))
+    assert (one.fitted, one.fit, one.changed) == (1, 1, ())
+    assert str(one.after[0][0]) == "1 cpx_nps1 of MI300X OAM"
 
 
 def test_what_waits_before_and_after_is_no_loss() -> None:
