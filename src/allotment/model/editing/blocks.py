@@ -5,29 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.model.editing.edits import EditError, Nest
-from allotment.model.editing.sites import Member, Remark, Site, Splice, Spot
+from allotment.model.editing.sites import Member, Site, Splice, Spot
 from allotment.model.editing.writing import block_lines, flow_text, indented, is_inline, item_lines, key_text, literal
 from allotment.model.loading.marks import join_path
 
 
-def put(site: Site, spot: Spot, value: Any, dropped: tuple[Remark, ...] = ()) -> list[Splice]:
-    """Another value in the place of the one at a spot. Comments within the old one go above it, but ``dropped``."""
+def put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+    """Another value in the place of the one at a spot. Comments within the old one go above it."""
     start, stop = spot.place
     head = site.head(spot)
-    if is_inline(value) and "\n" not in site.text[head:stop] and not dropped:
+    if is_inline(value) and "\n" not in site.text[head:stop]:
         text = flow_text(value, site.hand, flow=False)
         return [Splice(start, stop, text) if start < stop else Splice(head, stop, f" {text}")]
     anchor = spot.entry.start if spot.entry is not None else head - 1 if spot.around is not None else start
     line_stop = site.line_stop(stop)
     margin = " " * site.column(anchor)
-    remarks = [remark for remark in site.remarks_in(head, line_stop) if remark not in dropped]
+    remarks = site.remarks_in(head, line_stop)
     text = _below(site, spot, value, site.column(anchor), anchor)
     after = _after(site, line_stop, site.column(anchor), is_inline(value))
     if spot.around is None:
         text = text.lstrip()
-    if len(remarks) == 1 and spot.entry is not None and "\n" not in site.text[head:stop]:
+    behind = "\n" not in site.text[head:stop] or (is_inline(value) and not remarks[0].alone) if remarks else False
+    if len(remarks) == 1 and spot.entry is not None and behind:
         first, line, others = text.partition(site.hand.newline)
-        return [Splice(head, line_stop, f"{first} {site.words(remarks[0])}{line}{others}"), *after]
+        return [Splice(head, line_stop, f"{first}{site.gap(remarks[0])}{site.words(remarks[0])}{line}{others}"), *after]
     if site.leads(anchor):
         above = "".join(f"{margin}{site.words(remark)}{site.hand.newline}" for remark in remarks)
         at = site.line_start(anchor)
@@ -70,25 +71,23 @@ def _gap(site: Site, spot: Spot, dash: int) -> int:
 
 
 def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
-    """Takes out a field or item with the comments behind it; comment lines stay."""
+    """Takes out a field or item; comments stay."""
     members = site.members(spot)
     member = members[index]
     if _only(site, spot, members):
         empty: Any = {} if spot.mark.entries is not None else []
-        gone = [r for r in site.remarks_in(member.start, site.line_stop(member.stop)) if not r.alone]
-        return put(site, spot, empty, tuple(gone))
+        return put(site, spot, empty)
     if site.leads(member.start):
         column = site.column(member.start)
         start, stop = site.line_start(member.start), site.trail(member.stop, column)
-        kept = [remark for remark in site.remarks_in(start, stop) if remark.alone]
-        lines = [f"{' ' * column}{site.words(remark)}{site.hand.newline}" for remark in kept]
+        lines = [f"{' ' * column}{site.words(r)}{site.hand.newline}" for r in site.remarks_in(start, stop)]
         return [Splice(start, stop, "".join(lines))]
     if index + 1 == len(members):
         raise EditError(f"{join_path((*spot.path, member.name))} shares its line with what stands before it")
     after = members[index + 1].start
     margin = site.hand.newline + " " * site.column(member.start)
-    kept = [remark for remark in site.remarks_in(member.start, after) if remark.alone]
-    return [Splice(member.start, after, "".join(site.words(remark) + margin for remark in kept))]
+    kept = "".join(site.words(remark) + margin for remark in site.remarks_in(member.start, after))
+    return [Splice(member.start, after, kept)]
 
 
 def _only(site: Site, spot: Spot, members: list[Member]) -> bool:
@@ -188,8 +187,9 @@ def lift(site: Site, spot: Spot) -> list[Splice]:
         text = _pulled(site.text[body:stop], site.column(inner[0].start) - column)
     else:
         stop = site.next_line(spot.mark.stop)
-        remarks = site.remarks_in(head, stop)
-        text = "".join(f"{margin}{_field(site, spot, str(m.name))}{newline}" for m in inner)
+        remarks = site.remarks_in(head, spot.mark.stop)
+        behind = "".join(site.gap(r) + site.words(r) for r in site.remarks_in(spot.mark.stop, stop))
+        text = newline.join(margin + _field(site, spot, str(m.name)) for m in inner) + behind + newline
     text = "".join(f"{margin}{site.words(remark)}{newline}" for remark in remarks) + text
     if site.leads(entry.start):
         return [Splice(site.line_start(entry.start), stop, text)]

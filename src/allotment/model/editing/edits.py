@@ -44,7 +44,7 @@ class RenameKey(NamedTuple):
 
 
 class Remove(NamedTuple):
-    """The field or item at ``path`` goes, with the comment on its own line; comments above it stay."""
+    """The field or item at ``path`` goes. Comments stay: who wrote them can tell whether they are needed any more."""
 
     path: Path
 

@@ -37,21 +37,39 @@ def name_text(site: Site, key: str) -> str:
 
 
 def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
-    """Takes out a member and one comma."""
+    """Takes out a member and one comma; comments stay."""
     members = _members(site, spot)
     member = members[index]
     if len(members) == 1:
-        return [Splice(site.content(spot) + 1, spot.mark.stop - 1, "")]
+        begin, end = site.content(spot) + 1, spot.mark.stop - 1
+        return [Splice(begin, end, _lines(site, begin, end, site.hand.newline + _margin(site, member.start)))]
     comma = _COMMA.match(site.text, member.stop)
     end = comma.end() if comma else member.stop
     tail = _TAIL.match(site.text, end)
     if site.leads(member.start) and tail is not None:
-        lines = Splice(site.line_start(member.start), site.next_line(tail.end()), "")
+        first, last = site.line_start(member.start), site.next_line(tail.end())
+        margin = _margin(site, member.start)
+        kept = "".join(f"{margin}{site.words(r)}{site.hand.newline}" for r in site.remarks_in(first, last))
+        lines = Splice(first, last, kept)
         before = _COMMA.match(site.text, members[index - 1].stop) if index and not comma else None
         return [Splice(before.end() - 1, before.end(), ""), lines] if before is not None else [lines]
     if index + 1 < len(members):
-        return [Splice(member.start, members[index + 1].start, "")]
-    return [Splice(members[index - 1].stop, member.stop, "")]
+        after = members[index + 1].start
+        line = site.hand.newline + _margin(site, after)
+        kept = _lines(site, member.start, after, line).removeprefix(line)
+        space = " " if kept and site.text[member.start - 1] in "[{" else ""
+        return [Splice(member.start, after, space + kept)]
+    begin = members[index - 1].stop
+    return [Splice(begin, member.stop, _lines(site, begin, member.stop, site.hand.newline + _margin(site, begin)))]
+
+
+def _lines(site: Site, begin: int, end: int, line: str) -> str:
+    """The comments of a range on lines of their own, and the beginning of the next one; nothing where there are none.
+
+    ``line`` is what begins one: the break before it and its indentation.
+    """
+    kept = [line + site.words(remark) for remark in site.remarks_in(begin, end)]
+    return "".join([*kept, line] if kept else kept)
 
 
 def add(site: Site, spot: Spot, key: str | None, value: Any, index: int) -> list[Splice]:
@@ -85,6 +103,14 @@ def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
     unit = site.hand.pretty or " " * site.hand.step
     margin = _margin(site, moved[0].start)
     slices = [site.text[member.start : member.stop] for member in moved]
+    numbers = [number for number, member in enumerate(members) if member in moved]
+    whole = site.text[moved[0].start : moved[-1].stop]
+    if numbers[-1] - numbers[0] + 1 == len(numbers) and site.remarks_in(moved[0].start, moved[-1].stop):
+        # Comments stay between the fields that they stand between.
+        nested = whole.replace("\n", "\n" + unit)
+        nested = f"{newline}{margin}{unit}{nested}{newline}{margin}" if many else nested
+        text = f"{name_text(site, edit.under)}{site.hand.colon}{{{nested}}}"
+        return [Splice(moved[0].start, moved[-1].stop, text)]
     if many:
         deeper = newline + margin + unit
         inner = ",".join(deeper + text.replace("\n", "\n" + unit) for text in slices) + newline + margin

@@ -13,22 +13,20 @@ from allotment.model.loading.comments import commentary
 from allotment.model.loading.documents import Document
 
 
-def prove(old: str, new: str, file: str, expected: Mapping[int, Any], lost: Iterable[str]) -> None:
-    """Reads a rewritten file again. ``expected`` are the trees of the documents that changed, by their index;
-    ``lost`` the comments that went with what was removed.
+def prove(old: str, new: str, file: str, expected: Mapping[int, Any]) -> None:
+    """Reads a rewritten file again. ``expected`` are the trees of the documents that changed, by their index.
 
     Raises ``EditError``.
     """
     before, after = load_text(old, file), load_text(new, file)
     if [problem.code for problem in before.problems] != [problem.code for problem in after.problems]:
-        raise EditError(reason(old, after.problems[0].message if after.problems else "a problem of the file is gone"))
+        raise EditError(unreadable(old, after.problems[0].message if after.problems else "a problem of it is gone"))
     if len(before.documents) != len(after.documents):
         raise EditError(reason(old, f"{len(before.documents)} documents became {len(after.documents)}"))
     for was, now in zip(before.documents, after.documents, strict=True):
         if not same(now.tree, expected.get(was.index, was.tree)):
             raise EditError(reason(old, f"{_called(was)} would not be what was meant"))
-    wanted = _comments(before.documents) - Counter(words.removeprefix("#").strip() for words in lost)
-    found = _comments(after.documents)
+    wanted, found = _comments(before.documents), _comments(after.documents)
     if wanted != found:
         gone = next(iter(wanted - found), None)
         raise EditError("a comment would be written twice" if gone is None else f"a comment would be lost: # {gone}")
@@ -42,6 +40,11 @@ def _comments(documents: Iterable[Document]) -> Counter[str]:
 
 def _called(document: Document) -> str:
     return f"{document.kind} {document.name}".strip() or f"document {document.index + 1}"
+
+
+def unreadable(old: str, words: str) -> str:
+    """Why a text cannot be changed, where ``words`` tell why nobody could read what would become of it."""
+    return reason(old, f"it is written in a way that cannot be changed safely here ({words})")
 
 
 def reason(old: str, words: str) -> str:

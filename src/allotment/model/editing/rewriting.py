@@ -11,18 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allotment.model.editing import blocks, flows, strings
-from allotment.model.editing.edits import (
-    Edit,
-    EditError,
-    InsertItem,
-    Lift,
-    Nest,
-    Remove,
-    RenameKey,
-    ReplaceText,
-    SetValue,
-)
-from allotment.model.editing.proving import prove, reason
+from allotment.model.editing.edits import Edit, EditError, InsertItem, Lift, Nest, RenameKey, ReplaceText, SetValue
+from allotment.model.editing.proving import prove, unreadable
 from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced, unbroken
 from allotment.model.editing.steps import Step, independent, steps_of
 from allotment.model.editing.trees import edited, same, value_at
@@ -36,9 +26,13 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
     """The text of a file after edits of its documents, which were read from ``source``.
 
     Raises ``EditError``, with the reason, when an edit does not fit, or when it cannot be proven that the new text
-    holds what was meant: each document its edited tree, the others what they held, and all comments but those behind
-    what was removed.
+    holds what was meant: each document its edited tree, the others what they held, and all comments.
     """
+    if "\r" in source and "\n" not in source:
+        # Lines as old Macs end them: a line break is one character either way, so that all places stay.
+        ended = source.replace("\r", "\n")
+        documents = {document.index: document for document in load_text(ended, file).documents}
+        return rewrite(ended, file, [(documents[one.index], edit) for one, edit in edits]).replace("\n", "\r")
     by_document: dict[Document, list[Edit]] = defaultdict(list)
     for document, edit in edits:
         if document.origin.source != source:
@@ -51,41 +45,36 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
     # From the last to the first, so that the places of those still to come stay.
     order = {document.origin: (document.origin.offset, document.index) for document in by_document}
     new = source
-    lost: list[str] = []
     stops: dict[int, int] = {}
     for origin in sorted(by_origin, key=order.__getitem__, reverse=True):
         begin = origin.offset
         end = stops.get(begin, begin + len(origin.text))
-        text = _edited_text(new[begin:end], origin, by_origin[origin], lost)
+        text = _edited_text(new[begin:end], origin, by_origin[origin])
         stops[begin] = begin + len(text)
         new = new[:begin] + text + new[end:]
-    prove(source, new, file, expected, lost)
+    prove(source, new, file, expected)
     return new
 
 
-def _edited_text(text: str, origin: Origin, steps: list[Step], lost: list[str]) -> str:
-    """The part of a file in which documents stand, after steps of them; adds the comments that went to ``lost``."""
+def _edited_text(text: str, origin: Origin, steps: list[Step]) -> str:
+    """The part of a file in which documents stand, after steps of them."""
     if origin.json or text.endswith("\n"):
-        new, gone, _ = _stepped(text, origin, steps)
-        lost += gone
-        return new
+        return _stepped(text, origin, steps)[0]
     # Lines can be added behind the last one only when it ends. Which ends the string of a block that stands there, too:
     # unless the line break can go again, the block must say that it has none.
     newline = "\r\n" if "\r\n" in text else "\n"
     for ended in (text + newline, unbroken(text, _marks(origin, text)) + newline):
-        new, gone, trees = _stepped(ended, origin, steps)
+        new, trees = _stepped(ended, origin, steps)
         for candidate in (new.removesuffix(newline), new):
             held = [document.tree for document in load_text(candidate).documents]
             if all(any(same(tree, one) for one in held) for tree in trees):
-                lost += gone
                 return candidate
     raise EditError("the file does not end with a line break")
 
 
-def _stepped(text: str, origin: Origin, steps: list[Step]) -> tuple[str, list[str], list[Any]]:
-    """The text after steps, the comments that went, and the trees of the documents."""
+def _stepped(text: str, origin: Origin, steps: list[Step]) -> tuple[str, list[Any]]:
+    """The text after steps, and the trees of the documents."""
     trees = {step.document: step.document.tree for step in steps}
-    lost: list[str] = []
     while steps:
         site = site_of(text, _marks(origin, text), json=origin.json)
         taken, steps = independent(steps, trees)
@@ -94,12 +83,10 @@ def _stepped(text: str, origin: Origin, steps: list[Step]) -> tuple[str, list[st
             steps = [*taken[1:], *steps]
             taken = taken[:1]
             splices = [_splices(site, trees, taken[0])]
-        for step, these in zip(taken, splices, strict=True):
-            if isinstance(step.edit, Remove | Lift):
-                lost += _lost(site, these)
+        for step in taken:
             trees[step.document] = edited(trees[step.document], [step.edit])
         text = spliced(text, [splice for these in splices for splice in these])
-    return text, lost, list(trees.values())
+    return text, list(trees.values())
 
 
 def _marks(origin: Origin, text: str) -> Mark:
@@ -107,7 +94,7 @@ def _marks(origin: Origin, text: str) -> Mark:
     try:
         return origin.marks(text)
     except Fault as fault:
-        raise EditError(reason(origin.text, fault.message)) from None
+        raise EditError(unreadable(origin.text, fault.message)) from None
 
 
 def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) -> list[list[Splice]] | None:
@@ -122,17 +109,6 @@ def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) 
 
 
 # --- from what is meant to what is done ------------------------------------------------------------------------------
-
-
-def _lost(site: Site, splices: Sequence[Splice]) -> list[str]:
-    """The comments that go with what is removed: those behind it on its lines."""
-    lines = [line for splice in splices for line in splice.text.splitlines()]
-    return [
-        site.words(remark)
-        for splice in splices
-        for remark in site.remarks_in(splice.start, splice.stop)
-        if not remark.alone and not any(line.endswith(site.words(remark)) for line in lines)
-    ]
 
 
 def _splices(site: Site, trees: Mapping[Document, Any], step: Step) -> list[Splice]:

@@ -98,6 +98,11 @@ class Site(NamedTuple):
         """A comment as it is written."""
         return self.text[remark.start : remark.stop]
 
+    def gap(self, remark: Remark) -> str:
+        """The blanks before a comment."""
+        before = self.text[self.line_start(remark.start) : remark.start]
+        return before[len(before.rstrip()) :]
+
     def top(self, at: int) -> int:
         """The beginning of the comment lines directly above the line of an offset, or of that line."""
         start = self.line_start(at)
@@ -139,7 +144,8 @@ class Site(NamedTuple):
         for depth, step in enumerate(path):
             mark = spot.mark
             if mark.alias is not None:
-                raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias")
+                alias = self.text[slice(*mark.alias)]
+                raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias ({alias})")
             here = path[: depth + 1]
             if mark.entries is not None and str(step) in mark.entries:
                 entry = mark.entries[str(step)]
@@ -246,25 +252,36 @@ def _hand(text: str, root: Mark, json: bool) -> Hand:
     steps: Counter[int] = Counter()
     dashes: Counter[int] = Counter()
     quotes: Counter[str] = Counter()
-    _watch(text, root, -1, steps, dashes, quotes)
+    keys: Counter[str] = Counter()
+    _watch(text, root, -1, steps, dashes, quotes, keys)
     step = steps.most_common(1)[0][0] if steps else 2
     dash = dashes.most_common(1)[0][0] if dashes else 0
-    return Hand(step, dash, "'" if quotes["'"] > quotes['"'] else '"', newline)
+    key_quote = keys.most_common(1)[0][0] if keys else ""
+    return Hand(step, dash, "'" if quotes["'"] > quotes['"'] else '"', newline, key_quote=key_quote)
 
 
-def _watch(text: str, mark: Mark, column: int, steps: Counter[int], dashes: Counter[int], quotes: Counter[str]) -> None:
-    """Counts how deep the fields and lists below their keys stand, and which quotes are used."""
+def _watch(
+    text: str,
+    mark: Mark,
+    column: int,
+    steps: Counter[int],
+    dashes: Counter[int],
+    quotes: Counter[str],
+    keys: Counter[str],
+) -> None:
+    """Counts how deep the fields and lists below their keys stand, and which quotes are used, of keys by themselves."""
     if mark.alias is not None:
         return
     if mark.entries is not None:
         for entry in mark.entries.values():
             value = entry.value
+            keys[text[entry.start] if text[entry.start] in "'\"" else ""] += 1
             if mark.block and value.block and value.line > entry.line and value.alias is None:
                 (steps if value.entries is not None else dashes)[value.column - entry.column] += 1
-            _watch(text, value, entry.column, steps, dashes, quotes)
+            _watch(text, value, entry.column, steps, dashes, quotes, keys)
     elif mark.items is not None:
         for item in mark.items:
-            _watch(text, item, column, steps, dashes, quotes)
+            _watch(text, item, column, steps, dashes, quotes, keys)
     elif text[mark.start : mark.start + 1] in ("'", '"'):
         quotes[text[mark.start]] += 1
 

@@ -34,7 +34,7 @@ class Hand(NamedTuple):
     """How a file is written: the indentation of fields and of lists below their keys, the quotes, the line ends.
 
     ``pretty`` is the indentation of JSON over several lines, None where it stands on one; ``comma`` and ``colon`` are
-    as they stand in flow style.
+    as they stand in flow style. ``key_quote`` is what most keys stand in, if in any.
     """
 
     step: int = 2
@@ -44,6 +44,7 @@ class Hand(NamedTuple):
     pretty: str | None = None
     comma: str = ", "
     colon: str = ": "
+    key_quote: str = ""
 
 
 def is_plain(value: str, *, flow: bool = False) -> bool:
@@ -116,6 +117,8 @@ def flow_text(value: Any, hand: Hand, *, flow: bool = True) -> str:
 
 def key_text(key: str, hand: Hand, *, flow: bool = False) -> str:
     """A key of a mapping."""
+    if hand.key_quote:
+        return quoted(key, hand.key_quote)
     return key if is_plain(key, flow=flow) else quoted(key, hand.quote)
 
 

@@ -112,7 +112,7 @@ def test_fields_come_up_with_their_comments() -> None:
 
 def test_fields_between_brackets_come_up_to_lines_of_their_own() -> None:
     assert after("- a\n".join(["c:\n", 'd: {name: x, "e":1, f: [1, 2]} # g\n']), Lift(("d",))) == (
-        'c:\n- a\n# g\nname: x\n"e": 1\nf: [1, 2]\n'
+        'c:\n- a\nname: x\n"e": 1\nf: [1, 2] # g\n'
     )
 
 
@@ -123,6 +123,16 @@ def test_fields_between_brackets_come_up_to_lines_of_their_own() -> None:
             "r: [{name: a, class: b, count: 1}]\n",
             Nest(("r", 0), ("class", "count"), "x"),
             "r: [{name: a, x: {class: b, count: 1}}]\n",
+        ),
+        (
+            "r: {a: 1,  # one\n    # about b\n    b: 2,  # two\n    c: 3,  # three\n   }\n",
+            Nest(("r",), ("b", "c"), "x"),
+            "r: {a: 1,  # one\n    # about b\n    x: {b: 2,  # two\n      c: 3},  # three\n   }\n",
+        ),
+        (
+            "r: {\n  a: 1,  # one\n  # about b\n  b: 2,  # two\n  c: 3,  # three\n}\n",
+            Nest(("r",), ("b", "c"), "x"),
+            "r: {\n  a: 1,  # one\n  # about b\n  x: {\n    b: 2,  # two\n    c: 3\n  },  # three\n}\n",
         ),
         ("r: {a: 1, b: 2, c: 3} # r\n", Nest(("r",), ("c", "a"), "x"), "r: {x: {a: 1, c: 3}, b: 2} # r\n"),
         ("r: {a: {b: 1, c: 2}, d: 3}\n", Lift(("r", "a")), "r: {b: 1, c: 2, d: 3}\n"),
@@ -141,12 +151,13 @@ def test_moving_between_brackets(before: str, edit: Edit, result: str) -> None:
 @pytest.mark.parametrize(
     ("before", "path", "result"),
     [
-        ("a: 1\n# about b\nb: 2 # b\nc: 3\n", ("b",), "a: 1\n# about b\nc: 3\n"),
-        ("a: 1\nb:\n  # in b\n  c: 1 # c\n\n  d: 2\n# end\n", ("b",), "a: 1\n# in b\n# end\n"),
+        ("a: 1\n# about b\nb: 2 # b\nc: 3\n", ("b",), "a: 1\n# about b\n# b\nc: 3\n"),
+        ("a: 1\nb:\n  # in b\n  c: 1 # c\n\n  d: 2\n# end\n", ("b",), "a: 1\n# in b\n# c\n# end\n"),
         ("a:\n  b: 1\n", ("a", "b"), "a: {}\n"),
-        ("a: # a\n  # about b\n  b: 1 # b\nc: 2\n", ("a", "b"), "# a\n# about b\na: {}\nc: 2\n"),
-        ("a:\n- 1 # one\n", ("a", 0), "a: []\n"),
-        ("a:\n- x: 1 # one\n  y: 2\n- z\n", ("a", 0, "x"), "a:\n- y: 2\n- z\n"),
+        ("a: # a\n  # about b\n  b: 1 # b\nc: 2\n", ("a", "b"), "# a\n# about b\n# b\na: {}\nc: 2\n"),
+        ("a:   # a\n  b: 1\nc: 2\n", ("a", "b"), "a: {}   # a\nc: 2\n"),
+        ("a:\n- 1 # one\n", ("a", 0), "a: [] # one\n"),
+        ("a:\n- x: 1 # one\n  y: 2\n- z\n", ("a", 0, "x"), "a:\n- # one\n  y: 2\n- z\n"),
         ("a:\n- x: 1\n  # about y\n  y: 2\n", ("a", 0, "x"), "a:\n- # about y\n  y: 2\n"),
         ("a:\n- x: 1\n  y: 2\n- z\n", ("a", 0), "a:\n- z\n"),
         ("a:\n- - 1\n  - 2\n", ("a", 0, 0), "a:\n- - 2\n"),
@@ -155,8 +166,11 @@ def test_moving_between_brackets(before: str, edit: Edit, result: str) -> None:
         ("a: {b: 1, c: 2}\n", ("a", "b"), "a: {c: 2}\n"),
         ("a: {b: 1, c: 2} # a\n", ("a", "c"), "a: {b: 1} # a\n"),
         ("a: [1]\n", ("a", 0), "a: []\n"),
-        ("a: [\n  1, # one\n  2\n]\n", ("a", 0), "a: [\n  2\n]\n"),
-        ("a: [\n  1, # one\n  2 # two\n]\n", ("a", 1), "a: [\n  1 # one\n]\n"),
+        ("a: [\n  1, # one\n  2\n]\n", ("a", 0), "a: [\n  # one\n  2\n]\n"),
+        ("a: [\n  1, # one\n  2 # two\n]\n", ("a", 1), "a: [\n  1 # one\n  # two\n]\n"),
+        ("a: [1, # one\n    2, 3]\n", ("a", 0), "a: [ # one\n    2, 3]\n"),
+        ("a: [1, # one\n    2, 3]\n", ("a", 1), "a: [1, # one\n    3]\n"),
+        ("a: [\n  # one\n  1 # 1\n]\n", ("a", 0), "a: [\n  # one\n  # 1\n  ]\n"),
         ("b: 1\n", ("b",), "{}\n"),
         ("a: 1\nb: 2", ("b",), "a: 1"),
     ],
@@ -212,9 +226,9 @@ def test_new_text_is_written_in_the_hand_of_the_file() -> None:
 
 
 def test_a_value_becomes_a_tree_and_keeps_its_comment() -> None:
-    assert after("a: 1   # one\nb: 2\n", SetValue(("a",), {"c": 1})) == "a: # one\n  c: 1\nb: 2\n"
+    assert after("a: 1   # one\nb: 2\n", SetValue(("a",), {"c": 1})) == "a:   # one\n  c: 1\nb: 2\n"
     assert after("a:\n- 1   # one\n- 2\n", SetValue(("a", 0), {"c": 1, "d": 2})) == "a:\n# one\n- c: 1\n  d: 2\n- 2\n"
-    assert after("a: 1   # one\n", SetValue(("a",), "x\ny")) == "a: |- # one\n  x\n  y\n"
+    assert after("a: 1   # one\n", SetValue(("a",), "x\ny")) == "a: |-   # one\n  x\n  y\n"
 
 
 def test_a_tree_that_is_replaced_leaves_its_comments() -> None:
@@ -300,6 +314,19 @@ def test_items_are_added_where_they_are_wanted() -> None:
 def test_a_part_of_a_string_changes_in_its_style(before: str, change: tuple[int, int, str], result: str) -> None:
     path = ("a", 0) if "[" in before else ("a",)
     assert after(before, ReplaceText(path, *change)) == result
+
+
+def test_new_keys_are_quoted_where_the_others_are() -> None:
+    assert (
+        after("'a': 1\n'b': 2\n\"c\": 3\nd: 4\n", Nest((), ("b",), "x")) == "'a': 1\n'x':\n  'b': 2\n\"c\": 3\nd: 4\n"
+    )
+    assert after('{"a": 1, "b": c}  # yaml\n', SetValue(("x",), 1)) == '{"a": 1, "b": c, "x": 1}  # yaml\n'
+
+
+def test_lines_that_end_as_on_old_macs_do() -> None:
+    assert after("a: 1\r- x\r".replace("- x", "b: # b\r  c: 1"), Nest(("b",), ("c",), "d")) == (
+        "a: 1\rb: # b\r  d:\r    c: 1\r"
+    )
 
 
 def test_keys_are_renamed_in_their_style() -> None:
