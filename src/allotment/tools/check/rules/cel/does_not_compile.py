@@ -44,6 +44,7 @@ _SPECIAL: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[Foun
     quantity_as_number.of_selector,
     not_quantity.of_selector,
 )
+_OPPOSITE: Final = {ast.EQUALS: "!=", ast.NOT_EQUALS: "=="}
 #: The API server's limit on an expression, in bytes.
 _LONGEST: Final = 10_240
 #: From here on two names differ by a slip of the finger only.
@@ -159,7 +160,8 @@ def _upstream(message: str) -> str:
 
 def _mend(bundle: Bundle, view: SelectorView, read: Expression, node: Node, message: str) -> Fix | None:
     return next(
-        (fix for mend in (_name, _field, _function) if (fix := mend(bundle, view, read, node)) is not None), None
+        (fix for mend in (_name, _field, _negated, _function) if (fix := mend(bundle, view, read, node)) is not None),
+        None,
     )
 
 
@@ -218,6 +220,18 @@ def _field(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> 
         return None
     text = f'{place.kind}["{place.domain}"].{node.field}'
     return mended(view, f"look it up in {place.domain}: {place.why}", (start, stop), text, safe=False)
+
+
+def _negated(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> Fix | None:
+    """``!x == y``, in which ``!`` is for x alone."""
+    if not isinstance(node, Call) or node.function not in _OPPOSITE or not isinstance(node.args[0], Call):
+        return None
+    left, right = node.args
+    if not isinstance(left, Call) or left.function != ast.NOT or read.outer(left) != read.extent(left):
+        return None
+    sign = _OPPOSITE[node.function]
+    text = f"{read.text(left.args[0])} {sign} {read.text(right)}"
+    return mended(view, f"compare with {sign}", read.extent(node), text, safe=True)
 
 
 def _function(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> Fix | None:

@@ -9,7 +9,7 @@ from allotment.model.semver import Semver, SemverError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import mended, selectors, version_text
+from allotment.tools.check.rules.cel.operands import mended, operand, selectors, version_text
 from allotment.tools.views import SelectorView
 
 
@@ -25,6 +25,11 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
         if not isinstance(node, Call) or node.function != "semver" or node.target is not None or not node.args:
             continue
         literal = node.args[0]
+        if operand(bundle, read, literal) == "version":
+            yield Found(view.document, view.path, "semver takes a text, and this is a version already",
+                        fix=mended(view, "leave out semver", read.extent(node), read.text(literal), safe=True),
+                        part=read.extent(node))  # fmt: skip
+            continue
         if not isinstance(literal, Const) or literal.kind not in ("string", "double", "int"):
             continue
         # semver(text, true) completes what it is given by itself.

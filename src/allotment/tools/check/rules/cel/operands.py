@@ -25,6 +25,9 @@ Operand: TypeAlias = Literal["quantity", "version", "text", "number", "bool", "v
 #: What stands in slices beside the value and is no part of a selector.
 ACCESSORS: Final = frozenset({"string", "int", "bool", "version", "quantity", "value", "strings", "ints", "versions"})
 
+#: The numbers of a version, which are functions: ``.major()``.
+PARTS: Final = frozenset({"major", "minor", "patch"})
+
 ORDERINGS: Final = {ast.LESS: "<", ast.LESS_EQUALS: "<=", ast.GREATER: ">", ast.GREATER_EQUALS: ">="}
 EQUALITIES: Final = {ast.EQUALS: "==", ast.NOT_EQUALS: "!="}
 RELATIONS: Final = {**ORDERINGS, **EQUALITIES}
@@ -66,7 +69,7 @@ def operand(bundle: Bundle, read: Expression, node: Node) -> Operand:
 
 
 def _of_access(bundle: Bundle, access: Access) -> Operand:
-    if not access.name or access.tolerant:
+    if not access.name or access.tolerant or any(step.key in PARTS for step in access.steps[2:]):
         return ""
     words = words_of(bundle, access.domain)
     term = words.attribute(access.domain, access.name) if words is not None else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import is_accessor, mended, selectors
+from allotment.tools.check.rules.cel.operands import PARTS, is_accessor, mended, selectors
 from allotment.tools.views import SelectorView
 
 
@@ -20,6 +20,12 @@ def find(bundle: Bundle) -> Iterator[Found]:
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
     """Those of one selector."""
     for access in read.accesses:
+        part = next((step for step in access.steps[2:] if step.key in PARTS and not step.quoted), None)
+        if part is not None and access.kind == "attributes":
+            fix = mended(view, f"write .{part.key}()", part.extent, f".{part.key}()", safe=True)
+            message = f"{part.key} is a function of versions: reading it without () is an error"
+            yield Found(view.document, view.path, message, fix=fix, part=part.extent)
+            continue
         number = next((n for n in range(1, len(access.steps)) if is_accessor(bundle, access, n)), None)
         if number is None:
             continue

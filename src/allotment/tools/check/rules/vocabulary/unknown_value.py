@@ -65,13 +65,13 @@ def _told(
         view.path,
         message,
         help=f"{compared.access.name} is {shown}" + (", and so on" if len(values) > 12 else ""),
-        fix=_fix(view, read, compared, literal, meant),
+        fix=_fix(view, read, compared, literal, meant, known),
         part=literal.extent,
     )
 
 
 def _fix(
-    view: SelectorView, read: Expression, compared: Compared, literal: Literally, meant: list[_Meant]
+    view: SelectorView, read: Expression, compared: Compared, literal: Literally, meant: list[_Meant], known: set[str]
 ) -> Fix | None:
     if len(meant) != 1:
         return None
@@ -80,9 +80,16 @@ def _fix(
     if not meant[0].part:
         edit = replaced(view, literal.extent, text)
         return Fix(f"compare with {text}", ((view.document, edit),), safe=False)
-    if compared.operator == "in":
-        return None
     start, stop = compared.access.extent
+    if compared.operator == "in":
+        parts = [_product(str(one.value), known) for one in compared.literals]
+        if any(len(one) != 1 or not one[0].part for one in parts):
+            return None
+        tests = " || ".join(f"{view.expression[start:stop]}.contains({quote}{one[0].value}{quote})" for one in parts)
+        whole = compared.extent == (0, len(view.expression))
+        edit = replaced(view, compared.extent, tests if whole else f"({tests})")
+        text = f"ask whether {compared.access.name} contains one of them"
+        return Fix(text, ((view.document, edit),), safe=False)
     negation = "!" if compared.operator == "!=" else ""
     edit = replaced(view, compared.extent, f"{negation}{view.expression[start:stop]}.contains({text})")
     return Fix(f"ask whether {compared.access.name} contains {text}", ((view.document, edit),), safe=False)

@@ -23,7 +23,7 @@ from allotment.tools.check.views import SelectorView
 from allotment.vocabulary import Vocabulary
 
 #: Names of drivers often end alike (targetGfxVersion, driverVersion): from here on one may be meant for the other.
-_ALIKE: Final = 0.65
+_ALIKE: Final = 0.7
 _ONE: Final[dict[AccessKind, str]] = {"attributes": "attribute", "capacity": "capacity"}
 
 

@@ -19,7 +19,6 @@ _CALLED: Final = {
     "double": "a number",
 }  # fmt: skip
 _INT = re.compile(r"-?[0-9]{1,18}")
-_SHORT_VERSION = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
@@ -30,7 +29,8 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                 continue
             for literal in compared.literals:
                 found = _kind_of(literal, kind)
-                if found and found != kind and not (kind == "version" and found == "string"):
+                # A version compared with a text or a number is an error, and C203's.
+                if found and found != kind and (kind != "version" or found == "bool"):
                     yield _told(view, compared, literal, kind, found)
 
 
@@ -68,12 +68,12 @@ def _told(view: SelectorView, compared: Compared, literal: Literally, kind: str,
         f"{access.name} is {_CALLED[kind]}, and {written} is {_CALLED[found]}: they are never equal"
         if compared.operator in ("==", "!=", "in")
         else f"{access.name} is {_CALLED[kind]}, and {written} is {_CALLED[found]}: comparing them is an error",
-        fix=_fix(view, compared, literal, kind, written),
+        fix=_fix(view, literal, kind, written),
         part=literal.extent,
     )
 
 
-def _fix(view: SelectorView, compared: Compared, literal: Literally, kind: str, written: str) -> Fix | None:
+def _fix(view: SelectorView, literal: Literally, kind: str, written: str) -> Fix | None:
     value = literal.value
     text = ""
     match kind:
@@ -83,22 +83,10 @@ def _fix(view: SelectorView, compared: Compared, literal: Literally, kind: str, 
             text = value.lower()
         case "string" if isinstance(value, bool | int | float):
             text = f'"{written}"'
-        case "version" if (short := _SHORT_VERSION.fullmatch(written)) is not None:
-            return _version(view, compared, f"{short[1]}.{short[2] or 0}.0")
     if not text:
         return None
     edit = replaced(view, literal.extent, text)
     return Fix(f"compare with {text}", ((view.document, edit),), safe=True)
-
-
-def _version(view: SelectorView, compared: Compared, version: str) -> Fix | None:
-    """A number in the place of a version: 8.0 for 8.0.0."""
-    if compared.operator == "in":
-        return None
-    start, stop = compared.access.extent
-    text = f'{view.expression[start:stop]}.compareTo(semver("{version}")) {compared.operator} 0'
-    edit = replaced(view, compared.extent, text)
-    return Fix(f"compare with version {version}", ((view.document, edit),), safe=True)
 
 
 _EXAMPLE = """\

@@ -241,3 +241,15 @@ def test_one_number_may_mean_all_versions_that_begin_so(condition: str, safe: bo
     ((_, one),) = found(f"{N}.driverVersion {condition}", GPU)
     assert one.fix is not None
     assert one.fix.safe is safe
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        (f"{N}.cudaComputeCapability.major >= 8", f"{N}.cudaComputeCapability.major() >= 8"),
+        (f"semver({N}.driverVersion).major() > 8", f"{N}.driverVersion.major() > 8"),
+        (f"!{N}.type == 'mig'", f"{N}.type != 'mig'"),
+    ],
+)
+def test_versions_and_negations(source: str, becomes: str) -> None:
+    assert [one.becomes for one in told(source, GPU)] == [becomes]

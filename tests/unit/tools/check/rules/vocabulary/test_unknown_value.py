@@ -76,3 +76,12 @@ spec:
 """
     assert says(RULE, f'{NVIDIA}.architecture == "Hoppers"', cluster=cluster) == []
     assert len(says(RULE, f'{NVIDIA}.architecture == "Hoppers"')) == 1
+
+
+def test_models_in_a_list_become_questions() -> None:
+    (first, second) = (
+        becomes(RULE, f'{NVIDIA}.productName in ["A100", "H100"] && true'),
+        becomes(RULE, f'{NVIDIA}.productName in ["A100", "H100"]'),
+    )
+    asked = f'{NVIDIA}.productName.contains("A100") || {NVIDIA}.productName.contains("H100")'
+    assert (first, second) == ([f"({asked}) && true"], [asked])
