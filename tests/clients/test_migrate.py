@@ -74,7 +74,7 @@ def test_the_way_there_and_back_by_the_runbook(kubectl: Run, namespace: str, tmp
     text = (CORPUS / "before" / "product-selector.yaml").read_text().replace("kind: ReplicaSet", "kind: Deployment")
     source.write_text(text)
     folder = tmp_path / "new"
-    migrate(str(source), "-n", namespace, "-o", str(folder), "--fleet", "dgx-a100-40gb")
+    migrate(str(source), "-n", namespace, "-d", str(folder), "--fleet", "dgx-a100-40gb")
     page = (folder / "README.md").read_text()
     kubectl("-n", namespace, "apply", "-f", str(source))
 

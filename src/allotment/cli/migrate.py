@@ -58,5 +58,5 @@ def _read(arguments: Namespace) -> Files:
     if files.problems:
         raise BadInput(files.problems, files.sources.get)
     if files.stdin and arguments.in_place:
-        raise Mistake("--in-place: standard input is no file", "write to a folder with -o DIR")
+        raise Mistake("--in-place: standard input is no file", "write to a folder with -d DIR")
     return files

@@ -16,10 +16,10 @@ profiles, shares, fractions; amd.com/gpu; gpu.intel.com/*): for each a decision
 and its reason, and the new manifests.
 
   allot migrate app.yaml                     decide, and show what would change
-  allot migrate k8s/ -o migrated             write the new manifests to a folder
+  allot migrate k8s/ -d migrated             write the new manifests to a folder
   allot migrate app.yaml --in-place          change the file itself
-  allot migrate app.yaml --fleet t4-4x-pcie  and does everything fit, before and after?
-  helm template … | allot migrate - -o out   what a chart renders
+  allot migrate app.yaml --fleet t4-4x-pcie  does it fit, before and after?
+  helm template … | allot migrate - -d out   what a chart renders
 """
 _MORE: Final = """\
 Exit codes: 0 everything is decided and fits as before, 1 something cannot be
@@ -44,11 +44,13 @@ def add_migrate(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     written = migrate.add_argument_group("what is written")
     where = written.add_mutually_exclusive_group()
     where.add_argument(
-        "-o", "--output-dir", metavar="DIR", help="write all files there, changed or not; none may be there yet"
+        "-d", "--output-dir", metavar="DIR", help="write all files there, changed or not; none may be there yet"
     )
     where.add_argument("--in-place", action="store_true", help="change the files themselves")
     where.add_argument("--diff", action="store_true", help="only the diff, for patch; nothing is written")
-    written.add_argument("--output", choices=("text", "json"), default="text", metavar="FORMAT", help="text or json")
+    written.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", metavar="FORMAT", help="text or json"
+    )
 
     how = migrate.add_argument_group("how")
     how.add_argument("--to", choices=WAYS, default="auto", metavar="WAY", help=_TO_HELP)

@@ -48,7 +48,7 @@ def tell(
             screen.line(line)
     elif shown and migration.texts:
         screen.line()
-        for line in folded("Nothing is written: -o DIR writes to a folder, --in-place changes the files.", width):
+        for line in folded("Nothing is written: -d DIR writes to a folder, --in-place changes the files.", width):
             screen.line(line)
 
 

@@ -53,7 +53,7 @@ def test_nothing_is_written_unless_asked(allot: Allot, app: Path) -> None:
 
 
 def test_lines_fit_a_terminal_of_80_columns(allot: Allot, app: Path) -> None:
-    told = allot("migrate", str(app), "-o", str(app.parent / "new")).out
+    told = allot("migrate", str(app), "-d", str(app.parent / "new")).out
     whole = (str(app.parent), "device.")  # what is to be copied is not cut
     long = [line for line in told.splitlines() if len(line) > 80 and not any(word in line for word in whole)]
     assert long == []
@@ -61,7 +61,7 @@ def test_lines_fit_a_terminal_of_80_columns(allot: Allot, app: Path) -> None:
 
 def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> None:
     (app.parent / "service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
-    ran = allot("migrate", str(app.parent), "-o", str(tmp_path / "new"))
+    ran = allot("migrate", str(app.parent), "-d", str(tmp_path / "new"))
     assert ran.code == 0
     assert names(tmp_path / "new") == ["README.md", "app.yaml", "rollback/app.yaml.before", "service.yaml"]
     assert (tmp_path / "new" / "rollback" / "app.yaml.before").read_text() == GPU
@@ -70,12 +70,12 @@ def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> No
 
 
 def test_what_is_there_is_not_overwritten(allot: Allot, app: Path, tmp_path: Path) -> None:
-    ran = allot("migrate", str(app), "-o", str(app.parent))
+    ran = allot("migrate", str(app), "-d", str(app.parent))
     assert ran.code == 2
     assert "is there already" in ran.err
     assert app.read_text() == GPU
-    assert allot("migrate", str(app), "-o", str(tmp_path / "new")).code == 0
-    assert allot("migrate", str(app), "-o", str(tmp_path / "new")).code == 2
+    assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 0
+    assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 2
 
 
 def test_in_place_changes_the_file(allot: Allot, app: Path) -> None:
@@ -91,7 +91,7 @@ def test_in_place_changes_the_file(allot: Allot, app: Path) -> None:
 
 def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path: Path) -> None:
     app.write_text(POD.format(name="a", resource="nvidia.com/mig-1g.5gb"))
-    ran = allot("migrate", str(app), "--to", "class", "-o", str(tmp_path / "new"))
+    ran = allot("migrate", str(app), "--to", "class", "-d", str(tmp_path / "new"))
     assert ran.code == 0
     assert names(tmp_path / "new") == ["README.md", "app.yaml", CLASSES_FILE]
     assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
@@ -99,7 +99,7 @@ def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path:
 
 
 def test_standard_input(allot: Allot, tmp_path: Path) -> None:
-    assert allot("migrate", "-", "-o", str(tmp_path / "new"), stdin=GPU).code == 0
+    assert allot("migrate", "-", "-d", str(tmp_path / "new"), stdin=GPU).code == 0
     assert names(tmp_path / "new") == ["README.md", "migrated.yaml", "rollback/migrated.yaml.before"]
     refused = allot("migrate", "-", "--in-place", stdin=GPU)
     assert (refused.code, "standard input" in refused.err) == (2, True)

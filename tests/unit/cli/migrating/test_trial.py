@@ -75,7 +75,7 @@ def test_json_has_the_trial_and_the_checks(allot: Allot, app: Path) -> None:
 
 
 def test_the_folder_has_a_runbook(allot: Allot, app: Path, tmp_path: Path) -> None:
-    ran = allot("migrate", str(app), "-o", str(tmp_path / "new"), "--fleet", "t4")
+    ran = allot("migrate", str(app), "-d", str(tmp_path / "new"), "--fleet", "t4")
     assert ran.code == 0
     page = (tmp_path / "new" / "README.md").read_text()
     assert page.startswith("# From device plugin to claims\n")

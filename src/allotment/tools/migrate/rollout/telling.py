@@ -19,7 +19,7 @@ def roll_back(migration: Migration, trial: Comparison | None) -> Section | None:
     things = f"the {made} new objects" if made > 1 else "the new object"
     text = (
         f"Give the nodes back to the device plugin, apply the files as they were, and delete {things} when the new "
-        "pods are gone. -o DIR keeps these files in DIR/rollback, and writes the whole way there and back to "
+        "pods are gone. -d DIR keeps these files in DIR/rollback, and writes the whole way there and back to "
         "DIR/README.md."
     )
     steps: list[object] = [

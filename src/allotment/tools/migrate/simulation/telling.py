@@ -50,7 +50,7 @@ def _verdict(trial: Comparison) -> str:
             f"The pod that fits before fits after, {'on another device' if changed else 'on the same kind of device'}."
         )
     kinds = f"{changed} of them on other devices" if changed else "on the same kinds of device"
-    return f"All {pods} that fit before fit after, {kinds}."
+    return f"{'Both pods' if fitted == 2 else f'All {pods}'} that fit before fit after, {kinds}."
 
 
 def _waits(number: int) -> str:
