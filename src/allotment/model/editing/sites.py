@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from allotment.model.editing.edits import EditError
-from allotment.model.editing.writing import Hand
+from allotment.model.editing.writing import Hand, is_plain
 from allotment.model.loading.comments import commentary
 from allotment.model.loading.marks import Entry, Mark, Path, join_path
 
 _BLANKS: Final = re.compile(r"(?:[ \t]+\r?\n)*")
 _BLOCK: Final = re.compile(r"(?:[&!]\S*\s+)*[|>][0-9]?(?![-+])")
 _FILLING: Final = re.compile(r"(?:\s|#[^\n]*)*")
+#: So many strings, all in quotes, are so on purpose.
+_MANY: Final = 3
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:\s|#[^\n]*\n)+)*")
 
 
@@ -257,7 +259,8 @@ def _hand(text: str, root: Mark, json: bool) -> Hand:
     step = steps.most_common(1)[0][0] if steps else 2
     dash = dashes.most_common(1)[0][0] if dashes else 0
     key_quote = keys.most_common(1)[0][0] if keys else ""
-    return Hand(step, dash, "'" if quotes["'"] > quotes['"'] else '"', newline, key_quote=key_quote)
+    quote = "'" if quotes["'"] > quotes['"'] else '"'
+    return Hand(step, dash, quote, newline, key_quote=key_quote, bare=bool(quotes[""]) or quotes.total() < _MANY)
 
 
 def _watch(
@@ -284,6 +287,8 @@ def _watch(
             _watch(text, item, column, steps, dashes, quotes, keys)
     elif text[mark.start : mark.start + 1] in ("'", '"'):
         quotes[text[mark.start]] += 1
+    elif is_plain(text[mark.start : mark.stop]):
+        quotes[""] += 1
 
 
 def _json_hand(text: str, root: Mark) -> Hand:

@@ -8,6 +8,8 @@ from allotment.model.editing.sites import Site, Splice, Spot
 from allotment.model.editing.writing import double, escaped, is_plain, json_text, single, single_fits
 from allotment.model.loading.letters import Letters, letters
 
+#: Of a string that is folded over lines, a line is not made longer than this.
+_LONGEST: Final = 100
 _BREAKS: Final = "\n\x85\u2028\u2029"
 
 
@@ -24,10 +26,10 @@ def replace(site: Site, spot: Spot, start: int, stop: int, new: str) -> Splice |
     # The line break that ends a block stands behind what counts as its end; without it the next line would be text.
     if place is not None and place[1] <= end:
         written = _written(site, read, style, new)
-        if written is not None:
-            text = site.text[begin : place[0]] + written + site.text[place[1] : end]
+        plain = style not in tuple("'\"|>")
+        for one in () if written is None else (_broken(site, spot, place, style, written), written):
+            text = site.text[begin : place[0]] + one + site.text[place[1] : end]
             after = site.text[:begin] + text + site.text[end:]
-            plain = style not in tuple("'\"|>")
             fits = letters(after, begin, begin + len(text), indent).value == wanted
             if fits and (not plain or is_plain(wanted, flow=flow)):
                 return Splice(begin, end, text)
@@ -56,6 +58,23 @@ def _written(site: Site, read: Letters, style: str, new: str) -> str | None:
         lines = new.split("\n")
         return site.hand.newline.join([lines[0], *(" " * column + line for line in lines[1:])])
     return new if single_fits(new) else None
+
+
+def _broken(site: Site, spot: Spot, place: tuple[int, int], style: str, new: str) -> str:
+    """New characters with a line break in the place of a blank, where a folded string's line would become too long."""
+    begin, end = spot.mark.start, spot.mark.stop
+    folded = style == ">" or (style != "|" and "\n" in site.text[begin:end])
+    start, stop = site.line_start(place[0]), site.line_stop(place[1])
+    if site.json or not folded or place[0] - start + len(new) + stop - place[1] <= _LONGEST:
+        return new
+    at = place[0] if place[0] > site.next_line(begin) else end  # the first line may be that of the key
+    margin = site.text[site.line_start(at) : site.line_stop(at)]
+    margin = margin[: len(margin) - len(margin.lstrip(" "))]
+    below = site.text[site.next_line(place[1]) : end].lstrip()
+    blank = new.rfind(" ")
+    if below.startswith(("&&", "||")):  # each line begins with what joins it to the one above
+        blank = max(new.rfind(" &&"), new.rfind(" ||"))
+    return new if blank < 0 else f"{new[:blank]}{site.hand.newline}{margin}{new[blank + 1 :]}"
 
 
 def _anew(site: Site, start: int, stop: int, style: str, wanted: str, indent: int) -> Splice | None:

@@ -34,7 +34,8 @@ class Hand(NamedTuple):
     """How a file is written: the indentation of fields and of lists below their keys, the quotes, the line ends.
 
     ``pretty`` is the indentation of JSON over several lines, None where it stands on one; ``comma`` and ``colon`` are
-    as they stand in flow style. ``key_quote`` is what most keys stand in, if in any.
+    as they stand in flow style. ``key_quote`` is what most keys stand in, if in any; ``bare``: strings may stand
+    without quotes.
     """
 
     step: int = 2
@@ -45,6 +46,7 @@ class Hand(NamedTuple):
     comma: str = ", "
     colon: str = ": "
     key_quote: str = ""
+    bare: bool = True
 
 
 def is_plain(value: str, *, flow: bool = False) -> bool:
@@ -111,7 +113,7 @@ def flow_text(value: Any, hand: Hand, *, flow: bool = True) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(flow_text(item, hand) for item in value) + "]"
     if isinstance(value, str):
-        return value if is_plain(value, flow=flow) else quoted(value, hand.quote)
+        return value if hand.bare and is_plain(value, flow=flow) else quoted(value, hand.quote)
     return json.dumps(value)
 
 

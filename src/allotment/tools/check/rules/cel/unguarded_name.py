@@ -9,11 +9,12 @@ from allotment.cel.running.values import EvaluationError
 from allotment.cel.selector import Selector
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Node
+from allotment.tools.check.breaking import on_lines
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression, expression
+from allotment.tools.check.expressions import Access, Expression, expression, replaced
 from allotment.tools.check.reaching import STANDARD, Lack, lacking, presence, reaching_access, selectors_passed
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.cel.operands import mended, selectors
+from allotment.tools.check.rules.cel.operands import selectors
 from allotment.tools.check.rules.cel.reading import reads
 from allotment.tools.views import SelectorView
 
@@ -101,15 +102,23 @@ def _guard(view: SelectorView, read: Expression, access: Access, foreign: bool) 
     is_driver = access.domain != STANDARD and reads(read, root, lambda one: one.domain == access.domain, True)
     if foreign and view.where == "class" and not read.drivers and is_driver:
         test = f'device.driver == "{access.domain}" && '
-        if isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL):
-            text = f"{test}({read.source[slice(*read.extent(root))]})"
-            return mended(view, "ask for the driver first", read.outer(root), text, safe=True)
-        start = read.outer(root)[0]
-        return mended(view, "ask for the driver first", (start, start), test, safe=True)
+        start, stop = read.outer(root)
+        is_bare = (
+            isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL) and read.extent(root)[0] == start
+        )
+        return _before(view, "ask for the driver first", test, start, stop if is_bare else None)
     domain = read.source[access.extent[0] : access.steps[0].extent[1]]
     start = read.extent(operand)[0]
-    return mended(view, f"read {access.name} only where it is", (start, start), f'"{access.name}" in {domain} && ',
-                  safe=True)  # fmt: skip
+    return _before(view, f"read {access.name} only where it is", f'"{access.name}" in {domain} && ', start)
+
+
+def _before(view: SelectorView, words: str, test: str, start: int, stop: int | None = None) -> Fix:
+    """A condition in front of what stands at ``start``; up to ``stop`` it gets parentheses. What it is for stays."""
+    text = on_lines(view, (start, start), test if stop is None else f"{test}(")
+    edits = [replaced(view, (start, start), text)]
+    if stop is not None:
+        edits.append(replaced(view, (stop, stop), ")"))
+    return Fix(words, tuple((view.document, edit) for edit in edits), safe=True)
 
 
 def _operand(read: Expression, access: Access) -> Node | None:

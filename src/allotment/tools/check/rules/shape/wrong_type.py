@@ -93,8 +93,10 @@ def _fix(owned: Owned) -> Fix | None:
     expected, path = owned.expected, owned.misfit.path
     value = at(owned.document.tree, path)
     meant = _meant(expected, value) if expected else None
-    if isinstance(value, bool) and meant is not None and isinstance(meant[0], str):
-        meant = as_written(owned.document, path), True  # y, on and no are words to people
+    if isinstance(value, bool | int | float) and meant is not None and isinstance(meant[0], str):
+        # y, on and no are words to people, 1.10 and 0x10 are not 1.1 and 16.
+        written = as_written(owned.document, path)
+        meant = meant if written.startswith(("&", "*", "!")) else (written, True)
     if meant is None:
         return None
     new, safe = meant

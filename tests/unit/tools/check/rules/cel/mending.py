@@ -84,12 +84,13 @@ def told(expression: str, class_name: str = "") -> list[Told]:
 def mended(expression: str, one: Found) -> str:
     """The expression after a finding's fix."""
     assert one.fix is not None
-    ((document, edit),) = one.fix.edits
-    assert document is one.document
-    assert isinstance(edit, ReplaceText)
-    assert edit.path == one.path
-    assert 0 <= edit.start <= edit.stop <= len(expression)
-    return expression[: edit.start] + edit.text + expression[edit.stop :]
+    for document, edit in reversed(one.fix.edits):
+        assert document is one.document
+        assert isinstance(edit, ReplaceText)
+        assert edit.path == one.path
+        assert 0 <= edit.start <= edit.stop <= len(expression)
+        expression = expression[: edit.start] + edit.text + expression[edit.stop :]
+    return expression
 
 
 def first(number: int) -> int:
