@@ -1,0 +1,43 @@
+"""Manifests that a strict API server takes: nothing in them may be called an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from allotment.tools.check.run import check
+from tests.unit.tools.check.bundles import bundle_of
+
+FOLDERS: Final = ("nvidia", "amd", "example", "castai", "classes", "slices")
+#: Not valid, and why, as the collection's own record has it: error codes by file.
+INVALID: Final[dict[str, set[str]]] = {
+    "nvidia/mig+mps/sharing-demo-claims-1.yaml": {"S107"},  # classic DRA
+    "nvidia/mig+mps/sharing-demo-job-1.yaml": {"S103"},
+    "nvidia/mig+mps/sharing-demo-parameters-1.yaml": {"S107"},
+    "nvidia/selectors/claims.yaml": {"S107"},
+    "nvidia/selectors/parameters.yaml": {"S107"},
+    "nvidia/selectors/pods.yaml": {"S103"},
+    # v1alpha3, and its template is in another namespace than its pod.
+    "nvidia/quickstart/v1beta1/gpu-test-vfiopci.yaml": {"S101", "M406"},
+}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_valid_manifest_has_an_error(folder: str, shared: Callable[[str], Path]) -> None:
+    root = shared("manifests")
+    found: dict[str, set[str]] = {}
+    for path in sorted((root / folder).rglob("*.yaml")):
+        name = str(path.relative_to(root))
+        errors = {f.code for f in check(bundle_of({name: path.read_text("utf-8")})) if f.level == "error"}
+        if errors:
+            found[name] = errors
+    assert found == {name: codes for name, codes in INVALID.items() if name.startswith(f"{folder}/")}
+
+
+def test_a_folder_as_a_whole_has_no_more_errors_than_its_files(shared: Callable[[str], Path]) -> None:
+    root = shared("manifests/example")
+    files = {str(path.relative_to(root)): path.read_text("utf-8") for path in sorted(root.rglob("*.yaml"))}
+    assert [f"{f.code} {f.where}: {f.message}" for f in check(bundle_of(files)) if f.level == "error"] == []
