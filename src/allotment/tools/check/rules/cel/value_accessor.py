@@ -29,11 +29,14 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
         number = next((n for n in range(1, len(access.steps)) if is_accessor(bundle, access, n)), None)
         if number is None:
             continue
-        step = access.steps[number]
+        step, last = access.steps[number], number
+        while last + 1 < len(access.steps) and is_accessor(bundle, access, last + 1):
+            last += 1
+        extent = (step.extent[0], access.steps[last].extent[1])
         what = "capacity" if access.kind == "capacity" else "attribute"
         message = f"the {what} is the value itself, without .{step.key}: reading that is an error"
         yield Found(view.document, view.path, message,
-                    fix=mended(view, f"remove .{step.key}", step.extent, "", safe=True), part=step.extent)  # fmt: skip
+                    fix=mended(view, f"remove .{step.key}", extent, "", safe=True), part=extent)  # fmt: skip
 
 
 RULE = Rule(
