@@ -18,7 +18,7 @@ from allotment.model.features import Features
 from allotment.model.loading import Document, Problem
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.tools.check.views import (
+from allotment.tools.views import (
     ClaimView,
     ClassView,
     PodView,

@@ -16,9 +16,9 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, World
-from allotment.tools.check.views import ClaimView, PodView, at, mapping, text
 from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.trying import ANY_POD, to_try
+from allotment.tools.views import ClaimView, PodView, at, mapping, text
 
 #: Reasons that are no answer of the allocator: the API server would not take what is needed.
 #: Changed clusters that are tried in all to find what would help: enough for what somebody reads at once.

@@ -10,7 +10,7 @@ from allotment.model.loading import Document
 from allotment.model.validation.admin_access import LABEL, granted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.views import at, mapping
+from allotment.tools.views import at, mapping
 
 #: What the label was called while the feature was alpha.
 LEGACY = "resource.k8s.io/admin-access"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Remove
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.views import ClaimView, RequestView, at
+from allotment.tools.views import ClaimView, RequestView, at
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[0-9]+")
 #: Words in the name of a request or claim whose author knows that All takes the whole node.

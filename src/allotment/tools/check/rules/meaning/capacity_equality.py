@@ -11,7 +11,7 @@ from allotment.model.quantity import Quantity
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import expression, replaced
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 
 #: Smaller amounts are counts (of engines, shares, partitions), which are as exact as they look.
 _LEAST = Quantity.parse("1Mi")

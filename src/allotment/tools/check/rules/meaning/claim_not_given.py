@@ -11,7 +11,7 @@ from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.targets import Target, promised_templates, targets
-from allotment.tools.check.views import ClaimKind
+from allotment.tools.views import ClaimKind
 
 #: Names that one name is compared with.
 _MOST_COMPARED = 50

@@ -9,7 +9,7 @@ from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.sharing import is_exclusive, sounds_exclusive
-from allotment.tools.check.views import ContainerView, EntryView, PodView, at, items, mapping, text
+from allotment.tools.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

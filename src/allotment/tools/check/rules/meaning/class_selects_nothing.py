@@ -10,9 +10,9 @@ from allotment.model.resource import DeviceClass
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.devices import devices_of
-from allotment.tools.check.views import at
 from allotment.tools.explain import explain
 from allotment.tools.explain.trying import user_of_class
+from allotment.tools.views import at
 
 #: Reasons that are no mistake in a name or expression; of those other rules tell.
 _OWN = ("class-matches-nothing", "not-enough-capacity")

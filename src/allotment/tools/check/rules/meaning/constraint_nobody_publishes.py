@@ -13,7 +13,7 @@ from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.devices import Devices, devices_of
 from allotment.tools.check.rules.meaning.kinds import Kinds, kinds_of
 from allotment.tools.check.rules.vocabulary.known import either
-from allotment.tools.check.views import ClaimView, ConstraintView, RequestView
+from allotment.tools.views import ClaimView, ConstraintView, RequestView
 from allotment.vocabulary import Attribute
 
 #: Attributes that no two devices of these types have in common; without types, no two of any.

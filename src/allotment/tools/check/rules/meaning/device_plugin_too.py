@@ -9,7 +9,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.kinds import kinds_of
 from allotment.tools.check.rules.meaning.targets import Target, targets_of
-from allotment.tools.check.views import PodView
+from allotment.tools.views import PodView
 
 #: The resources of vendors' device plugins for GPUs.
 _PLUGINS = (

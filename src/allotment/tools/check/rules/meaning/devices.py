@@ -10,8 +10,8 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import CELDeviceSelector, Device, DeviceClass, DeviceClassSpec, DeviceSelector
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.views import RequestView
 from allotment.tools.matches import ClassMatches, matches
+from allotment.tools.views import RequestView
 
 
 class Devices:

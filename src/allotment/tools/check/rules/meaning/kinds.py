@@ -8,7 +8,7 @@ from typing import NamedTuple
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Compared, expression
 from allotment.tools.check.reaching import words_of
-from allotment.tools.check.views import RequestView, SelectorView
+from allotment.tools.views import RequestView, SelectorView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.drivers import installed_classes
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import InsertItem, Remove
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.views import at, items
+from allotment.tools.views import at, items
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

@@ -9,7 +9,7 @@ from allotment.model.resource import ResourceClaim
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.targets import Target, targets
-from allotment.tools.check.views import PodView, mapping
+from allotment.tools.views import PodView, mapping
 
 _HOSTNAME = "kubernetes.io/hostname"
 

@@ -8,7 +8,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.sharing import is_exclusive, shares
 from allotment.tools.check.rules.meaning.targets import Target, named, targets
-from allotment.tools.check.views import ClaimView
+from allotment.tools.views import ClaimView
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.views import ClaimView, ConfigView, RequestView, mapping
+from allotment.tools.views import ClaimView, ConfigView, RequestView, mapping
 
 #: Devices that programs have for themselves unless somebody divides them: not channels, networks or CPUs.
 _EXCLUSIVE: Final = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)

@@ -9,7 +9,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.sharing import sharing_configs, strategy
 from allotment.tools.check.rules.meaning.targets import Target, named, targets
-from allotment.tools.check.views import ClaimView, ConfigView
+from allotment.tools.views import ClaimView, ConfigView
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.views import ClaimView, EntryView, PodView, at, mapping, text
+from allotment.tools.views import ClaimView, EntryView, PodView, at, mapping, text
 
 #: The request names of a claim, with the names of each one's alternatives.
 RequestNames = Mapping[str, tuple[str, ...]]

@@ -12,7 +12,7 @@ from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.views import ClaimView
+from allotment.tools.views import ClaimView
 
 _NOW = "2000-01-01T00:00:00Z"
 

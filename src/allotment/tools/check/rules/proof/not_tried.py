@@ -9,7 +9,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.meaning.targets import promised_templates
 from allotment.tools.check.rules.proof.tried import tried
-from allotment.tools.check.views import at, key_of, text
+from allotment.tools.views import at, key_of, text
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

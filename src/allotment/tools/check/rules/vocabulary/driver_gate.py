@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.vocabulary.parameters import given_parameters
-from allotment.tools.check.views import at
+from allotment.tools.views import at
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

@@ -10,7 +10,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import SLIP, either
 from allotment.tools.check.rules.vocabulary.parameters import Given, given_parameters
-from allotment.tools.check.views import at, mapping
+from allotment.tools.views import at, mapping
 from allotment.vocabulary.parameters import Problem, parameters_of
 
 

@@ -12,7 +12,7 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import slip, vocabularies
-from allotment.tools.check.views import at, mapping
+from allotment.tools.views import at, mapping
 from allotment.vocabulary import Vocabulary
 
 #: Helm's own, which every chart may be given.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from allotment.fleet.profiles import Accelerator, accelerators
 from allotment.tools.check.rules.vocabulary.known import slip
-from allotment.tools.check.views import RequestView
+from allotment.tools.views import RequestView
 from allotment.vocabulary import ClassTerm, Vocabulary
 
 _DOMAIN = re.compile(r"""device\s*\.\s*(?:attributes|capacity)\s*\[\s*["']([^"']+)["']""")

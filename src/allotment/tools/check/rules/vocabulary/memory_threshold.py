@@ -14,7 +14,7 @@ from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import either
 from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
 from allotment.tools.check.rules.vocabulary.specimens import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 
 _GIB = 1 << 30
 _LABEL = re.compile(r"-([0-9]+)gb\b")

@@ -10,7 +10,7 @@ from allotment.cel.syntax.ast import walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.tools.check.expressions import Access, Expression
 from allotment.tools.check.rule import Fix
-from allotment.tools.check.views import SelectorView, at
+from allotment.tools.views import SelectorView, at
 
 
 def joined(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:

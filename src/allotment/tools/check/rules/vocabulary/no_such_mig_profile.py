@@ -13,7 +13,7 @@ from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import either
 from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
 from allotment.tools.check.rules.vocabulary.specimens import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"
 _FORM = re.compile(r"(?:(?P<compute>[0-9]+)c\.)?(?P<slices>[0-9]+)g\.(?P<memory>[0-9]+)gb(?P<more>[+-].+)?")

@@ -10,7 +10,7 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.reaching import Sort, words_of
 from allotment.tools.check.rules.vocabulary.reach import sorts_of_class
-from allotment.tools.check.views import ConfigView, RequestView
+from allotment.tools.views import ConfigView, RequestView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.parameters import Problem, parameters_of
 

@@ -11,7 +11,7 @@ from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, Compared, Expression, expression
 from allotment.tools.check.reaching import Sort, reaching
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 
 #: Below these nothing is certain: one side may be false, or true, without the other.
 _CHOICES = frozenset({ast.OR, ast.NOT, ast.NOT_EQUALS, ast.CONDITIONAL})

@@ -15,7 +15,7 @@ from allotment.tools.check.rules.vocabulary.known import quoted
 from allotment.tools.check.rules.vocabulary.mending import renamed as renamed_access
 from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
 from allotment.tools.check.rules.vocabulary.specimens import given_specimens, let_through, of_class
-from allotment.tools.check.views import ClaimView, ConstraintView, SelectorView
+from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 
 

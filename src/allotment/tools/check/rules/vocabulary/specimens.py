@@ -18,7 +18,7 @@ from allotment.fleet import CLASSES, Accelerator, accelerators, hardware, parse_
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceClass, ResourceSlice
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 
 #: The vendors of the packaged hardware, by driver.
 _VENDORS: Final = {"gpu.nvidia.com": "nvidia", "gpu.amd.com": "amd", "gpu.example.com": "example"}

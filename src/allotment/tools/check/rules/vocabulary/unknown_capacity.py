@@ -11,7 +11,7 @@ from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.reach import sorts_of_class
 from allotment.tools.check.rules.vocabulary.unpublished import unpublished
-from allotment.tools.check.views import ClaimView, RequestView, at
+from allotment.tools.views import ClaimView, RequestView, at
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

@@ -14,7 +14,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import vocabularies
 from allotment.tools.check.rules.vocabulary.meant_class import Meant, meant_class
-from allotment.tools.check.views import RequestView, at
+from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
 from allotment.vocabulary.parameters import parameters_of
 

@@ -14,7 +14,7 @@ from allotment.tools.check.reaching import STANDARD
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import slip, vocabularies
 from allotment.tools.check.rules.vocabulary.reach import is_certain_at, read_selectors
-from allotment.tools.check.views import ClaimView, ClassView, SelectorView, at, text
+from allotment.tools.views import ClaimView, ClassView, SelectorView, at, text
 from allotment.vocabulary import drivers
 
 #: Domains that are reserved for examples (RFC 2606).

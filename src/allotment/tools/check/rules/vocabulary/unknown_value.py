@@ -13,7 +13,7 @@ from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import SLIP, either, quoted
 from allotment.tools.check.rules.vocabulary.reach import read_selectors
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 from allotment.vocabulary import Attribute
 
 #: Attributes whose values have a rule of their own (V307).

@@ -19,7 +19,7 @@ from allotment.tools.check.rules.vocabulary.known import either, quoted, vocabul
 from allotment.tools.check.rules.vocabulary.mending import renamed, without
 from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
 from allotment.tools.check.rules.vocabulary.specimens import given_specimens
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
 
 #: Names of drivers often end alike (targetGfxVersion, driverVersion): from here on one may be meant for the other.

@@ -11,7 +11,7 @@ from allotment.tools.check.expressions import Access, Compared, Literally, repla
 from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.reach import read_selectors
-from allotment.tools.check.views import SelectorView
+from allotment.tools.views import SelectorView
 
 #: What to call values and literals of a kind.
 _CALLED: Final = {
