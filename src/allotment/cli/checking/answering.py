@@ -39,7 +39,7 @@ def _hardware(bundle: Bundle, judged: Silenced) -> str:
     """Known hardware on which the objects of a few files would fit; of many files it would be nobody's cluster."""
     if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
         return ""
-    from allotment.tools.check.fitting import fitting_fleet
+    from allotment.tools.check.hardware.fitting import fitting_fleet
 
     values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
     return fitting_fleet(values, bundle.features) or ""

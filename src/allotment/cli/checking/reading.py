@@ -19,7 +19,7 @@ from msgspec.structs import replace as replace_of
 from allotment.cli.checking.patches import is_kustomization, patches_of
 from allotment.cli.mistakes import BadInput
 from allotment.model.loading import Document, Loaded, Problem, files_below, load_paths, load_text
-from allotment.tools.check.belonging import is_object, is_ours, is_template
+from allotment.tools.check.objects.belonging import is_object, is_ours, is_template
 
 STDIN: Final = "<stdin>"
 TEMPLATE_HINT: Final = "a template? Check what it makes: helm template … | allot check -"

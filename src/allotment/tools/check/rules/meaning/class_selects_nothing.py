@@ -8,8 +8,8 @@ from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.hardware.matching import devices_of
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.devices import devices_of
 from allotment.tools.explain import explain
 from allotment.tools.explain.trying import user_of_class
 from allotment.tools.views import at

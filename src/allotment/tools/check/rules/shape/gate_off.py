@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.gates import Needed, gates_in_the_way, is_known, stage
+from allotment.tools.check.objects.refusing import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Level, Rule
-from allotment.tools.check.rules.shape.gates import Needed, gates_in_the_way, is_known, stage
-from allotment.tools.check.rules.shape.refusing import refused_anyway, refused_for
 
 _BAD = """\
 apiVersion: resource.k8s.io/v1

@@ -10,10 +10,10 @@ from allotment.model.fields import shape_of, versions_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.classic import CLASS_NAME, replaced_by
+from allotment.tools.check.objects.places import version_of
+from allotment.tools.check.objects.releases import VERSIONS
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.classic import CLASS_NAME, replaced_by
-from allotment.tools.check.rules.shape.places import version_of
-from allotment.tools.check.rules.shape.releases import VERSIONS
 from allotment.tools.views import at, is_dra
 
 _BAD = """\

@@ -10,12 +10,12 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.corrections import correction
+from allotment.tools.check.objects.gates import gates_in_the_way
+from allotment.tools.check.objects.placeholders import is_placeholder
+from allotment.tools.check.objects.places import written
+from allotment.tools.check.objects.refusing import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.shape.corrections import correction
-from allotment.tools.check.rules.shape.gates import gates_in_the_way
-from allotment.tools.check.rules.shape.placeholders import is_placeholder
-from allotment.tools.check.rules.shape.places import written
-from allotment.tools.check.rules.shape.refusing import refused_anyway, refused_for
 from allotment.tools.views import at, mapping
 
 _BAD = """\

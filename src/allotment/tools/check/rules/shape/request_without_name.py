@@ -11,8 +11,8 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.validation.names import label_problems
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.classic import is_classic
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.classic import is_classic
 from allotment.tools.views import ClaimView, at, items, mapping, text
 
 _FIRST_PART: Final = re.compile(r"[a-z]([a-z0-9]*)")

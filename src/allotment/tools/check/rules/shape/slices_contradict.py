@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from allotment.model.contradictions import contradictions
 from allotment.model.decoding import Manifest
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.places import written
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.shape.places import written
 
 _BAD = """\
 apiVersion: resource.k8s.io/v1

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.misfits import Owned, misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.misfits import Owned, misfits_of
 from allotment.tools.views import at, mapping
 
 _BAD = """\

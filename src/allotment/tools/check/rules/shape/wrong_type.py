@@ -13,10 +13,10 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.misfits import Owned, misfits_of
+from allotment.tools.check.objects.placeholders import is_placeholder
+from allotment.tools.check.objects.places import shape_for
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.misfits import Owned, misfits_of
-from allotment.tools.check.rules.shape.placeholders import is_placeholder
-from allotment.tools.check.rules.shape.places import shape_for
 from allotment.tools.views import at
 
 _BAD = """\

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Compared, Expression, Literally, replaced
+from allotment.tools.check.hardware.specimens import Specimen, given_specimens, let_through, specimens
 from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.vocabulary.known import either
 from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
-from allotment.tools.check.rules.vocabulary.specimens import Specimen, given_specimens, let_through, specimens
 from allotment.tools.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"

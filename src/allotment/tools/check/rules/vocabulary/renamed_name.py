@@ -9,12 +9,12 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, Expression
+from allotment.tools.check.hardware.specimens import given_specimens, let_through, of_class
 from allotment.tools.check.reaching import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.vocabulary.known import quoted
 from allotment.tools.check.rules.vocabulary.mending import renamed as renamed_access
 from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
-from allotment.tools.check.rules.vocabulary.specimens import given_specimens, let_through, of_class
 from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 

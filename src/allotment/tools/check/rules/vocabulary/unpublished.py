@@ -12,13 +12,13 @@ from typing import Final
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.expressions import Access, AccessKind, Expression
+from allotment.tools.check.hardware.specimens import given_specimens
 from allotment.tools.check.reaching import STANDARD, presence, reaching_access, words_of
 from allotment.tools.check.rule import Fix, Found, Level
 from allotment.tools.check.rules.cel.capacity_in_attributes import is_elsewhere
 from allotment.tools.check.rules.vocabulary.known import either, quoted, vocabularies
 from allotment.tools.check.rules.vocabulary.mending import renamed, without
 from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
-from allotment.tools.check.rules.vocabulary.specimens import given_specimens
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
 

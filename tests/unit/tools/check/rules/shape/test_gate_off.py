@@ -11,8 +11,8 @@ from allotment.model.decoding import Manifest
 from allotment.model.features import GATES, Features
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.model.validation import gating
+from allotment.tools.check.objects.gates import gates_in_the_way
 from allotment.tools.check.rules.shape import gate_off
-from allotment.tools.check.rules.shape.gates import gates_in_the_way
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.shape.finding import claim, found_in
 

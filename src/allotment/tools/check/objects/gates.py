@@ -13,8 +13,8 @@ from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.objects.places import FieldSeen, fields_seen
 from allotment.tools.check.rule import Level
-from allotment.tools.check.rules.shape.places import FieldSeen, fields_seen
 from allotment.tools.views import is_dra, pod_view
 
 #: Resources that stand for a class without anybody having to name them (KEP-5004).
