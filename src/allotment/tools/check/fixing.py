@@ -71,7 +71,7 @@ def fix(
         bundle = _reloaded(bundle, new)
         before, findings = Counter(map(_name, findings)), tuple(found(bundle))
         after = Counter(map(_name, findings))
-        useless = [finding for finding in done if after[_name(finding)] >= before[_name(finding)]]
+        useless = [f for f in done if after[_name(f)] >= before[_name(f)] and not _has_gone_on(f, findings)]
         failed.update((_name(finding), (finding, "its fix does not mend it")) for finding in useless)
         state = tuple(sorted(texts.items()))
         if new and state in seen:  # two fixes undo each other
@@ -85,6 +85,19 @@ def fix(
 def _name(finding: Finding) -> tuple[str, ...]:
     """What makes a finding the same one in a text that has changed elsewhere."""
     return (finding.code, finding.where.file, finding.subject, finding.path, finding.message)
+
+
+def _has_gone_on(done: Finding, findings: Iterable[Finding]) -> bool:
+    """Whether the same is found further on in the same text: a compiler tells of one mistake at a time."""
+    before = {(edit.path, edit.start) for _, edit in _edits(done) if isinstance(edit, ReplaceText)}
+    return any(
+        path == edit.path and start < edit.start
+        for finding in findings
+        if _name(finding) == _name(done)
+        for _, edit in _edits(finding)
+        if isinstance(edit, ReplaceText)
+        for path, start in before
+    )
 
 
 # --- which -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, ReplaceText, SetValue
+from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.fixing import Fixed, fix
@@ -127,6 +128,37 @@ def test_a_fix_that_mends_nothing_is_made_once() -> None:
     fixed = fixing("m: 1\n", restless)
     assert fixed.texts == {"file.yaml": "m: 2\n"}
     assert [reason for _, reason in fixed.unfixable] == ["its fix does not mend it"]
+
+
+def test_what_is_told_of_one_after_the_other_is_mended_one_after_the_other() -> None:
+    def first(document: Document) -> Iterator[Found]:
+        at = document.tree["a"].find("x")
+        if at >= 0:
+            edit = ReplaceText(("a",), at, at + 1, "yy")
+            yield Found(document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), part=(at, at + 1))
+
+    fixed = fixing("a: 'x x x'\n", first)
+    assert fixed.texts == {"file.yaml": "a: 'yy yy yy'\n"}
+    assert fixed.unfixable == ()
+
+
+def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def impossible(document: Document) -> Iterator[Found]:
+        if "b" in document.tree:
+            edits: tuple[tuple[Document, Edit], ...] = ((document, Remove(("nothing",))),)
+            yield Found(document, ("b",), "b", fix=Fix("", edits, safe=True))
+
+    rewritten: list[str] = []
+
+    def counting(source: str, file: str, edits: Any) -> str:
+        rewritten.append(file)
+        return rewrite(source, file, edits)
+
+    monkeypatch.setattr("allotment.tools.check.fixing.rewrite", counting)
+    files = {f"{number}.yaml": "a: 1\n" for number in range(20)} | {"bad.yaml": "a: 1\nb: 1\n"}
+    fixed = fixing(files, impossible, setting("a", 1, 2))
+    assert len(fixed.texts) == 21
+    assert max(rewritten.count(file) for file in files if file != "bad.yaml") == 1
 
 
 def test_fixes_that_undo_each_other_come_to_an_end() -> None:
