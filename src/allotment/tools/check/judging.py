@@ -40,10 +40,14 @@ class Policy:
         tried = tried and bundle.world is not None
         idle = frozenset[str]() if tried else {rule.code for rule in table() if rule.family == _NEED_DEVICES}
         excused = {file: self.ignored_in(file) for file in sources}
+
+        def ran(code: str, file: str) -> bool:
+            return self.choice.has(code) and code not in idle and not any(means(w, code) for w in excused.get(file, ()))
+
         found = [
             finding
             for finding in check(bundle, [rule for rule in self.choice.rules(table()) if rule.code not in idle])
-            if self.choice.has(finding.code)
-            and not any(means(word, finding.code) for word in excused.get(finding.where.file, ()))
+            if ran(finding.code, finding.where.file)
         ]
-        return silence(found, sources, lambda code: self.choice.has(code) and code not in idle)
+
+        return silence(found, sources, ran)

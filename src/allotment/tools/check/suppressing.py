@@ -1,7 +1,7 @@
 """Comments that silence findings, and those that silence nothing.
 
 ``# allot: ignore[S102]`` at the end of a line silences what begins on that line, and where a value of several lines
-begins there (an expression in a block) what is in it; alone on its line it speaks for the line below. Above the first
+begins there (an expression in a block) what is in it; alone on its line it speaks for the next one that is no comment. Above the first
 field ``ignore-document[…]`` speaks for a document and ``ignore-file[…]`` for the file. Without codes, all are meant.
 """
 
@@ -47,10 +47,10 @@ class _Ignore(NamedTuple):
         return self.covers(finding) and (not self.words or any(means(word, finding.code) for word in self.words))
 
 
-def silence(findings: Iterable[Finding], sources: Mapping[str, str], ran: Callable[[str], bool]) -> Silenced:
+def silence(findings: Iterable[Finding], sources: Mapping[str, str], ran: Callable[[str, str], bool]) -> Silenced:
     """Findings without those that comments in their files silence.
 
-    ``sources`` are the texts by file. ``ran`` tells of a code whether its rule was held against these files, for a
+    ``sources`` are the texts by file. ``ran`` tells of a code and a file whether that rule was held against it, for a
     comment is idle only if what it silences was looked for.
     """
     ignores: list[_Ignore] = []
@@ -68,9 +68,8 @@ def silence(findings: Iterable[Finding], sources: Mapping[str, str], ran: Callab
     silenced: list[Finding] = []
     for finding in findings:
         (silenced if any(ignore.silences(finding) for ignore in ignores) else kept).append(finding)
-    if ran(UNUSED_IGNORE.code):
-        kept += wrong
-        kept += (note for ignore in ignores for note in _idle(ignore, silenced, ran))
+    told = (note for ignore in ignores for note in _idle(ignore, silenced, ran))
+    kept += (note for note in (*wrong, *told) if ran(UNUSED_IGNORE.code, note.where.file))
     return Silenced(tuple(sorted(kept, key=lambda finding: finding.order)), tuple(silenced))
 
 
@@ -88,7 +87,7 @@ def _read(file: str, source: str) -> Iterator[_Ignore | Finding]:
         verb, words, rest = directive["verb"], directive["words"], directive["rest"]
         if verb not in ("ignore", "ignore-document", "ignore-file"):
             known = did_you_mean(verb, ("ignore", "ignore-document", "ignore-file"))
-            yield _note(where, f"no such comment: allot: {verb}.{known}", "write # allot: ignore[S102]")
+            yield _note(where, f"no such comment: allot: {verb}{known and f'.{known}'}", "write # allot: ignore[S102]")
             continue
         if words is None and not _REASON.fullmatch(rest):
             yield _note(where, "codes stand in brackets, so this silences nothing", f"write # allot: {verb}[S102]")
@@ -105,7 +104,8 @@ def _read(file: str, source: str) -> Iterator[_Ignore | Finding]:
 def _span(verb: str, line: int, alone: set[int], found: Commentary, lines: list[str]) -> tuple[int, int] | None:
     """The lines that a comment on a line speaks for."""
     if verb == "ignore":
-        while line in alone:
+        comment = line
+        while line in alone or (line > comment and line <= len(lines) and not lines[line - 1].strip()):
             line += 1
         return next(((first, last) for first, last in found.scalars if line in (first, last)), (line, line))
     begins = next((start for start in found.documents if start > line), len(lines) + 1)
@@ -117,19 +117,21 @@ def _span(verb: str, line: int, alone: set[int], found: Commentary, lines: list[
     return (1, len(lines) + 1) if all(_HEAD.fullmatch(text) for text in lines[: line - 1]) else None
 
 
-def _idle(ignore: _Ignore, silenced: Iterable[Finding], ran: Callable[[str], bool]) -> Iterator[Finding]:
+def _idle(ignore: _Ignore, silenced: Iterable[Finding], ran: Callable[[str, str], bool]) -> Iterator[Finding]:
     """What of a comment silences nothing."""
+    file = ignore.where.file
     codes = {finding.code for finding in silenced if ignore.silences(finding)}
     if not ignore.words:
-        if not codes and all(ran(rule.code) for rule in catalogue() if rule.family != "proof"):
+        if not codes and all(ran(rule.code, file) for rule in catalogue() if rule.family != "proof"):
             yield _note(ignore.where, "this comment silences nothing", "it can go")
         return
     for word in ignore.words:
         if not is_known(word):
-            yield _note(ignore.where, f"there is no rule {word}.{did_you_mean(word, known_words())}")
+            known = did_you_mean(word, known_words())
+            yield _note(ignore.where, f"there is no rule {word}{known and f'.{known}'}")
         elif not any(means(word, code) for code in codes):
             meant = [rule.code for rule in catalogue() if means(word, rule.code)]
-            if all(ran(code) for code in meant):
+            if all(ran(code, file) for code in meant):
                 yield _note(ignore.where, f"{word} is not found here, so this silences nothing", "it can go")
 
 

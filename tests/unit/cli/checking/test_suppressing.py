@@ -26,6 +26,7 @@ def told(allot: Allot, text: str, write: Write, *words: str) -> list[str]:
         f"{OLD}  # allot: ignore\n",
         f"{OLD}  #allot:ignore[s191]\n",
         OLD.replace("  name", "  # allot: ignore[S191]\n  # more words\n  name") + "\n",
+        OLD.replace("  name", "  # allot: ignore[S191]\n\n  # more words\n\n  name") + "\n",
         f"# allot: ignore-file[S191]\n{OLD}\n",
         f"# allot: ignore-file\n---\n{OLD}\n---\n{OLD}\n",
         f"# allot: ignore-document[S191]\n{OLD}\n",
@@ -85,3 +86,21 @@ def test_the_head_of_a_file_speaks_for_what_cannot_be_read(allot: Allot, write: 
 def test_what_was_silenced_is_counted(allot: Allot, write: Write) -> None:
     write({"a.yaml": f"{OLD}  # allot: ignore[S191]\n"})
     assert allot("check").out == "The object in 1 file is fine.\n1 finding silenced by comments.\n"
+
+
+def test_what_a_file_is_excused_from_leaves_no_comment_idle(allot: Allot, write: Write) -> None:
+    text = f"{OLD}  # allot: ignore[S191]\n"
+    write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S191"]\n'})
+    assert told(allot, text, write) == []
+    assert told(allot, text.replace("S191", "V391"), write) == [
+        "4:14 S116 note: V391 is not found here, so this silences nothing"
+    ]
+    write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S"]\n'})
+    assert told(allot, text.replace("S191", "V391"), write) == []
+
+
+def test_what_no_rule_is_called_is_told_with_what_it_may_have_been_meant_for(allot: Allot, write: Write) -> None:
+    assert told(allot, f"{OLD}  # allot: ignore[S191, X999]\n", write) == ["4:14 S116 note: there is no rule X999"]
+    assert told(allot, f"{OLD}  # allot: ignore[S191, old-nam]\n", write) == [
+        '4:14 S116 note: there is no rule old-nam. Did you mean "old-name"?'
+    ]

@@ -26,7 +26,7 @@ def test_each_finding_is_told_or_silenced_and_comments_add_notes_only(
     lines: list[str], pairs: list[tuple[str, int]]
 ) -> None:
     findings = {found(*pair) for pair in pairs}
-    done = silence(sorted(findings, key=lambda one: one.order), {"a.yaml": "\n".join(lines)}, lambda code: True)
+    done = silence(sorted(findings, key=lambda one: one.order), {"a.yaml": "\n".join(lines)}, lambda code, file: True)
     told = set(done.findings)
     assert not told & set(done.silenced)
     assert {one for one in told if one.code != "S116"} | set(done.silenced) == findings
@@ -39,7 +39,7 @@ def test_each_finding_is_told_or_silenced_and_comments_add_notes_only(
 @given(FINDINGS)
 def test_without_comments_nothing_changes(pairs: list[tuple[str, int]]) -> None:
     findings = tuple(found(*pair) for pair in pairs)
-    assert silence(findings, {"a.yaml": "allot: ignore\n" * 12}, lambda code: True) == (findings, ())
+    assert silence(findings, {"a.yaml": "allot: ignore\n" * 12}, lambda code, file: True) == (findings, ())
 
 
 def test_every_word_that_is_offered_means_a_rule() -> None:
