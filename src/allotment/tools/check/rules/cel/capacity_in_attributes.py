@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import is_in_other_map
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import mended, selectors
+from allotment.tools.check.selectors.edits import mended
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Names in the wrong one of a device's two maps."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
     """Those of one selector."""
     for access in read.accesses:
-        if not access.name or not is_elsewhere(bundle, access):
+        if not access.name or not is_in_other_map(bundle, access.kind, access.domain, access.name):
             continue
         other = "capacity" if access.kind == "attributes" else "attributes"
         is_, are = ("a capacity", "attributes") if other == "capacity" else ("an attribute", "capacities")
@@ -29,18 +29,6 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
         yield Found(view.document, view.path, message,
                     fix=mended(view, f"read it from device.{other}", access.kind_extent, other, safe=True),
                     part=(access.kind_extent[0], access.name_extent[1]))  # fmt: skip
-
-
-def is_elsewhere(bundle: Bundle, access: Access) -> bool:
-    """Whether a name is known, from the driver's words or the given slices, in the other map only."""
-    words, given = words_of(bundle, access.domain), bundle.published
-    full = f"{access.domain}/{access.name}"
-    attribute = words is not None and full in words.attributes_by_name
-    capacity = words is not None and full in words.capacities_by_name
-    if given is not None:
-        attribute = attribute or access.name in given.attributes.get(access.domain, ())
-        capacity = capacity or access.name in given.capacities.get(access.domain, ())
-    return capacity and not attribute if access.kind == "attributes" else attribute and not capacity
 
 
 RULE = Rule(

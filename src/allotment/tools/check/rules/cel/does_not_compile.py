@@ -14,8 +14,7 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.cel import (
     capacity_in_attributes,
@@ -27,9 +26,11 @@ from allotment.tools.check.rules.cel import (
     value_accessor,
     version_as_text,
 )
-from allotment.tools.check.rules.cel.domains import meant
-from allotment.tools.check.rules.cel.operands import mended, operand, selectors
-from allotment.tools.check.rules.cel.wording import worded
+from allotment.tools.check.selectors.complaints import worded
+from allotment.tools.check.selectors.domains import meant
+from allotment.tools.check.selectors.edits import mended
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import operand
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers
 
@@ -53,7 +54,7 @@ _SLIP: Final = 0.85
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """The compiler's findings that nobody else explains."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         if not read.source:
             yield Found(
                 view.document, view.path, "the expression is empty: the API server wants one that is true or false"

@@ -8,11 +8,12 @@ from typing import Final
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.cel.domains import meant
-from allotment.tools.check.rules.cel.operands import is_accessor, mended, selectors
+from allotment.tools.check.selectors.domains import meant
+from allotment.tools.check.selectors.edits import mended
+from allotment.tools.check.selectors.expressions import Access, Expression, read_selectors
+from allotment.tools.check.selectors.operands import is_accessor
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers
 
@@ -22,7 +23,7 @@ _ENDS: Final = frozenset({"com", "io", "org", "net", "dev"})
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Accesses whose first key is no domain."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from allotment.cel.syntax.ast import Call, Const
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.amounts import amount
-from allotment.tools.check.rules.cel.operands import is_quantity, mended, selectors
+from allotment.tools.check.selectors.amounts import amount
+from allotment.tools.check.selectors.edits import mended
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import is_quantity
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Literals in ``quantity`` that are no quantities."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from allotment.cel.syntax.ast import Call, Const
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import mended, operand, selectors, version_text
+from allotment.tools.check.selectors.edits import mended
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import operand, version_text
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Literals in ``semver`` that are no versions."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

@@ -7,25 +7,17 @@ from collections.abc import Iterator
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.cel.amounts import Amount, amount, amount_of_number
-from allotment.tools.check.rules.cel.operands import (
-    EQUALITIES,
-    METHODS,
-    RELATIONS,
-    bare,
-    mended,
-    operand,
-    receiver,
-    selectors,
-)
+from allotment.tools.check.selectors.amounts import Amount, amount, amount_of_number
+from allotment.tools.check.selectors.edits import bare, mended, receiver
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Comparisons of quantities with what is none."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

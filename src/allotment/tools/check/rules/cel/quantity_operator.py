@@ -7,17 +7,10 @@ from collections.abc import Iterator
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import (
-    ORDERINGS,
-    bare,
-    compared_by_method,
-    mended,
-    operand,
-    receiver,
-    selectors,
-)
+from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import ORDERINGS, operand
 from allotment.tools.views import SelectorView
 
 _SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
@@ -25,7 +18,7 @@ _SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Comparisons and sums of quantities that are written with operators."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

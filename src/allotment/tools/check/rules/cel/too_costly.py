@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from allotment.cel.checking.estimate import estimate
 from allotment.cel.selector import COST_LIMIT
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import selectors
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
 
 #: Where the estimate has no bound it is some number beyond this.
 _NO_BOUND = 1 << 53
@@ -17,7 +16,7 @@ _NO_BOUND = 1 << 53
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Selectors whose estimate is over the limit."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         if read.selector is None or read.selector.estimated_cost <= COST_LIMIT:
             continue
         total = read.selector.estimated_cost

@@ -9,19 +9,21 @@ from allotment.cel.running.values import EvaluationError
 from allotment.cel.selector import Selector
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Node
-from allotment.tools.check.breaking import on_lines
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression, expression, replaced
-from allotment.tools.check.reaching import STANDARD, Lack, lacking, presence, reaching_access, selectors_passed
+from allotment.tools.check.names.known import STANDARD
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.cel.operands import selectors
-from allotment.tools.check.rules.cel.reading import reads
+from allotment.tools.check.selectors.edits import replaced
+from allotment.tools.check.selectors.expressions import Access, Expression, expression, read_selectors
+from allotment.tools.check.selectors.guards import reads
+from allotment.tools.check.selectors.lines import on_lines
+from allotment.tools.check.selectors.reaching import Lack, lacking, reaching_access, selectors_passed
+from allotment.tools.check.selectors.sorts import presence
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """The accesses that are an error for a device which gets to them."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         told: set[tuple[str, str, str]] = set()
         for lack in lacking(bundle, view):
             access = lack.access

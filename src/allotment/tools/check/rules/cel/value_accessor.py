@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.cel.operands import PARTS, is_accessor, mended, selectors
+from allotment.tools.check.selectors.edits import mended
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import PARTS, is_accessor
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """The type of a value taken for a part of it."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

@@ -7,27 +7,16 @@ from collections.abc import Iterator
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.cel.operands import (
-    EQUALITIES,
-    METHODS,
-    ORDERINGS,
-    RELATIONS,
-    bare,
-    compared_by_method,
-    mended,
-    operand,
-    receiver,
-    selectors,
-    version_text,
-)
+from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, ORDERINGS, RELATIONS, operand, version_text
 from allotment.tools.views import SelectorView
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
     """Comparisons of versions that are none."""
-    for view, read in selectors(bundle):
+    for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
 
 

@@ -9,8 +9,9 @@ from allotment.cel.syntax.ast import Call
 from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import expression, replaced
 from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.selectors.edits import replaced
+from allotment.tools.check.selectors.expressions import expression
 from allotment.tools.views import SelectorView
 
 #: Smaller amounts are counts (of engines, shares, partitions), which are as exact as they look.

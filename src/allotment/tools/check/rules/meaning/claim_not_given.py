@@ -9,8 +9,8 @@ from allotment.engine.diagnosis.names import near
 from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.targets import Target, promised_templates, targets
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.meaning.targets import Target, promised_templates, targets
 from allotment.tools.views import ClaimKind
 
 #: Names that one name is compared with.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.sharing import is_exclusive, sounds_exclusive
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.meaning.sharing import is_exclusive, sounds_exclusive
 from allotment.tools.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 

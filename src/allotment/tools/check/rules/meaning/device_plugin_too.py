@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.kinds import kinds_of
+from allotment.tools.check.claims.targets import Target, targets_of
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.kinds import kinds_of
-from allotment.tools.check.rules.meaning.targets import Target, targets_of
 from allotment.tools.views import PodView
 
 #: The resources of vendors' device plugins for GPUs.

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from allotment.fleet.profiles import accelerators, servers
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.kinds import class_selectors, comparisons, kinds_of
+from allotment.tools.check.claims.targets import targets_of
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.kinds import class_selectors, comparisons, kinds_of
-from allotment.tools.check.rules.meaning.targets import targets_of
 from allotment.tools.views import ClaimView, RequestView
 
 #: What one claim can be given at all (AllocationResultsMaxSize); more than that the allocator refuses to look for.

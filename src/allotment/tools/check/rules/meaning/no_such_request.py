@@ -9,8 +9,8 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.targets import RequestNames, names_of, request_names, targets, targets_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.meaning.targets import RequestNames, names_of, request_names, targets, targets_of
 from allotment.tools.explain import lacking
 from allotment.tools.views import ClaimView, PodView, at, items
 

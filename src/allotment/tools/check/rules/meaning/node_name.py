@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValue
 from allotment.model.resource import ResourceClaim
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.targets import Target, targets
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.meaning.targets import Target, targets
 from allotment.tools.views import PodView, mapping
 
 _HOSTNAME = "kubernetes.io/hostname"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.targets import Target, has_namespace, promised_templates, targets
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.claim_not_given import elsewhere
-from allotment.tools.check.rules.meaning.targets import Target, has_namespace, promised_templates, targets
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

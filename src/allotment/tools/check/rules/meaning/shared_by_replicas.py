@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.sharing import is_exclusive, shares
+from allotment.tools.check.claims.targets import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.sharing import is_exclusive, shares
-from allotment.tools.check.rules.meaning.targets import Target, named, targets
 from allotment.tools.views import ClaimView
 
 

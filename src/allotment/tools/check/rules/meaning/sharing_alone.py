@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.sharing import sharing_configs, strategy
+from allotment.tools.check.claims.targets import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.sharing import sharing_configs, strategy
-from allotment.tools.check.rules.meaning.targets import Target, named, targets
 from allotment.tools.views import ClaimView, ConfigView
 
 

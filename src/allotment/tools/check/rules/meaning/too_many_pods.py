@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.targets import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.targets import Target, named, targets
 
 #: How many consumers a claim can be reserved for (ResourceClaimReservedForMaxSize).
 _MOST = 256

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.targets import promised_templates
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.meaning.targets import promised_templates
 from allotment.tools.check.rules.proof.tried import tried
 from allotment.tools.views import at, key_of, text
 

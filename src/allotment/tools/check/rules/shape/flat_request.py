@@ -11,7 +11,7 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.misfits import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.wording import listed
+from allotment.tools.sentences import listed
 from allotment.tools.views import at, mapping
 
 _BAD = """\

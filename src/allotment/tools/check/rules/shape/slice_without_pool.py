@@ -9,7 +9,7 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.shape.wording import listed
+from allotment.tools.sentences import listed
 from allotment.tools.views import is_dra, mapping, text
 
 _BAD = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.parameters import given_parameters
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.vocabulary.parameters import given_parameters
 from allotment.tools.views import at
 
 

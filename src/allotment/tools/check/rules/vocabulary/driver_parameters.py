@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from allotment.engine.diagnosis.names import likeness
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.parameters import Given, given_parameters
+from allotment.tools.check.names.known import SLIP
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.vocabulary.known import SLIP, either
-from allotment.tools.check.rules.vocabulary.parameters import Given, given_parameters
+from allotment.tools.sentences import either, listed
 from allotment.tools.views import at, mapping
 from allotment.vocabulary.parameters import Problem, parameters_of
 
@@ -65,7 +66,7 @@ def _misplaced(bundle: Bundle, given: Given) -> Iterator[Found]:
     driver = given.config.driver
     types = {sort.type for sort in sorts if sort.driver == driver}
     if not types:
-        brought = either(sorted({sort.driver for sort in sorts}), "and")
+        brought = listed(sorted({sort.driver for sort in sorts}))
         yield Found(
             given.document,
             (*given.config.path, "opaque", "driver"),

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from allotment.model.quantity import Quantity
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Compared, replaced
 from allotment.tools.check.hardware.specimens import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.vocabulary.known import either
-from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
+from allotment.tools.check.selectors.certainty import certain_comparisons
+from allotment.tools.check.selectors.edits import replaced
+from allotment.tools.check.selectors.expressions import Compared, read_selectors
+from allotment.tools.sentences import listed
 from allotment.tools.views import SelectorView
 
 _GIB = 1 << 30
@@ -62,7 +63,7 @@ def _told(bundle: Bundle, view: SelectorView, compared: Compared, bound: Quantit
     if not missed:
         return
     exactly = all(one.memory == bound for one in missed)
-    told = either([f"{one.title} ({one.memory})" for one in missed[:4]], "and")
+    told = listed([f"{one.title} ({one.memory})" for one in missed[:4]])
     told += f" and {len(missed) - 4} more" if len(missed) > 4 else ""
     why = "just that" if exactly else "less than the label says"
     asks = f"more than {bound}" if strict else f"{bound} or more"

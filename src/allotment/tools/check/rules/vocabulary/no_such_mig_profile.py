@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Compared, Expression, Literally, replaced
 from allotment.tools.check.hardware.specimens import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.vocabulary.known import either
-from allotment.tools.check.rules.vocabulary.reach import certain_comparisons, read_selectors
+from allotment.tools.check.selectors.certainty import certain_comparisons
+from allotment.tools.check.selectors.edits import replaced
+from allotment.tools.check.selectors.expressions import Compared, Expression, Literally, read_selectors
+from allotment.tools.sentences import listed
 from allotment.tools.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"
@@ -76,7 +77,7 @@ def _told(
         view.document,
         view.path,
         message,
-        help=f"profiles are {either(shown, 'and')}" if len(shown) <= 16 else _examples(known),
+        help=f"profiles are {listed(shown)}" if len(shown) <= 16 else _examples(known),
         fix=fix,
         level=level if gpus is not None and gpus.given else None,
         part=literal.extent,
@@ -111,7 +112,7 @@ def _named(bundle: Bundle, view: SelectorView, compared: Compared, known: Collec
     have = "has" if len(names) == 1 else "have"
     # Another condition on the piece itself (its memory, say) leaves fewer profiles than the product has.
     every = [one for one in parts if one.accelerator is not None and one.accelerator.product in products]
-    return _Gpus(f"{either(names, 'and')} {have}", _profiles(every))
+    return _Gpus(f"{listed(names)} {have}", _profiles(every))
 
 
 def _profiles(devices: Iterable[Specimen]) -> tuple[str, ...]:
@@ -155,7 +156,7 @@ def _examples(known: Iterable[Specimen]) -> str:
     for one in known:
         if one.part and one.accelerator is not None and "+" not in one.part:
             found.setdefault(one.accelerator.product, []).append(one.part)
-    told = (f"{product} has {either(names, 'and')}" for product, names in list(found.items())[:2])
+    told = (f"{product} has {listed(names)}" for product, names in list(found.items())[:2])
     return "; ".join(told)
 
 

@@ -8,13 +8,13 @@ from allotment.engine.diagnosis.names import published
 from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression
 from allotment.tools.check.hardware.specimens import given_specimens, let_through, of_class
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.known import quoted
-from allotment.tools.check.rules.vocabulary.mending import renamed as renamed_access
-from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
+from allotment.tools.check.selectors.certainty import is_certain
+from allotment.tools.check.selectors.edits import renamed as renamed_access
+from allotment.tools.check.selectors.expressions import Access, Expression, read_selectors
+from allotment.tools.sentences import quoted
 from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 
@@ -65,7 +65,7 @@ def _in_selector(
     if target and _alike(words, gone):
         fix = Fix(
             f"read {target.removeprefix(f'{access.domain}/')}",
-            ((view.document, renamed_access(view, read, access, target)),),
+            ((view.document, renamed_access(view, access, target)),),
             safe=False,
         )
     return Found(

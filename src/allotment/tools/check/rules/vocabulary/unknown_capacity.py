@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from allotment.engine.diagnosis.names import near
 from allotment.model.editing.edits import RenameKey
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.reach import sorts_of_class
-from allotment.tools.check.rules.vocabulary.unpublished import unpublished
+from allotment.tools.check.selectors.reaching import sorts_of_class
+from allotment.tools.check.selectors.unpublished import unpublished
 from allotment.tools.views import ClaimView, RequestView, at
 
 

@@ -11,9 +11,9 @@ from allotment.model.loading.marks import Path
 from allotment.model.resource import DeviceClass
 from allotment.model.validation.names import subdomain_problems
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.names.known import vocabularies
+from allotment.tools.check.names.meant_class import Meant, meant_class
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.known import vocabularies
-from allotment.tools.check.rules.vocabulary.meant_class import Meant, meant_class
 from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
 from allotment.vocabulary.parameters import parameters_of

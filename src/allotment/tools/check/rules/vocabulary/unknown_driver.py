@@ -9,11 +9,10 @@ from typing import Final
 from allotment.cel.extents import Extent
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Expression
-from allotment.tools.check.reaching import STANDARD
+from allotment.tools.check.names.known import STANDARD, slip, vocabularies
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.rules.vocabulary.known import slip, vocabularies
-from allotment.tools.check.rules.vocabulary.reach import is_certain_at, read_selectors
+from allotment.tools.check.selectors.certainty import is_certain_at
+from allotment.tools.check.selectors.expressions import Expression, read_selectors
 from allotment.tools.views import ClaimView, ClassView, SelectorView, at, text
 from allotment.vocabulary import drivers
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from allotment.engine.diagnosis.names import likeness, near, qualified
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Compared, Expression, Literally, replaced
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import SLIP, words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.known import SLIP, either, quoted
-from allotment.tools.check.rules.vocabulary.reach import read_selectors
+from allotment.tools.check.selectors.edits import replaced
+from allotment.tools.check.selectors.expressions import Compared, Expression, Literally, read_selectors
+from allotment.tools.sentences import either, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Attribute
 

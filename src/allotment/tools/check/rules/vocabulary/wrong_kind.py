@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Compared, Literally, replaced
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.vocabulary.reach import read_selectors
+from allotment.tools.check.selectors.edits import replaced
+from allotment.tools.check.selectors.expressions import Access, Compared, Literally, read_selectors
 from allotment.tools.views import SelectorView
 
 #: What to call values and literals of a kind.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node
-from allotment.tools.check.expressions import Access, Expression
+from allotment.tools.check.selectors.expressions import Access, Expression
 
 
 def reads(read: Expression, node: Node, wanted: Callable[[Access], bool], becomes: bool | None) -> bool:

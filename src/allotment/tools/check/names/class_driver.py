@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.vocabulary import Vocabulary, drivers, vocabulary
+from allotment.tools.check.names.known import vocabularies
 
 _DRIVER: Final = re.compile(r"""device\s*\.\s*driver\s*==\s*["']([^"']+)["']""")
 
@@ -23,13 +23,4 @@ def driver_of_class(bundle: Bundle, name: str) -> str:
     for expression in written:
         if found := _DRIVER.search(expression):
             return found[1]
-    for driver in drivers():
-        words = words_of(bundle, driver)
-        if words is not None and any(term.name == name for term in words.classes):
-            return driver
-    return ""
-
-
-def words_of(bundle: Bundle, driver: str) -> Vocabulary | None:
-    """A driver's words in the release that the files are checked for; None for a driver that is not known."""
-    return vocabulary(driver, bundle.settings.drivers.get(driver, ""))
+    return next((words.driver for words in vocabularies(bundle) if words.device_class(name) is not None), "")

@@ -6,14 +6,11 @@ What is certain of a sort is its driver, its type, and of which names it has eve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access
+from allotment.tools.check.names.known import STANDARD
+from allotment.tools.check.selectors.expressions import Access
 from allotment.vocabulary import Vocabulary, vocabulary
-
-#: The domain of names that several drivers publish (KEP-4381).
-STANDARD: Final = "resource.kubernetes.io"
 
 
 class Sort(NamedTuple):
@@ -52,11 +49,6 @@ def presence(access: Access, sort: Sort) -> str:
         return "unknown"  # hardly a domain
     # Of devices of who knows which driver, some have the names that drivers share.
     return "sometimes" if name.domain == STANDARD and not sort.driver else "never"
-
-
-def words_of(bundle: Bundle, driver: str) -> Vocabulary | None:
-    """The words of a driver in the release that the files are checked for; None for one that is not known."""
-    return vocabulary(driver, bundle.settings.drivers.get(driver, ""))
 
 
 def _term(words: Vocabulary, name: Name) -> Mapping[str, str] | None:

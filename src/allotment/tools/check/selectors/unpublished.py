@@ -11,14 +11,15 @@ from typing import Final
 
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, AccessKind, Expression
 from allotment.tools.check.hardware.specimens import given_specimens
-from allotment.tools.check.reaching import STANDARD, presence, reaching_access, words_of
+from allotment.tools.check.names.known import STANDARD, is_in_other_map, vocabularies, words_of
 from allotment.tools.check.rule import Fix, Found, Level
-from allotment.tools.check.rules.cel.capacity_in_attributes import is_elsewhere
-from allotment.tools.check.rules.vocabulary.known import either, quoted, vocabularies
-from allotment.tools.check.rules.vocabulary.mending import renamed, without
-from allotment.tools.check.rules.vocabulary.reach import is_certain, read_selectors
+from allotment.tools.check.selectors.certainty import is_certain
+from allotment.tools.check.selectors.edits import renamed, without
+from allotment.tools.check.selectors.expressions import Access, AccessKind, Expression, read_selectors
+from allotment.tools.check.selectors.reaching import reaching_access
+from allotment.tools.check.selectors.sorts import presence
+from allotment.tools.sentences import either, listed, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
 
@@ -82,7 +83,7 @@ def _absent(
         # It is no mistake, and none of those that have it is there.
         term = (words.attributes_by_name if access.kind == "attributes" else words.capacities_by_name)[full]
         if set(term.on) < {one.name for one in words.types}:
-            message += f": it is published on devices of type {either(sorted(term.on), 'and')}"
+            message += f": it is published on devices of type {listed(sorted(term.on))}"
         return _told(view, read, access, message, [], words, level, mend=False)
     meant = [f"{access.domain}/{one}" for one in near(access.name, given)]
     if words is not None and (guessed := _guessed(words, access)) and guessed.rpartition("/")[2] in given:
@@ -131,8 +132,8 @@ def _elsewhere(bundle: Bundle, view: SelectorView, access: Access, words: Vocabu
     reached = reaching_access(bundle, view, access)
     if not reached or access.tolerant or any(presence(access, sort) != "never" for sort in reached):
         return None
-    here = either(sorted({sort.type for sort in reached}), "and")
-    there = either(sorted(term.on), "and")
+    here = listed(sorted({sort.type for sort in reached}))
+    there = listed(sorted(term.on))
     return Found(
         view.document,
         view.path,
@@ -166,7 +167,7 @@ def _told(
             message += f': did you mean "{short}"?'
         else:
             message += f": {meant[0].rpartition('/')[2]} is a capacity"
-        edit = renamed(view, read, access, meant[0], kind)
+        edit = renamed(view, access, meant[0], kind)
         fix = Fix(f"read {short}", ((view.document, edit),), safe=False)
     elif meant:
         message += f": did you mean {either(quoted(_short(one, access)) for one in meant)}?"
@@ -188,12 +189,12 @@ def _help(access: Access, words: Vocabulary | None, meant: list[str]) -> str:
         term = words.attributes_by_name.get(meant[0]) if words is not None and len(meant) == 1 else None
         return f"{_short(term.name, access)}: {term.meaning}" if term is not None else ""
     names = sorted(_short(name, access) for name in _names(words, access.kind) if name.startswith(f"{words.domain}/"))
-    return f"it publishes {either(names, 'and')}" if 0 < len(names) <= 16 else ""
+    return f"it publishes {listed(names)}" if 0 < len(names) <= 16 else ""
 
 
 def _said_elsewhere(bundle: Bundle, access: Access) -> bool:
     """Whether it is a capacity that is read as an attribute, or the reverse: C208 says so."""
-    return is_elsewhere(bundle, access)
+    return is_in_other_map(bundle, access.kind, access.domain, access.name)
 
 
 def _guessed(words: Vocabulary, access: Access) -> str:

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.cel.syntax.ast import Const
+from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression, expression, expression_of
-from allotment.tools.check.sorts import STANDARD as STANDARD
-from allotment.tools.check.sorts import Sort as Sort
-from allotment.tools.check.sorts import presence as presence
-from allotment.tools.check.sorts import words_of as words_of
-from allotment.tools.check.supposing import may_hold, missing
+from allotment.tools.check.names.known import STANDARD, words_of
+from allotment.tools.check.selectors.expressions import Access, Expression, expression, expression_of
+from allotment.tools.check.selectors.sorts import Sort, presence
+from allotment.tools.check.selectors.supposing import may_hold, missing
 from allotment.tools.views import SelectorView, at
 from allotment.vocabulary.drivers import installed_classes
 
@@ -45,6 +44,12 @@ def reaching(bundle: Bundle, view: SelectorView) -> tuple[Sort, ...] | None:
         return None
     driver, term = installed
     return _through((Sort(driver, t, words_of(bundle, driver)) for t in term.types or ("",)), _above(bundle, view))
+
+
+def sorts_of_class(bundle: Bundle, document: Document, class_name: str) -> tuple[Sort, ...] | None:
+    """The sorts of device that a class selects; None where nobody can tell."""
+    path = ("requests", 0, "selectors", 0, "cel", "expression")
+    return reaching(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None
 
 
 def selectors_passed(bundle: Bundle, view: SelectorView) -> list[Expression] | None:

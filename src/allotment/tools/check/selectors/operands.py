@@ -5,19 +5,15 @@ The compiler knows an attribute as something of any type; a driver's vocabulary 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
-from allotment.cel.extents import Extent
 from allotment.cel.syntax import ast
-from allotment.cel.syntax.ast import Call, Const, Ident, Node
+from allotment.cel.syntax.ast import Call, Const, Node
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Expression, expression, replaced
-from allotment.tools.check.reaching import words_of
-from allotment.tools.check.rule import Fix
-from allotment.tools.views import SelectorView
+from allotment.tools.check.names.known import words_of
+from allotment.tools.check.selectors.expressions import Access, Expression, is_driver
 
 #: ``value``: an attribute of which nobody knows what it is. Empty: something else.
 Operand: TypeAlias = Literal["quantity", "version", "text", "number", "bool", "value", ""]
@@ -34,15 +30,9 @@ RELATIONS: Final = {**ORDERINGS, **EQUALITIES}
 #: Methods that compare what they are called on with their argument.
 METHODS: Final = frozenset({"compareTo", "isGreaterThan", "isLessThan"})
 
-_SELECTIONS: Final = frozenset({ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT})
 _KINDS: Final[dict[str, Operand]] = {
     "string": "text", "int": "number", "uint": "number", "double": "number", "bool": "bool", "version": "version",
 }  # fmt: skip
-
-
-def selectors(bundle: Bundle) -> Iterator[tuple[SelectorView, Expression]]:
-    """Every selector, with what can be understood of it."""
-    return ((view, expression(bundle, view)) for view in bundle.selectors)
 
 
 def operand(bundle: Bundle, read: Expression, node: Node) -> Operand:
@@ -53,7 +43,7 @@ def operand(bundle: Bundle, read: Expression, node: Node) -> Operand:
     if isinstance(node, Const):
         return _KINDS.get(node.kind, "")
     if not isinstance(node, Call):
-        return "text" if isinstance(node, ast.Select) and _is_driver(node) else ""
+        return "text" if is_driver(node) else ""
     match node.function, node.target:
         case "quantity", None:
             return "quantity"
@@ -78,10 +68,6 @@ def _of_access(bundle: Bundle, access: Access) -> Operand:
     return "quantity" if access.kind == "capacity" else "value"
 
 
-def _is_driver(node: ast.Select) -> bool:
-    return node.field == "driver" and isinstance(node.operand, Ident) and node.operand.name in ("device", ".device")
-
-
 def is_accessor(bundle: Bundle, access: Access, number: int) -> bool:
     """Whether a step of an access is the type that a value has in a slice, taken for a part of the selector.
 
@@ -91,29 +77,6 @@ def is_accessor(bundle: Bundle, access: Access, number: int) -> bool:
     if step.key not in ACCESSORS or step.tolerant:
         return False
     return number >= 2 or (number == 1 and "." not in access.domain and words_of(bundle, access.domain) is None)
-
-
-def mended(view: SelectorView, words: str, extent: Extent, text: str, *, safe: bool) -> Fix:
-    """The fix that puts another text in the place of a part of an expression."""
-    return Fix(words, ((view.document, replaced(view, extent, text)),), safe)
-
-
-def compared_by_method(read: Expression, left: Node, operator: str, right: Node, becomes: str = "") -> str:
-    """``left.compareTo(right) operator 0``; ``becomes`` is another text for ``right``."""
-    return f"{receiver(read, left)}.compareTo({becomes or bare(read, right)}) {operator} 0"
-
-
-def receiver(read: Expression, node: Node) -> str:
-    """A node as written, so that a method can be called on it: an operator stands in parentheses."""
-    text = read.text(node)
-    is_operator = isinstance(node, Call) and not node.function.isidentifier() and node.function not in _SELECTIONS
-    return f"({text})" if is_operator and read.outer(node) == read.extent(node) else text
-
-
-def bare(read: Expression, node: Node) -> str:
-    """A node as written, without parentheses around it, which an argument needs not."""
-    start, stop = read.extent(node)
-    return read.source[start:stop]
 
 
 def version_text(text: str) -> str:

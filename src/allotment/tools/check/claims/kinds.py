@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Compared, expression
-from allotment.tools.check.reaching import words_of
+from allotment.tools.check.names.known import words_of
+from allotment.tools.check.selectors.certainty import certain_comparisons
+from allotment.tools.check.selectors.expressions import Compared, expression
 from allotment.tools.views import RequestView, SelectorView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.drivers import installed_classes
@@ -56,8 +57,6 @@ def comparisons(
 ) -> Iterator[Compared]:
     """What must hold of one attribute or capacity: the comparisons among the outermost conditions of selectors."""
     for selector in selectors:
-        read = expression(bundle, selector)
-        outer = {id(term.node) for term in read.conjuncts}
-        for one in read.compared:
-            if id(one.node) in outer and (one.access.kind, one.access.domain, one.access.name) == (kind, domain, name):
+        for one in certain_comparisons(expression(bundle, selector)):
+            if (one.access.kind, one.access.domain, one.access.name) == (kind, domain, name):
                 yield one

@@ -1,16 +1,64 @@
-"""Texts put in the place of parts of an expression, for fixes."""
+"""Other texts in the place of parts of an expression, for fixes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from allotment.cel.errors import CompileError
 from allotment.cel.extents import Extent, located
-from allotment.cel.syntax.ast import walk
+from allotment.cel.syntax import ast
+from allotment.cel.syntax.ast import Call, Node, walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
-from allotment.tools.check.expressions import Access, Expression
 from allotment.tools.check.rule import Fix
+from allotment.tools.check.selectors.expressions import Access, Expression, Step
 from allotment.tools.views import SelectorView, at
+
+#: A text in double quotes, or one in single quotes, which stays as it is.
+_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
+_SELECTIONS: Final = frozenset({ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT})
+
+
+def replaced(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
+    """The edit that puts another text in the place of a part of an expression, in the quotes that are used there."""
+    if "'" in view.expression and '"' not in view.expression:
+        text = _STRING.sub(lambda found: f"'{found[1]}'" if found[1] is not None else found[0], text)
+    return ReplaceText(view.path, extent[0], extent[1], text)
+
+
+def mended(view: SelectorView, words: str, extent: Extent, text: str, *, safe: bool) -> Fix:
+    """The fix that puts another text in the place of a part of an expression."""
+    return Fix(words, ((view.document, replaced(view, extent, text)),), safe)
+
+
+def compared_by_method(read: Expression, left: Node, operator: str, right: Node) -> str:
+    """``left.compareTo(right) operator 0``."""
+    return f"{receiver(read, left)}.compareTo({bare(read, right)}) {operator} 0"
+
+
+def receiver(read: Expression, node: Node) -> str:
+    """A node as written, so that a method can be called on it: an operator stands in parentheses."""
+    text = read.text(node)
+    is_operator = isinstance(node, Call) and not node.function.isidentifier() and node.function not in _SELECTIONS
+    return f"({text})" if is_operator and read.outer(node) == read.extent(node) else text
+
+
+def bare(read: Expression, node: Node) -> str:
+    """A node as written, without parentheses around it, which an argument needs not."""
+    start, stop = read.extent(node)
+    return read.source[start:stop]
+
+
+def named(view: SelectorView, step: Step, name: str) -> ReplaceText:
+    """The edit that puts another name in the place of a step's."""
+    if step.quoted:
+        quote = '"' if view.expression[step.key_extent[1] - 1] == '"' else "'"
+        return replaced(view, step.key_extent, f"{quote}{name}{quote}")
+    if name.isidentifier() and name.isascii() and name not in ("in", "true", "false", "null"):
+        return replaced(view, step.key_extent, name)
+    optional = "?" if step.tolerant and isinstance(step.node, Call) else ""
+    return replaced(view, step.extent, f'[{optional}"{name}"]')
 
 
 def joined(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:
@@ -23,12 +71,12 @@ def joined(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:
     return ReplaceText(view.path, ordered[0].start, at_, text)
 
 
-def renamed(view: SelectorView, read: Expression, access: Access, full: str, kind: str = "") -> ReplaceText:
+def renamed(view: SelectorView, access: Access, full: str, kind: str = "") -> ReplaceText:
     """The edit that makes an access one of another name, in another domain or of the other ``kind`` where need be."""
     domain, _, name = full.rpartition("/")
-    edits = [read.named(view, access.steps[1], name)]
+    edits = [named(view, access.steps[1], name)]
     if domain and domain != access.domain:
-        edits.append(read.named(view, access.steps[0], domain))
+        edits.append(named(view, access.steps[0], domain))
     if kind and kind != access.kind:
         edits.append(ReplaceText(view.path, *access.kind_extent, kind))
     return joined(view, edits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from allotment.tools.check.rules.cel.operands import is_quantity
+from allotment.tools.check.selectors.operands import is_quantity
 
 _WRITTEN: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgtp]?)(i?)(b|bytes?|o)?\s*", re.IGNORECASE)
 #: A bare number up to here is a number of GiB; from 2**20 on it is one of bytes.

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from allotment.engine.diagnosis.names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
-from allotment.tools.check.rules.shape.wording import listed
+from allotment.tools.sentences import listed
 from allotment.vocabulary import vocabulary
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

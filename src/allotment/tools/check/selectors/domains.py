@@ -7,14 +7,14 @@ whether only one driver has such a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import AccessKind, Expression
-from allotment.tools.check.reaching import drivers_meant, words_of
+from allotment.tools.check.names.known import vocabularies, words_of
+from allotment.tools.check.selectors.expressions import AccessKind, Expression
+from allotment.tools.check.selectors.reaching import drivers_meant
 from allotment.tools.views import SelectorView
-from allotment.vocabulary import Vocabulary, drivers, guessed_classes, installed_classes, mistaken_drivers, vendors
+from allotment.vocabulary import Vocabulary, guessed_classes, installed_classes, mistaken_drivers, vendors
 
 
 class Meant(NamedTuple):
@@ -52,7 +52,7 @@ def _driver(bundle: Bundle, view: SelectorView, read: Expression, name: str) -> 
         driver = _of_class(view.class_name)
         if driver:
             return driver, f"class {view.class_name} sounds like {driver}"
-    having = [words.driver for words in _all(bundle) if _has(words, name)]
+    having = [words.driver for words in vocabularies(bundle) if _has(words, name)]
     if len(having) == 1:
         return having[0], f"{having[0]} is known to publish {name}"
     return "", ""
@@ -66,10 +66,6 @@ def _of_class(name: str) -> str:
     words = set(re.findall(r"[a-z0-9]+", name.lower()))
     told = [of[0] for vendor, of in vendors().items() if vendor in words]
     return told[0] if len(told) == 1 else ""
-
-
-def _all(bundle: Bundle) -> Iterator[Vocabulary]:
-    return (words for driver in drivers() if (words := words_of(bundle, driver)) is not None)
 
 
 def _has(words: Vocabulary, name: str) -> bool:

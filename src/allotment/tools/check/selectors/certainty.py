@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from allotment.cel.extents import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node, walk
-from allotment.model.loading import Document
-from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.expressions import Access, Compared, Expression, expression
-from allotment.tools.check.reaching import Sort, reaching
-from allotment.tools.views import SelectorView
+from allotment.tools.check.selectors.expressions import Access, Compared, Expression
 
 #: Below these nothing is certain: one side may be false, or true, without the other.
 _CHOICES = frozenset({ast.OR, ast.NOT, ast.NOT_EQUALS, ast.CONDITIONAL})
@@ -38,17 +34,3 @@ def is_certain_at(read: Expression, extent: Extent) -> bool:
 
 def _is_choice(node: Node) -> bool:
     return isinstance(node, Comprehension) or (isinstance(node, Call) and node.function in _CHOICES)
-
-
-def read_selectors(bundle: Bundle) -> Iterator[tuple[SelectorView, Expression]]:
-    """Every selector with its expression taken apart, where it parses."""
-    for view in bundle.selectors:
-        read = expression(bundle, view)
-        if read.located is not None:
-            yield view, read
-
-
-def sorts_of_class(bundle: Bundle, document: Document, class_name: str) -> tuple[Sort, ...] | None:
-    """The sorts of device that a class selects; None where nobody can tell."""
-    path = ("requests", 0, "selectors", 0, "cel", "expression")
-    return reaching(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None

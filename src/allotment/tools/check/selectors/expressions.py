@@ -2,21 +2,20 @@
 
 Everything stands in the expression's own code points, as ``Found.part`` and ``ReplaceText`` want it::
 
-    for view in bundle.selectors:
-        read = expression(bundle, view)
+    for view, read in read_selectors(bundle):
         for access in read.accesses:  # also where the expression does not type-check
             if access.name == "model":
-                yield Found(..., part=access.name_extent, fix=Fix(..., ((view.document, edit),), safe=False))
+                yield Found(view.document, view.path, ..., part=access.name_extent)
 
-where ``edit`` is ``read.named(view, access.steps[1], "productName")``. An expression that does not parse names nothing.
+An expression that does not parse names nothing.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.conjuncts import Operator, comparison
@@ -28,7 +27,6 @@ from allotment.cel.selector import Selector, compile_in
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node, Select, Term, walk
 from allotment.cel.syntax.lexer import Token, tokenize
-from allotment.model.editing.edits import ReplaceText
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import SelectorView
 
@@ -209,22 +207,10 @@ class Expression:
         for node in self.nodes:
             if not isinstance(node, Call) or node.function not in (ast.EQUALS, ast.NOT_EQUALS, ast.IN):
                 continue
-            if any(isinstance(arg, Select) and _is_driver(arg) for arg in node.args):
+            if any(is_driver(arg) for arg in node.args):
                 consts = [n for arg in node.args for n in (arg.elements if isinstance(arg, ListExpr) else [arg])]
                 found.extend((n.value, self.extent(n)) for n in consts if isinstance(n, Const) and type(n.value) is str)
         return tuple(sorted(found, key=lambda one: one[1]))
-
-    # --- edits ---------------------------------------------------------------------------------------------------
-
-    def named(self, view: SelectorView, step: Step, name: str) -> ReplaceText:
-        """The edit that puts another name in the place of a step's."""
-        if step.quoted:
-            quote = '"' if self.source[step.key_extent[1] - 1] == '"' else "'"
-            return replaced(view, step.key_extent, f"{quote}{name}{quote}")
-        if name.isidentifier() and name.isascii() and name not in ("in", "true", "false", "null"):
-            return replaced(view, step.key_extent, name)
-        optional = "?" if step.tolerant and isinstance(step.node, Call) else ""
-        return replaced(view, step.extent, f'[{optional}"{name}"]')
 
     # --- taking apart --------------------------------------------------------------------------------------------
 
@@ -294,6 +280,11 @@ class Expression:
         return ()
 
 
+def read_selectors(bundle: Bundle) -> Iterator[tuple[SelectorView, Expression]]:
+    """Every selector, with what can be understood of it."""
+    return ((view, expression(bundle, view)) for view in bundle.selectors)
+
+
 def expression(bundle: Bundle, view: SelectorView) -> Expression:
     """A selector's expression, for the release and gates that the files are checked for."""
     return expression_of(bundle, view.expression)
@@ -302,17 +293,6 @@ def expression(bundle: Bundle, view: SelectorView) -> Expression:
 def expression_of(bundle: Bundle, source: str) -> Expression:
     """An expression that stands elsewhere (a class of the cluster's), read alike."""
     return _read(source, environment(bundle.features, "new"))
-
-
-def replaced(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
-    """The edit that puts another text in the place of a part of an expression, in the quotes that are used there."""
-    if "'" in view.expression and '"' not in view.expression:
-        text = _STRING.sub(lambda found: f"'{found[1]}'" if found[1] is not None else found[0], text)
-    return ReplaceText(view.path, extent[0], extent[1], text)
-
-
-#: A text in double quotes, or one in single quotes, which stays as it is.
-_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
 
 
 @lru_cache(maxsize=4096)
@@ -339,8 +319,11 @@ def _whole(container: Node, nodes: list[Node]) -> Node | None:
     return container if nodes and nodes[-1] is container else None
 
 
-def _is_driver(node: Select) -> bool:
-    return node.field == "driver" and isinstance(node.operand, Ident) and node.operand.name in ("device", ".device")
+def is_driver(node: Node) -> bool:
+    """Whether a node is ``device.driver``."""
+    if not isinstance(node, Select) or node.field != "driver":
+        return False
+    return isinstance(node.operand, Ident) and node.operand.name in ("device", ".device")
 
 
 def _is_literal(node: Node) -> bool:

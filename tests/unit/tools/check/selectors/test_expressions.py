@@ -6,7 +6,8 @@ from allotment.cel.checking.environment import environment
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
-from allotment.tools.check.expressions import Access, Expression, expression
+from allotment.tools.check.selectors.edits import named
+from allotment.tools.check.selectors.expressions import Access, Expression, expression
 from tests.unit.tools.check.bundles import bundle_of
 
 
@@ -106,7 +107,7 @@ def test_another_name_is_written_as_the_old_one_was() -> None:
     first, second = read.accesses
 
     def edited(access: Access, number: int, name: str) -> str:
-        edit = read.named(view, access.steps[number], name)
+        edit = named(view, access.steps[number], name)
         return read.source[: edit.start] + edit.text + read.source[edit.stop :]
 
     assert edited(first, 1, "productName") == "device.attributes['d'].productName == device.attributes.d[\"model\"]"

@@ -1,0 +1,1 @@
+"""What rules know of names: whose they are, and which one was meant."""

@@ -1,0 +1,1 @@
+"""What rules know of expressions: what they read and compare, for which devices, and how to rewrite them."""
