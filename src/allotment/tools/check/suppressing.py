@@ -1,8 +1,9 @@
 """Comments that silence findings, and those that silence nothing.
 
 ``# allot: ignore[S102]`` at the end of a line silences what begins on that line, and where a value of several lines
-begins there (an expression in a block) what is in it; alone on its line it speaks for the next one that is no comment. Above the first
-field ``ignore-document[…]`` speaks for a document and ``ignore-file[…]`` for the file. Without codes, all are meant.
+begins there (an expression in a block) what is in it; alone on its line it speaks for the next one that is no comment.
+Above the first field ``ignore-document[…]`` speaks for a document and ``ignore-file[…]`` for the file. Without codes,
+all are meant.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""Reasons that are known are not worked out again, and are told in the names of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from allotment.engine.diagnosis.cluster import Diagnoser
+from allotment.engine.refusal import Diagnosis
+from allotment.model.decoding import decode_all
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.model.meta import Object
+from allotment.model.resource import ResourceClaim
+from allotment.tools.explain import Explanation, explain
+
+CLUSTER = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a-gpus}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-0}, {name: gpu-1}]
+"""
+CLAIM = """\
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: {name}, namespace: {namespace}}}
+spec:
+  devices:
+    requests:
+    - name: gpus
+      exactly: {{deviceClassName: gpu, count: {count}}}
+"""
+
+
+def explained(*claims: tuple[str, str, int], tries: int | None = None) -> Explanation:
+    text = CLUSTER + "".join(CLAIM.format(namespace=ns, name=name, count=count) for ns, name, count in claims)
+    decoded = decode_all(load_text(text).documents)
+    values = [one.value for one in decoded.manifests if isinstance(one.value, Object)]
+    return explain(values, Features(kube="1.36"), tries)
+
+
+def test_who_asks_alike_is_answered_alike_in_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    diagnose = Diagnoser.diagnose
+
+    def counting(self: Diagnoser, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
+        nonlocal asked
+        asked += 1
+        return diagnose(self, claims, nodes)
+
+    monkeypatch.setattr(Diagnoser, "diagnose", counting)
+    one, other, third = explained(("a", "big", 3), ("b", "large", 3), ("b", "huge", 4)).answers
+    assert asked == 2
+    assert one.reasons is not None
+    assert other.reasons is not None
+    assert third.reasons is not None
+    assert (one.reasons.headline.claim, other.reasons.headline.claim) == ("a/big", "b/large")
+    assert other.reasons.headline.changes[0].object == "ResourceClaim b/large"
+    assert str(other.reasons).replace("b/large", "a/big") == str(one.reasons)
+    assert third.reasons != other.reasons
+
+
+def test_when_the_tries_are_spent_reasons_come_without_changes() -> None:
+    claims = ("a", "one", 3), ("a", "two", 4)
+    free = [answer.reasons for answer in explained(*claims).answers]
+    bound = [answer.reasons for answer in explained(*claims, tries=0).answers]
+    assert all(one is not None and one.headline.changes for one in free)
+    assert all(one is not None and one.headline.changes == () for one in bound)
+    assert [one and one.headline.summary for one in free] == [one and one.headline.summary for one in bound]
