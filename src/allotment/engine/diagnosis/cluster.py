@@ -33,9 +33,7 @@ _WITH_CHANGE = 8
 class Diagnoser:
     """Answers for one inventory. What is published is read once; whoever allocates claims meanwhile says so."""
 
-    def __init__(
-        self, inventory: Inventory, allocated: Iterable[ResourceClaim] = (), tries: int | None = None
-    ) -> None:
+    def __init__(self, inventory: Inventory, allocated: Iterable[ResourceClaim] = (), tries: int | None = None) -> None:
         """``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods.
 
         ``tries`` bounds the search for changes over all questions; once they are spent, answers come without changes.
