@@ -39,11 +39,12 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
     assert 'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha3"' in refused
     assert "applied with allot apply in" in ran.out
     assert lines[-3:-1] == [
-        "9 run, 6 wait, 4 refused; all as intended.",
-        "Mended, 10 of the 10 others run, too. The lab is gone again.",
+        "9 run, 7 wait, 4 refused; all as intended.",
+        "Mended, 11 of the 11 others run, too. The lab is gone again.",
     ]
     mended = ran.out.partition("Mended by allot check --fix --unsafe, and applied again:")[2]
     assert "10  V303 renamed-name" in mended
+    assert "20  M401 all-devices" in mended
     assert "does not run" not in mended
 
 
