@@ -1,7 +1,7 @@
 """What rules look at: the objects of all files together, what they are checked for, and what is known of the cluster.
 
 Documents are looked at as they are written, in whatever version and shape, also where the API server would refuse them
-(`views`). Those that it would take are there as values, too (``manifests``).
+(`allotment.tools.views`). Those that it would take are there as values, too (``manifests``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from allotment.engine.diagnosis.names import Published, published
 from allotment.model.core import Namespace, Node
@@ -26,11 +26,12 @@ from allotment.tools.views import (
     claim_view,
     class_view,
     fragment_views,
-    pod_view,
+    pod_views,
     selectors_of,
 )
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +78,14 @@ class Bundle:
         self.world = world
         self.problems = tuple(problems)
         self.namespace = namespace
-        self._kept: dict[Callable[[Bundle], Any], Any] = {}
+        self._kept: dict[tuple[Any, ...], Any] = {}
         self._found: dict[Callable[[Bundle], Any], tuple[Any, ...]] = {}
 
-    def kept(self, made: Callable[[Bundle], _T]) -> _T:
+    def kept(self, made: Callable[[Bundle, *_Ts], _T], *given: *_Ts) -> _T:
         """What a function says of the bundle, worked out once however often rules ask."""
-        if made not in self._kept:
-            self._kept[made] = made(self)
-        found: _T = self._kept[made]
+        if (made, *given) not in self._kept:
+            self._kept[(made, *given)] = made(self, *given)
+        found: _T = self._kept[(made, *given)]
         return found
 
     def found(self, find: Callable[[Bundle], Iterable[_T]]) -> tuple[_T, ...]:
@@ -124,8 +125,8 @@ class Bundle:
 
     @cached_property
     def pods(self) -> tuple[PodView, ...]:
-        """The pods, and what workloads make pods of."""
-        return tuple(view for d in self.documents if (view := pod_view(d, self.namespace)) is not None)
+        """The pods, and what workloads of any kind make pods of."""
+        return tuple(view for d in self.documents for view in pod_views(d, self.namespace))
 
     @cached_property
     def selectors(self) -> tuple[SelectorView, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
@@ -52,7 +50,6 @@ class Devices:
         return [DeviceID(one.driver, one.pool, one.device) for node in found.nodes for one in node.matched]
 
 
-@lru_cache(maxsize=2)
 def devices_of(bundle: Bundle) -> Devices | None:
     """The devices of the cluster that a bundle is checked for; None where none was given."""
-    return Devices(bundle) if bundle.slices else None
+    return bundle.kept(Devices) if bundle.slices else None

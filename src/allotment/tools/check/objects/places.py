@@ -1,4 +1,4 @@
-"""Documents against the table of fields: which struct a value is, and where validation's paths were written."""
+"""Documents against the table of fields: which struct a value is, and where what v1 calls so was written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from allotment.model.fields import Shape, shape_of
 from allotment.model.loading import Document
-from allotment.model.loading.marks import Path, split_path
+from allotment.model.loading.marks import Path
 from allotment.tools.check.objects.releases import HUB, VERSIONS
 from allotment.tools.views import at, is_dra
 
@@ -69,14 +69,14 @@ def _seen(shape: Shape, value: Any, path: Path) -> Iterator[FieldSeen]:
             yield from _seen(shape.element, item, (*path, key))
 
 
-def written(document: Document, field_path: str) -> Path:
-    """Where a field path of the v1 shape, as validation spells it, was written; as far as it was.
+def written(document: Document, path: Path) -> Path:
+    """Where a path of the v1 shape was written; as far as it was.
 
     ``exactly`` is stepped over and ``basic`` stepped into where the document's version has it so.
     """
     found: list[str | int] = []
     tree: Any = document.tree
-    for step in split_path(field_path):
+    for step in path:
         for taken in ((step,), ("basic", step)):
             inner = at(tree, taken)
             if inner is not None or (isinstance(tree, dict) and taken == (step,) and step in tree):

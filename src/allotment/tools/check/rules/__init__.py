@@ -10,12 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.rules.cel import CEL
-from allotment.tools.check.rules.meaning import MEANING
 from allotment.tools.check.rules.proof import PROOF
-from allotment.tools.check.rules.shape import SHAPE
-from allotment.tools.check.rules.vocabulary import VOCABULARY
+from allotment.tools.check.rules.untried import UNTRIED
 
-RULES: Final[tuple[Rule, ...]] = (*SHAPE, *CEL, *VOCABULARY, *MEANING, *PROOF)
-
-BY_CODE: Final = {rule.code: rule for rule in RULES}
+RULES: Final[tuple[Rule, ...]] = (*UNTRIED, *PROOF)

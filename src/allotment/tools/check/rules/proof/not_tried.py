@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import promised_templates
+from allotment.tools.check.proof.tried import tried
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.proof.tried import tried
+from allotment.tools.check.rules.untried import UNTRIED
 from allotment.tools.views import at, key_of, text
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
-    made = tried(bundle)
+    made = tried(bundle, UNTRIED)
     promised = promised_templates(bundle)
     for one in made.proof.left if made is not None else ():
         why = one.why

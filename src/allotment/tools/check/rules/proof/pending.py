@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.proof import Pending
+from allotment.tools.check.proof.trial import Pending
+from allotment.tools.check.proof.tried import tried
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.proof.tried import tried
+from allotment.tools.check.rules.untried import UNTRIED
 from allotment.tools.explain.trying import ANY_POD
 
 #: What machines alone cannot tell: labels of their nodes, and device plugins.
@@ -16,7 +17,7 @@ _BESIDE_HARDWARE = ("node-not-eligible", "extended-resource-missing")
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
-    made = tried(bundle)
+    made = tried(bundle, UNTRIED)
     if made is None or bundle.world is None:
         return
     noted: set[tuple[Document, str]] = set()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.model.loading import Document
-from allotment.model.loading.marks import Path
+from allotment.model.loading.marks import Path, split_path
 from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.corrections import correction
@@ -72,7 +72,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
             errors = [error for error in errors if error in anyway]
         for error in errors:
             if not _is_told(document, error):
-                yield _found(document, written(document, error.path), error)
+                yield _found(document, written(document, split_path(error.path)), error)
 
 
 def _found(document: Document, path: Path, error: FieldError) -> Found:
@@ -86,7 +86,7 @@ def _found(document: Document, path: Path, error: FieldError) -> Found:
 def _is_told(document: Document, error: FieldError) -> bool:
     if error.detail.startswith(_UNKNOWN_REQUEST) or any(one.search(error.path) for one in _OTHERS):
         return True
-    value = at(document.tree, written(document, error.path))
+    value = at(document.tree, written(document, split_path(error.path)))
     if isinstance(value, str):
         if error.path.endswith(".deviceClassName") and value:
             return True  # unknown-class
@@ -96,7 +96,7 @@ def _is_told(document: Document, error: FieldError) -> bool:
             return True  # no-such-request
     # The rules for CEL look at what is written, unless it is too long to be looked at.
     if error.path.endswith(".cel.expression") and error.type is not ErrorType.TOO_LONG:
-        return isinstance(at(document.tree, written(document, error.path)), str)
+        return isinstance(at(document.tree, written(document, split_path(error.path))), str)
     pool = at(document.tree, ("spec", "pool"))
     missing = error.path in ("spec.pool.name", "spec.pool.resourceSliceCount")
     return missing and error.path.rpartition(".")[2] not in mapping(pool)

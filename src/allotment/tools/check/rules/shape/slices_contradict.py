@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from allotment.model.contradictions import contradictions
 from allotment.model.decoding import Manifest
+from allotment.model.loading.marks import split_path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.places import written
 from allotment.tools.check.rule import Found, Rule
@@ -82,7 +83,7 @@ def find(bundle: Bundle) -> Iterator[Found]:
             elsewhere = one.other is not None and one.other.file != document.file
             yield Found(
                 document,
-                written(document, one.path),
+                written(document, split_path(one.path)),
                 one.message,
                 help=f"{one.words} {one.other}" if one.other else "",
                 level="warning" if elsewhere else None,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.check.proof import written
+from allotment.tools.check.objects.places import written
+from allotment.tools.check.proof.tried import tried
 from allotment.tools.check.rules.proof import not_tried, pending
-from allotment.tools.check.rules.proof.tried import tried
+from allotment.tools.check.rules.untried import UNTRIED
 from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
@@ -51,7 +52,7 @@ COUNT = "spec.devices.requests[0].exactly.count"
 def test_what_fits_is_not_spoken_of() -> None:
     texts = (template(), workload(replicas=4))
     assert told(PENDING, *texts, fleet="t4-4x-pcie") == []
-    made = tried(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"))
+    made = tried(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), UNTRIED)
     assert made is not None
     assert made.proof.fits == 4
 
@@ -103,7 +104,7 @@ def test_labels_of_nodes_are_not_known_of_machines() -> None:
 def test_what_another_rule_calls_an_error_is_not_told_again() -> None:
     texts = (template(asking(deviceClassName="no-such-class")), pod())
     assert told(PENDING, *texts, fleet="t4") == []
-    made = tried(bundle_of("---\n".join(texts), fleet="t4"))
+    made = tried(bundle_of("---\n".join(texts), fleet="t4"), UNTRIED)
     assert made is not None
     assert [one.answers[0].reasons.headline.code for one in made.proof.pending if one.answers[0].reasons] == [
         "class-missing"

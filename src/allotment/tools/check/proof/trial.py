@@ -16,13 +16,14 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, World
+from allotment.tools.check.objects.places import written
 from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.trying import ANY_POD, to_try
-from allotment.tools.views import ClaimView, PodView, at, mapping, text
+from allotment.tools.views import ClaimView, PodView, mapping, text
 
-#: Reasons that are no answer of the allocator: the API server would not take what is needed.
 #: Changed clusters that are tried in all to find what would help: enough for what somebody reads at once.
 _TRIES: Final = 1_000
+#: Reasons that are no answer of the allocator: the API server would not take what is needed.
 _REFUSED: Final = ("invalid-manifest", "selector-invalid", "admin-access-not-allowed")
 
 
@@ -200,19 +201,6 @@ class _Trial:
         entries = [e for e in pod.entries if last.startswith(name_prefix(pod_name, e.name)) or last == e.name]
         keys = [(e.kind, ObjectKey(pod.key.namespace, e.refers_to)) for e in entries or pod.entries]
         return [self.bundle.claims_by_key[key] for key in keys if key in self.bundle.claims_by_key]
-
-
-def written(document: Document, path: Path) -> Path:
-    """A path of the v1 shape as the document has it, as far as it does."""
-    found: Path = ()
-    for step in path:
-        further = (*found, step)
-        if at(document.tree, further) is None:
-            if step == "exactly":
-                continue
-            break
-        found = further
-    return found
 
 
 def _name_path(document: Document) -> Path:

@@ -9,7 +9,8 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.proof import Pending, Proof, prove
+from allotment.tools.check.proof.trial import Pending, Proof, prove
+from allotment.tools.check.rule import Rule
 
 #: Reasons of the allocator, and the rules that say the same of the object that is to blame.
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
@@ -67,23 +68,21 @@ def _classes(bundle: Bundle, document: Document) -> Iterator[Document]:
     return (one.document for one in bundle.classes if one.name in names)
 
 
-def tried(bundle: Bundle) -> Tried | None:
+def tried(bundle: Bundle, rules: tuple[Rule, ...]) -> Tried | None:
     """What comes of the files in the given cluster; None where none was given.
 
-    Documents that the API server would refuse are left out.
+    Documents that the API server would refuse, by what the other ``rules`` find in them, are left out.
     """
-    return bundle.kept(_tried)
+    return bundle.kept(_tried, rules)
 
 
-def _tried(bundle: Bundle) -> Tried | None:
-    from allotment.tools.check.rules import RULES  # the table of all rules has those of the proof in it, too
-
+def _tried(bundle: Bundle, rules: tuple[Rule, ...]) -> Tried | None:
     if not bundle.slices or bundle.world is None:
         return None
     flawed: set[Document] = set()
     errors: list[Error] = []
-    for rule in RULES:
-        for found in bundle.found(rule.find) if rule.family != "proof" else ():
+    for rule in rules:
+        for found in bundle.found(rule.find):
             if (found.level or rule.level) == "error":
                 errors.append(Error(rule.code, found.document, found.path))
                 if rule.family in ("shape", "cel"):
