@@ -8,25 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from allotment.model.fields import GROUP
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
-
-#: Where workloads keep the template of their pods.
-POD_TEMPLATES: Final[dict[str, Path]] = {
-    "Pod": (),
-    "PodTemplate": ("template",),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    **dict.fromkeys(
-        ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), ("spec", "template")
-    ),
-}
-
-#: What tells a fragment of a pod's spec.
-_OF_PODS: Final = ("containers", "resourceClaims")
+from allotment.tools.pod_specs import PodSpecAt, pod_specs
 
 ClaimKind: TypeAlias = Literal["ResourceClaim", "ResourceClaimTemplate"]
 
@@ -149,7 +137,8 @@ class ContainerView(NamedTuple):
 class PodView(NamedTuple):
     """A pod, or the pods that a workload makes: ``spec`` is the path of the pod's spec.
 
-    ``replicas`` is how many of them run at once (a DaemonSet's are not known: 0).
+    ``replicas`` is how many of them run at once (a DaemonSet's are not known: 0). ``custom``: the kind is not
+    Kubernetes' own, and may make pods of several specs: each is a view, and ``part`` tells whose pods (``Worker``).
     """
 
     document: Document
@@ -160,6 +149,8 @@ class PodView(NamedTuple):
     replicas: int
     entries: tuple[EntryView, ...]
     containers: tuple[ContainerView, ...]
+    custom: bool = False
+    part: str = ""
 
     @property
     def node_name(self) -> str:
@@ -302,16 +293,14 @@ def _configs(path: Path, configs: Any) -> Iterator[ConfigView]:
 # --- pods ------------------------------------------------------------------------------------------------------------
 
 
-def pod_view(document: Document, namespace: str = "default") -> PodView | None:
-    """The pods that a document makes, if it makes any; a fragment of a pod's spec makes one."""
-    kind = document.kind
-    where = POD_TEMPLATES.get(kind)
-    if not kind and not document.api_version and any(isinstance(document.tree.get(f), list) for f in _OF_PODS):
-        spec: Path = ()
-    elif where is None or document.api_version.partition("/")[0] == GROUP:
-        return None
-    else:
-        spec = (*where, "spec")
+def pod_views(document: Document, namespace: str = "default") -> Iterator[PodView]:
+    """The pods that a document makes, by their specs; a fragment of a pod's spec makes one."""
+    for one in pod_specs(document):
+        yield _pod(document, namespace, one)
+
+
+def _pod(document: Document, namespace: str, one: PodSpecAt) -> PodView:
+    spec = one.path
     tree = mapping(at(document.tree, spec))
     containers = [
         _container((*spec, field, number), container, field == "initContainers")
@@ -321,26 +310,16 @@ def pod_view(document: Document, namespace: str = "default") -> PodView | None:
     entries = [_entry((*spec, "resourceClaims", number), entry) for number, entry in items(tree.get("resourceClaims"))]
     return PodView(
         document,
-        kind or "Pod",
+        document.kind or "Pod",
         key_of(document, namespace),
         spec,
         tree,
-        _replicas(document, kind),
+        one.replicas,
         tuple(entries),
         tuple(containers),
+        one.custom,
+        one.part,
     )
-
-
-def _replicas(document: Document, kind: str) -> int:
-    if kind == "DaemonSet":
-        return 0
-    spec = mapping(at(document.tree, ("spec", "jobTemplate", "spec") if kind == "CronJob" else ("spec",)))
-    if kind in ("Job", "CronJob"):
-        parallelism, completions = spec.get("parallelism"), spec.get("completions")
-        wanted = [number for number in (parallelism or 1, completions) if type(number) is int]
-        return min(wanted, default=1)
-    replicas = spec.get("replicas")
-    return replicas if type(replicas) is int and kind not in ("", "Pod", "PodTemplate") else 1
 
 
 def _entry(path: Path, entry: dict[str, Any]) -> EntryView:

@@ -15,7 +15,7 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.places import FieldSeen, fields_seen
 from allotment.tools.check.rule import Level
-from allotment.tools.views import is_dra, pod_view
+from allotment.tools.views import is_dra, pod_views
 
 #: Resources that stand for a class without anybody having to name them (KEP-5004).
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
@@ -120,8 +120,7 @@ def _needs(document: Document) -> Iterator[tuple[Effect, Path]]:
             if effect is not None and not _is_unset(seen):
                 yield effect, seen.path
     else:
-        pod = pod_view(document)
-        for container in pod.containers if pod else ():
+        for container in (one for pod in pod_views(document) for one in pod.containers):
             for name in container.limits:
                 if name.startswith(IMPLICIT):
                     yield _IMPLICIT, (*container.path, "resources", "limits", name)

@@ -1,0 +1,150 @@
+"""Where objects of any kind keep the specs of their pods."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from allotment.model.loading import load_text
+from allotment.tools.pod_specs import PodSpecAt, pod_specs
+
+
+def specs(text: str) -> list[PodSpecAt]:
+    """The specs of the only document of a text."""
+    (document,) = load_text(dedent(text), "app.yaml").documents
+    return list(pod_specs(document))
+
+
+def told(text: str) -> list[tuple[str, int]]:
+    """Whose pods, and how many."""
+    return [(one.part, one.replicas) for one in specs(text)]
+
+
+@pytest.mark.parametrize(
+    ("head", "path", "replicas"),
+    [
+        ("apiVersion: v1\nkind: Pod\nspec: {}", ("spec",), 1),
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 3}", ("spec", "template", "spec"), 3),
+        ("apiVersion: apps/v1\nkind: DaemonSet\nspec: {}", ("spec", "template", "spec"), 0),
+        ("apiVersion: batch/v1\nkind: Job\nspec: {parallelism: 4, completions: 2}", ("spec", "template", "spec"), 2),
+        (
+            "apiVersion: batch/v1\nkind: CronJob\nspec: {jobTemplate: {spec: {parallelism: 4}}}",
+            ("spec", "jobTemplate", "spec", "template", "spec"),
+            4,
+        ),
+    ],
+)
+def test_a_kind_of_kubernetes_has_one_place(head: str, path: tuple[str, ...], replicas: int) -> None:
+    assert specs(head) == [PodSpecAt(path, replicas)]
+
+
+def test_each_part_of_a_training_job_has_its_own() -> None:
+    text = """
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        spec:
+          pytorchReplicaSpecs:
+            Master:
+              replicas: 1
+              template: {spec: {containers: [{name: pytorch, image: i}]}}
+            Worker:
+              replicas: 3
+              template: {spec: {containers: [{name: pytorch, image: i}]}}
+        """
+    assert told(text) == [("Master", 1), ("Worker", 3)]
+    assert specs(text)[1].path == ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec")
+    assert all(one.custom for one in specs(text))
+
+
+def test_groups_of_a_list_go_by_their_names_and_hosts_are_pods() -> None:
+    text = """
+        apiVersion: ray.io/v1
+        kind: RayCluster
+        spec:
+          headGroupSpec:
+            template: {spec: {containers: [{name: head, image: i}]}}
+          workerGroupSpecs:
+          - groupName: gpus
+            replicas: 2
+            numOfHosts: 4
+            template: {spec: {containers: [{name: worker, image: i}]}}
+          - replicas: 1
+            template: {spec: {containers: [{name: worker, image: i}]}}
+        """
+    assert told(text) == [("headGroupSpec", 1), ("gpus", 8), ("workerGroupSpecs[1]", 1)]
+
+
+def test_a_volcano_job_is_no_job_of_kubernetes() -> None:
+    text = """
+        apiVersion: batch.volcano.sh/v1alpha1
+        kind: Job
+        spec:
+          tasks:
+          - name: worker
+            replicas: 2
+            template: {spec: {containers: [{name: worker, image: i}]}}
+        """
+    assert told(text) == [("worker", 2)]
+
+
+def test_jobs_of_a_jobset_run_several_pods_each() -> None:
+    text = """
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        spec:
+          replicatedJobs:
+          - name: workers
+            replicas: 2
+            template: {spec: {parallelism: 4, completions: 4, template: {spec: {containers: [{name: w, image: i}]}}}}
+        """
+    assert told(text) == [("workers", 8)]
+
+
+@pytest.mark.parametrize(
+    ("leader", "counts"), [("leaderTemplate: {spec: {containers: [{name: l, image: i}]}}", [2, 6]), ("size: 4", [8])]
+)
+def test_a_group_counts_its_leader(leader: str, counts: list[int]) -> None:
+    text = f"""
+        apiVersion: leaderworkerset.x-k8s.io/v1
+        kind: LeaderWorkerSet
+        spec:
+          replicas: 2
+          leaderWorkerTemplate:
+            {"size: 4" if "leader" in leader else "{}"}
+            {leader}
+            workerTemplate: {{spec: {{containers: [{{name: w, image: i}}]}}}}
+        """.replace("            {}\n", "")
+    assert [count for _, count in told(text)] == counts
+
+
+def test_the_nearest_number_of_replicas_holds() -> None:
+    text = """
+        apiVersion: serving.kserve.io/v1alpha2
+        kind: LLMInferenceService
+        spec:
+          replicas: 3
+          template: {containers: [{name: main, resources: {}}]}
+          prefill:
+            replicas: 2
+            template: {containers: [{name: main, resources: {}}]}
+        """
+    assert told(text) == [("", 3), ("prefill", 2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: v1\nkind: ConfigMap\ndata: {containers: x}",
+        "apiVersion: metrics.k8s.io/v1beta1\nkind: PodMetrics\ncontainers: [{name: a, usage: {cpu: 1}}]",
+        "apiVersion: x.io/v1\nkind: X\nspec: {containers: []}",
+        "apiVersion: x.io/v1\nkind: X\nstatus: {template: {spec: {containers: [{name: a, image: i}]}}}",
+        "apiVersion: resource.k8s.io/v1\nkind: Pod\nspec: {containers: [{name: a, image: i}]}",
+    ],
+)
+def test_what_has_no_pods_has_none(text: str) -> None:
+    assert specs(text) == []
+
+
+def test_a_fragment_is_one() -> None:
+    assert specs("containers: [{name: a}]") == [PodSpecAt((), 1)]
