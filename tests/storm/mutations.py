@@ -27,6 +27,7 @@ from allotment.model.features import RELEASES, Features
 from allotment.model.formats import to_json
 from allotment.model.loading import commentary, load_text
 from allotment.tools.check.bundle import Bundle, Settings, World
+from allotment.tools.check.catalogue import by_code
 from allotment.tools.check.fixing import fix
 from allotment.tools.check.judging import Policy
 from tests.storm.mutated import mutated
@@ -50,13 +51,15 @@ def attempt(text: str, settings: Settings, world: World | None, mend: bool, form
     if mend:
         return _mended(text, bundle)
     findings = Policy().judge(bundle, {FILE: text}).findings
+    for finding in findings:
+        assert finding.fix is None or by_code()[finding.code].fixable, f"{finding.code} says that it has no fix"
     _FORMATS[form](Told(findings, {FILE: text}, objects=len(bundle.documents)))
     return Counter(finding.code for finding in findings)
 
 
 def _mended(text: str, bundle: Bundle) -> Counter[str]:
     def judge(one: Bundle) -> Any:
-        return Policy().judge(one, _sources(one) or {FILE: text}, tried=False).findings
+        return Policy().judge(one, _sources(one) or {FILE: text}, mending=True).findings
 
     fixed = fix(bundle, unsafe=True, judge=judge)
     new = fixed.texts.get(FILE, text)

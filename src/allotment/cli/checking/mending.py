@@ -33,7 +33,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
         raise Mistake(f"--diff: a text, which -o {arguments.output} has no place for", "leave one of them out")
 
     def judge(other: Bundle) -> tuple[Finding, ...]:
-        return options.policy.judge(other, {**files.sources, **_sources(other)}, tried=False).findings
+        return options.policy.judge(other, {**files.sources, **_sources(other)}, mending=True).findings
 
     fixed = fix(bundle, unsafe=arguments.unsafe, judge=judge)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}

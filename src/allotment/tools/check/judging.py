@@ -32,13 +32,16 @@ class Policy:
         """Whether objects are tried on the devices that are given."""
         return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in table())
 
-    def judge(self, bundle: Bundle, sources: Mapping[str, str], *, tried: bool = True) -> Silenced:
+    def judge(self, bundle: Bundle, sources: Mapping[str, str], *, mending: bool = False) -> Silenced:
         """Everything that is to be told of a bundle. ``sources`` are the texts of its files.
 
-        Unless ``tried``, nothing is tried on the devices that are given: that takes longest, and mends nothing.
+        For ``mending`` only rules that offer fixes are asked; what is tried on devices takes longest, and mends nothing.
         """
-        tried = tried and bundle.world is not None
-        idle = frozenset[str]() if tried else {rule.code for rule in table() if rule.family == _NEED_DEVICES}
+        idle = {
+            rule.code
+            for rule in table()
+            if (mending and not rule.fixable) or (rule.family == _NEED_DEVICES and bundle.world is None)
+        }
         excused = {file: self.ignored_in(file) for file in sources}
 
         def ran(code: str, file: str) -> bool:
