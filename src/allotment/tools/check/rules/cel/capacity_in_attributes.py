@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import is_in_other_map
 from allotment.tools.check.rule import Found, Rule
@@ -42,36 +43,8 @@ RULE = Rule(
         ' is an attribute. A name that a map does not have ends in "no such key" when a device is looked at, and such'
         " an error ends the scheduling of the pod: it is tried again for ever."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")
-""",
+    bad=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")'),
+    good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")'),
     find=find,
     fixable="safe",
     see="https://kep.k8s.io/4381",

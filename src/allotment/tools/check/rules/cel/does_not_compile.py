@@ -13,6 +13,7 @@ from allotment.cel.slips import mended as without_slips
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.names import likeness, near
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -295,26 +296,12 @@ RULE = Rule(
         " object (422, Invalid value) where one does not compile, is of another type than bool, or speaks of more than"
         " device. CEL looks like C: == compares, && and || and ! join, texts stand in straight quotes."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: whole-gpu
-spec:
-  selectors:
-  - cel:
-      expression: device.driver = "gpu.nvidia.com" and device.attributes["gpu.nvidia.com"].type == "gpu"
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: whole-gpu
-spec:
-  selectors:
-  - cel:
-      expression: device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"
-""",
+    bad=examples.device_class(
+        "whole-gpu", 'device.driver = "gpu.nvidia.com" and device.attributes["gpu.nvidia.com"].type == "gpu"'
+    ),
+    good=examples.device_class(
+        "whole-gpu", 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'
+    ),
     find=find,
     fixable="safe or unsafe",
     see="https://github.com/google/cel-spec/blob/master/doc/langdef.md",

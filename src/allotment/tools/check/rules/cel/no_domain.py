@@ -7,6 +7,7 @@ from typing import Final
 
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
@@ -112,36 +113,8 @@ RULE = Rule(
         ' device.attributes["model"] finds nothing in silence; whatever is read from it, or compared with it, is an'
         " error: of the compiler where types cannot fit, else of the scheduler, which then tries the pod for ever."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: ampere
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["architecture"] == "Ampere"
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: ampere
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].architecture == "Ampere"
-""",
+    bad=examples.claim("ampere", selector='device.attributes["architecture"] == "Ampere"'),
+    good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
     find=find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",

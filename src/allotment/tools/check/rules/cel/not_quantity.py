@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.cel.syntax.ast import Call, Const
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.amounts import amount
@@ -54,36 +55,8 @@ RULE = Rule(
         " compiler does not look into the text; quantity fails when a device is looked at, and such an error ends the"
         " scheduling of the pod: it is tried again for ever."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40GB"))
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))
-""",
+    bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40GB"))'),
+    good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'),
     find=find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",

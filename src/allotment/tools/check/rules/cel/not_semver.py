@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.syntax.ast import Call, Const
 from allotment.model.semver import Semver, SemverError
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import mended
@@ -65,36 +66,12 @@ RULE = Rule(
         " fails when a device is looked at, and such an error ends the scheduling of the pod: it is tried again for"
         " ever. Drivers publish CUDA 8.0 as 8.0.0. Since Kubernetes 1.34 semver(text, true) completes a text by itself."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0"))
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0.0"))
-""",
+    bad=examples.claim(
+        "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0"))'
+    ),
+    good=examples.claim(
+        "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0.0"))'
+    ),
     find=find,
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.amounts import Amount, amount, amount_of_number
@@ -97,36 +98,8 @@ RULE = Rule(
         " a number or a string there is no overload of > or ==, so the API server refuses the class or claim at"
         ' creation. A number is made one by quantity("40Gi"); a bare number of memory is one of bytes.'
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory > "40Gi"
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0
-""",
+    bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory > "40Gi"'),
+    good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0'),
     find=find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",

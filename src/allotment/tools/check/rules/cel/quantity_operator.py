@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
@@ -57,36 +58,10 @@ RULE = Rule(
         " order can be made; isGreaterThan and isLessThan are strict. Sums are add and sub. A value of an attribute,"
         " whose type is known only when a device is looked at, has no order with a quantity either."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: high-memory
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory >= quantity("40Gi")
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: high-memory
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0
-""",
+    bad=examples.claim("high-memory", selector='device.capacity["gpu.nvidia.com"].memory >= quantity("40Gi")'),
+    good=examples.claim(
+        "high-memory", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'
+    ),
     find=find,
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",

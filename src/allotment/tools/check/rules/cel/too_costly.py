@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.checking.estimate import estimate
 from allotment.cel.selector import COST_LIMIT
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.expressions import Expression, read_selectors
@@ -55,36 +56,8 @@ RULE = Rule(
         " joined or searched, has no largest size, so the estimate has no bound. Evaluation is stopped at the same"
         " limit."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: type(device.attributes["gpu.nvidia.com"].architecture) == string
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].architecture != ""
-""",
+    bad=examples.claim("gpu", selector='type(device.attributes["gpu.nvidia.com"].architecture) == string'),
+    good=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].architecture != ""'),
     find=find,
     see="https://kubernetes.io/docs/reference/using-api/cel/#resource-constraints",
 )

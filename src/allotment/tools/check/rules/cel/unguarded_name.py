@@ -9,6 +9,7 @@ from allotment.cel.running.values import EvaluationError
 from allotment.cel.selector import Selector
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Node
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import STANDARD
 from allotment.tools.check.rule import Fix, Found, Level, Rule
@@ -161,26 +162,10 @@ RULE = Rule(
         " or of another type, on any node that is looked at, is enough. A condition before it keeps such devices out:"
         " device.driver == ..., or the name in its domain. false && error is false, on either side of &&."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: ampere
-spec:
-  selectors:
-  - cel:
-      expression: device.attributes["gpu.nvidia.com"].architecture == "Ampere"
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: ampere
-spec:
-  selectors:
-  - cel:
-      expression: device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].architecture == "Ampere"
-""",
+    bad=examples.device_class("ampere", 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
+    good=examples.device_class(
+        "ampere", 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
+    ),
     find=find,
     fixable="safe",
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import mended
@@ -51,36 +52,8 @@ RULE = Rule(
         ' value already. The text compiles, since an attribute may be anything, but ends in "no such key: string" when'
         " a device is looked at, and such an error ends the scheduling of the pod: it is tried again for ever."
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: ampere
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: ampere
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].architecture == "Ampere"
-""",
+    bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"'),
+    good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
     find=find,
     fixable="safe",
     see="https://kep.k8s.io/4381",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
@@ -117,36 +118,10 @@ RULE = Rule(
         " the scheduling of the pod: it is tried again for ever. As texts, versions would be in the wrong order"
         ' besides: "10.0" comes before "9.0".'
     ),
-    bad="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: ampere
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].cudaComputeCapability >= "8.0"
-""",
-    good="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: ampere
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("8.0.0")) >= 0
-""",
+    bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability >= "8.0"'),
+    good=examples.claim(
+        "ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'
+    ),
     find=find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from allotment.model.editing.edits import Remove
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import ClaimView, RequestView, at
@@ -72,8 +73,8 @@ RULE = Rule(
         "that own their node. Who copies it for a single GPU holds eight, and the next pod waits. The rule is silent "
         "where the name of the request or claim says that all are meant, and for admin access, which shares devices."
     ),
-    bad=_EXAMPLE.format(mode="          allocationMode: All\n"),
-    good=_EXAMPLE.format(mode=""),
+    bad=examples.template("inference", more="allocationMode: All"),
+    good=examples.template("inference"),
     find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/4381",

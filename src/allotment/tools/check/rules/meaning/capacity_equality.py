@@ -8,6 +8,7 @@ from functools import cache
 from allotment.cel.syntax.ast import Call
 from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.edits import replaced
@@ -65,23 +66,6 @@ def _published() -> frozenset[Quantity]:
     return frozenset(Quantity.parse(str(amount * MIB)) for amount in mib)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: large-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          selectors:
-          - cel:
-              expression: device.capacity["gpu.nvidia.com"].memory{condition}
-"""
-
 RULE = Rule(
     code="M402",
     name="capacity-equality",
@@ -94,8 +78,10 @@ RULE = Rule(
         "(an 80 GB H100 has 81559Mi), so such a selector seldom matches anything, and the pod stays pending. At least "
         "is compareTo(...) >= 0; isGreaterThan is strict. It is a note where some known device reports that figure."
     ),
-    bad=_EXAMPLE.format(condition=' == quantity("64Gi")'),
-    good=_EXAMPLE.format(condition='.compareTo(quantity("64Gi")) >= 0'),
+    bad=examples.template("large-gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("64Gi")'),
+    good=examples.template(
+        "large-gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("64Gi")) >= 0'
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",

@@ -8,6 +8,7 @@ from itertools import islice
 from allotment.engine.diagnosis.names import near
 from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import Target, promised_templates, targets
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -93,35 +94,6 @@ def _help(kind: ClaimKind) -> str:
     return f"check it together with the file of the {kind}, or give --cluster"
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: single-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: server
-spec:
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: {name}
-  containers:
-  - name: server
-    image: registry.example/server:1
-    resources:
-      claims:
-      - name: gpu
-"""
-
 RULE = Rule(
     code="M405",
     name="claim-not-given",
@@ -134,8 +106,12 @@ RULE = Rule(
         "given, since the object may be made by others; a warning where a name in the files comes so near that a slip "
         "is likely; and an error where the given cluster does not have it."
     ),
-    bad=_EXAMPLE.format(name="singel-gpu"),
-    good=_EXAMPLE.format(name="single-gpu"),
+    bad=examples.together(
+        examples.template("single-gpu"), examples.pod("server", "resourceClaimTemplateName: singel-gpu")
+    ),
+    good=examples.together(
+        examples.template("single-gpu"), examples.pod("server", "resourceClaimTemplateName: single-gpu")
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",

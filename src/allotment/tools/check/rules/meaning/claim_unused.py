@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.model.meta import ObjectKey
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.sharing import is_exclusive, sounds_exclusive
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -109,8 +110,16 @@ RULE = Rule(
         "does not, starts without them, and nothing says so. Devices that are no "
         "accelerators are left alone: a network interface, for one, is put into the pod as a whole."
     ),
-    bad=_EXAMPLE.format(claims=""),
-    good=_EXAMPLE.format(claims="      claims:\n      - name: gpu\n"),
+    bad=examples.together(
+        examples.template("single-gpu"),
+        examples.pod("server", "resourceClaimTemplateName: single-gpu", resources="limits:\n  memory: 1Gi"),
+    ),
+    good=examples.together(
+        examples.template("single-gpu"),
+        examples.pod(
+            "server", "resourceClaimTemplateName: single-gpu", resources="limits:\n  memory: 1Gi\nclaims:\n- name: gpu"
+        ),
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/tasks/configure-pod-container/assign-resources/allocate-devices-dra/",

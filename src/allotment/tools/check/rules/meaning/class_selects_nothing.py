@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.matching import devices_of
 from allotment.tools.check.rule import Found, Rule
@@ -56,17 +57,9 @@ def _why(bundle: Bundle, device_class: DeviceClass) -> Diagnosis:
     return answer.reasons
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: large-gpu
-spec:
-  selectors:
-  - cel:
-      expression: |
-        device.driver == "gpu.nvidia.com" &&
-        device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0
+_EXPRESSION = """\
+device.driver == "gpu.nvidia.com" &&
+device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0
 """
 
 RULE = Rule(
@@ -80,8 +73,8 @@ RULE = Rule(
         "--fleet its selectors are run over the devices that are published. Of a class that a claim of the files asks "
         "for, the proof tells instead (P501)."
     ),
-    bad=_EXAMPLE.format(memory="80Gi"),
-    good=_EXAMPLE.format(memory="40Gi"),
+    bad=examples.device_class("large-gpu", _EXPRESSION.format("80Gi")),
+    good=examples.device_class("large-gpu", _EXPRESSION.format("40Gi")),
     find=_find,
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#deviceclass",
     fleet="dgx-a100-40gb",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.kinds import kinds_of
 from allotment.tools.check.claims.targets import Target, targets_of
@@ -55,37 +56,6 @@ def _asked(pod: PodView) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
                     yield (*container.path, "resources", field, resource), resource, container.name
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: single-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: server
-spec:
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: single-gpu
-  containers:
-  - name: server
-    image: registry.example/server:1
-    resources:
-      limits:
-{limits}        memory: 8Gi
-      claims:
-      - name: gpu
-"""
-
 RULE = Rule(
     code="M416",
     name="device-plugin-too",
@@ -98,8 +68,20 @@ RULE = Rule(
         "no node can serve such a pod. It is what is left when a manifest is migrated by half. Where a class stands "
         "for the resource (extendedResourceName, KEP-5004), the limit alone is a claim."
     ),
-    bad=_EXAMPLE.format(limits="        nvidia.com/gpu: 1\n"),
-    good=_EXAMPLE.format(limits=""),
+    bad=examples.together(
+        examples.template("single-gpu"),
+        examples.pod(
+            "server",
+            "resourceClaimTemplateName: single-gpu",
+            resources="limits:\n  nvidia.com/gpu: 1\n  memory: 8Gi\nclaims:\n- name: gpu",
+        ),
+    ),
+    good=examples.together(
+        examples.template("single-gpu"),
+        examples.pod(
+            "server", "resourceClaimTemplateName: single-gpu", resources="limits:\n  memory: 8Gi\nclaims:\n- name: gpu"
+        ),
+    ),
     find=_find,
     see="https://kep.k8s.io/5004",
 )

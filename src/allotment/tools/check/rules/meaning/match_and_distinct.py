@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.editing.edits import InsertItem, Remove
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, items
@@ -36,22 +37,10 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             )
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: two-gpus
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpus
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          count: 2
-      constraints:
-      - matchAttribute: gpu.nvidia.com/productName
-        {second}distinctAttribute: gpu.nvidia.com/brand
+_CONSTRAINTS = """\
+constraints:
+- matchAttribute: gpu.nvidia.com/productName
+{}distinctAttribute: gpu.nvidia.com/brand
 """
 
 RULE = Rule(
@@ -65,8 +54,8 @@ RULE = Rule(
         "allocator then looks at matchAttribute alone: devices may be equal in what distinctAttribute names. Two "
         "constraints do what is meant (KEP-5075)."
     ),
-    bad=_EXAMPLE.format(second=""),
-    good=_EXAMPLE.replace("        {second}", "      - ").format(),
+    bad=examples.template("two-gpus", request="gpus", more="count: 2", beside=_CONSTRAINTS.format("  ")),
+    good=examples.template("two-gpus", request="gpus", more="count: 2", beside=_CONSTRAINTS.format("- ")),
     find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/5075",

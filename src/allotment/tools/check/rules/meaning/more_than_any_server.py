@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from allotment.fleet.profiles import accelerators, servers
 from allotment.model.loading import Document
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.kinds import class_selectors, comparisons, kinds_of
 from allotment.tools.check.claims.targets import targets_of
@@ -127,21 +128,6 @@ def _instances(profile: str) -> int:
     return max((p.max_instances for mig in migs for p in mig.profiles if p.name == profile), default=0)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: training
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpus
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          count: {count}
-"""
-
 RULE = Rule(
     code="M412",
     name="more-than-any-server",
@@ -154,8 +140,8 @@ RULE = Rule(
         "its pod waits for ever; more than 32 devices no claim can be given at all. Work that needs more "
         "takes several pods, each with its own claim."
     ),
-    bad=_EXAMPLE.format(count=32),
-    good=_EXAMPLE.format(count=8),
+    bad=examples.template("training", request="gpus", more="count: 32"),
+    good=examples.template("training", request="gpus", more="count: 8"),
     find=_find,
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
 )

@@ -8,6 +8,7 @@ from allotment.engine.diagnosis.names import near
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import RequestNames, names_of, request_names, targets, targets_of
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -80,35 +81,6 @@ def _renamed(document: Document, path: Path, name: str) -> Fix:
     return Fix(f"name request {name}", ((document, SetValue(path, name)),), safe=False)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: shared-gpu
-spec:
-  devices:
-    requests:
-    - name: mps-gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: server
-spec:
-  resourceClaims:
-  - name: gpu
-    resourceClaimName: shared-gpu
-  containers:
-  - name: server
-    image: registry.example/server:1
-    resources:
-      claims:
-      - name: gpu
-        request: {request}
-"""
-
 RULE = Rule(
     code="M404",
     name="no-such-request",
@@ -121,8 +93,14 @@ RULE = Rule(
         "is allocated, and the kubelet, which looks for that request's devices, finds none and starts the container "
         "without any. There is neither an event nor an error (KEP-4381)."
     ),
-    bad=_EXAMPLE.format(request="ts-gpu"),
-    good=_EXAMPLE.format(request="mps-gpu"),
+    bad=examples.together(
+        examples.claim("shared-gpu", request="mps-gpu"),
+        examples.pod("server", "resourceClaimName: shared-gpu", resources="claims:\n- name: gpu\n  request: ts-gpu"),
+    ),
+    good=examples.together(
+        examples.claim("shared-gpu", request="mps-gpu"),
+        examples.pod("server", "resourceClaimName: shared-gpu", resources="claims:\n- name: gpu\n  request: mps-gpu"),
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/tasks/configure-pod-container/assign-resources/allocate-devices-dra/",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValue
 from allotment.model.resource import ResourceClaim
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import Target, targets
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -58,36 +59,6 @@ def _fix(pod: PodView) -> Fix:
     return Fix(text, tuple((pod.document, edit) for edit in edits), safe=False)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: single-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: server
-spec:
-{node}
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: single-gpu
-  containers:
-  - name: server
-    image: registry.example/server:1
-    resources:
-      claims:
-      - name: gpu
-"""
-
 RULE = Rule(
     code="M410",
     name="node-name",
@@ -100,8 +71,16 @@ RULE = Rule(
         'ResourceClaim …"). Only a claim that was allocated before, for another pod, can be used so. A nodeSelector '
         "for the label kubernetes.io/hostname picks the node and leaves the rest to the scheduler."
     ),
-    bad=_EXAMPLE.format(node="  nodeName: gpu-1"),
-    good=_EXAMPLE.format(node="  nodeSelector:\n    kubernetes.io/hostname: gpu-1"),
+    bad=examples.together(
+        examples.template("single-gpu"),
+        examples.pod("server", "resourceClaimTemplateName: single-gpu", more="nodeName: gpu-1"),
+    ),
+    good=examples.together(
+        examples.template("single-gpu"),
+        examples.pod(
+            "server", "resourceClaimTemplateName: single-gpu", more="nodeSelector:\n  kubernetes.io/hostname: gpu-1"
+        ),
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#pre-scheduled-pods",

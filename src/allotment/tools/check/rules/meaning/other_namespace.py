@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import SetValue
 from allotment.model.meta import ObjectKey
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import Target, has_namespace, promised_templates, targets
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -61,37 +62,6 @@ def _fix(bundle: Bundle, target: Target, others: list[str], everything: list[Tar
     return Fix(text, ((view.document, edit),), safe=False)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: mig-1g-5gb
-  namespace: {namespace}
-spec:
-  spec:
-    devices:
-      requests:
-      - name: slice
-        exactly:
-          deviceClassName: mig.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: classifier
-  namespace: demo
-spec:
-  resourceClaims:
-  - name: slice
-    resourceClaimTemplateName: mig-1g-5gb
-  containers:
-  - name: classifier
-    image: registry.example/classifier:1
-    resources:
-      claims:
-      - name: slice
-"""
-
 RULE = Rule(
     code="M406",
     name="other-namespace",
@@ -103,8 +73,14 @@ RULE = Rule(
         "template elsewhere no claim is ever made, so the pod stays Pending, and kubectl describe shows neither a "
         "condition nor an event of the scheduler."
     ),
-    bad=_EXAMPLE.format(namespace="demo-1"),
-    good=_EXAMPLE.format(namespace="demo"),
+    bad=examples.together(
+        examples.template("mig-1g-5gb", namespace="demo-1", class_name="mig.nvidia.com", request="slice"),
+        examples.pod("classifier", "resourceClaimTemplateName: mig-1g-5gb", namespace="demo", claim="slice"),
+    ),
+    good=examples.together(
+        examples.template("mig-1g-5gb", namespace="demo", class_name="mig.nvidia.com", request="slice"),
+        examples.pod("classifier", "resourceClaimTemplateName: mig-1g-5gb", namespace="demo", claim="slice"),
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",

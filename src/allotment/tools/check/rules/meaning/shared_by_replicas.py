@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.sharing import is_exclusive, shares
 from allotment.tools.check.claims.targets import Target, named, targets
@@ -45,28 +46,6 @@ metadata:
   name: server-gpu
 spec:
   {spec}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: server
-spec:
-  replicas: 3
-  selector:
-    matchLabels: {{app: server}}
-  template:
-    metadata:
-      labels: {{app: server}}
-    spec:
-      resourceClaims:
-      - name: gpu
-        {field}: server-gpu
-      containers:
-      - name: server
-        image: registry.example/server:1
-        resources:
-          claims:
-          - name: gpu
 """
 
 _DEVICES = "devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}"
@@ -82,8 +61,14 @@ RULE = Rule(
         "no driver keeps the programs apart unless the claim's parameters say how (time-slicing, MPS). A claim for "
         "each pod is what a ResourceClaimTemplate makes. The rule is silent where a name speaks of sharing."
     ),
-    bad=_EXAMPLE.format(kind="ResourceClaim", spec=_DEVICES, field="resourceClaimName"),
-    good=_EXAMPLE.format(kind="ResourceClaimTemplate", spec=f"spec: {{{_DEVICES}}}", field="resourceClaimTemplateName"),
+    bad=examples.together(
+        _EXAMPLE.format(kind="ResourceClaim", spec=_DEVICES),
+        examples.deployment("server", "resourceClaimName: server-gpu", 3),
+    ),
+    good=examples.together(
+        _EXAMPLE.format(kind="ResourceClaimTemplate", spec=f"spec: {{{_DEVICES}}}"),
+        examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3),
+    ),
     find=_find,
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
 )

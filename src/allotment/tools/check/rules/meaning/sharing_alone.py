@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.loading import Document
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.sharing import sharing_configs, strategy
 from allotment.tools.check.claims.targets import Target, named, targets
@@ -48,7 +49,7 @@ def _containers(target: Target, config: ConfigView) -> int:
     )
 
 
-_EXAMPLE = """\
+_SHARED = """\
 apiVersion: resource.k8s.io/v1
 {claim}
       config:
@@ -62,28 +63,6 @@ apiVersion: resource.k8s.io/v1
               strategy: TimeSlicing
               timeSlicingConfig:
                 interval: Long
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: server
-spec:
-  replicas: 3
-  selector:
-    matchLabels: {{app: server}}
-  template:
-    metadata:
-      labels: {{app: server}}
-    spec:
-      resourceClaims:
-      - name: gpu
-        {field}: server-gpu
-      containers:
-      - name: server
-        image: registry.example/server:1
-        resources:
-          claims:
-          - name: gpu
 """
 
 _TEMPLATE = """\
@@ -114,8 +93,12 @@ RULE = Rule(
         "the cluster runs out of devices as if there were no sharing. Sharing between pods takes one ResourceClaim "
         "that all of them name; a template shares only between the containers of a pod."
     ),
-    bad=_EXAMPLE.format(claim=_TEMPLATE, field="resourceClaimTemplateName"),
-    good=_EXAMPLE.format(claim=_CLAIM, field="resourceClaimName"),
+    bad=examples.together(
+        _SHARED.format(claim=_TEMPLATE), examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3)
+    ),
+    good=examples.together(
+        _SHARED.format(claim=_CLAIM), examples.deployment("server", "resourceClaimName: server-gpu", 3)
+    ),
     find=_find,
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
 )

@@ -10,6 +10,7 @@ from allotment.model.generated import POD_CLAIM_NAME, is_made_for
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import ClaimView
@@ -74,22 +75,10 @@ def _made(bundle: Bundle, key: ObjectKey) -> int:
     return count
 
 
-_TEMPLATE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: training
-  namespace: default
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpus
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          allocationMode: ExactCount
-          count: {count}
-"""
+def _training(count: int) -> str:
+    more = f"allocationMode: ExactCount\ncount: {count}"
+    return examples.template("training", namespace="default", request="gpus", more=more)
+
 
 RULE = Rule(
     code="M413",
@@ -102,9 +91,9 @@ RULE = Rule(
         "be deleted and created again. Claims that were made from a template are copies. They keep the spec that it "
         "had then, whatever becomes of it, until their pods are gone; so a new template needs a roll-out as well."
     ),
-    bad=_TEMPLATE.format(count=4),
-    good=_TEMPLATE.format(count=2),
+    bad=_training(4),
+    good=_training(2),
     find=_find,
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
-    cluster=_TEMPLATE.format(count=2),
+    cluster=_training(2),
 )

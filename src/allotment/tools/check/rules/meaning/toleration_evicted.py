@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, items
@@ -57,6 +58,8 @@ spec:
             operator: Exists
 {more}"""
 
+_TOLERATION = "- key: gpu.nvidia.com/xid\n  operator: Exists\n"
+
 RULE = Rule(
     code="M415",
     name="toleration-evicted",
@@ -69,12 +72,9 @@ RULE = Rule(
         "themselves, up to Kubernetes 1.37 at least. So the pod is given the tainted device, is evicted, and comes "
         "back to the same device. Two tolerations, one for each effect, mean the same to both."
     ),
-    bad=_EXAMPLE.format(more=""),
-    good=_EXAMPLE.format(
-        more=(
-            "            effect: NoSchedule\n"
-            "          - key: gpu.nvidia.com/xid\n            operator: Exists\n            effect: NoExecute\n"
-        )
+    bad=examples.template("any-health", more=f"tolerations:\n{_TOLERATION}"),
+    good=examples.template(
+        "any-health", more=f"tolerations:\n{_TOLERATION}  effect: NoSchedule\n{_TOLERATION}  effect: NoExecute\n"
     ),
     find=_find,
     fixable="safe",

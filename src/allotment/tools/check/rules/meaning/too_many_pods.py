@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.meta import ObjectKey
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
@@ -32,41 +33,6 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             )
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: shared-gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.example.com
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: server
-spec:
-  replicas: {replicas}
-  selector:
-    matchLabels: {{app: server}}
-  template:
-    metadata:
-      labels: {{app: server}}
-    spec:
-      resourceClaims:
-      - name: gpu
-        resourceClaimName: shared-gpu
-      containers:
-      - name: server
-        image: registry.example/server:1
-        resources:
-          claims:
-          - name: gpu
-"""
-
 RULE = Rule(
     code="M417",
     name="too-many-pods",
@@ -77,8 +43,14 @@ RULE = Rule(
         "Each pod that uses a claim is listed in its status.reservedFor, which holds 256 entries. Further pods stay "
         'pending ("resourceclaim in use") until one of the others has ended.'
     ),
-    bad=_EXAMPLE.format(replicas=300),
-    good=_EXAMPLE.format(replicas=256),
+    bad=examples.together(
+        examples.claim("shared-gpu", class_name="gpu.example.com"),
+        examples.deployment("server", "resourceClaimName: shared-gpu", 300),
+    ),
+    good=examples.together(
+        examples.claim("shared-gpu", class_name="gpu.example.com"),
+        examples.deployment("server", "resourceClaimName: shared-gpu", 256),
+    ),
     find=_find,
     see="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/",
 )

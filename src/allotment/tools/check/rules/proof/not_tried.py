@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.meta import ObjectKey
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import promised_templates
 from allotment.tools.check.proof.tried import tried
@@ -27,7 +28,7 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         yield Found(one.document, one.path, f"{what} was not tried on the devices of the cluster: {why}")
 
 
-_EXAMPLE = """\
+_TEMPLATE = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
@@ -38,21 +39,6 @@ spec:
       requests:
       - name: gpu
         {exactly}deviceClassName: gpu.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: server
-spec:
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: single-gpu
-  containers:
-  - name: server
-    image: registry.example/server:1
-    resources:
-      claims:
-      - name: gpu
 """
 
 RULE = Rule(
@@ -66,8 +52,13 @@ RULE = Rule(
         "template or class it would refuse. The errors are told where they are; this only says that nobody knows yet "
         "whether the pod would fit."
     ),
-    bad=_EXAMPLE.format(exactly=""),
-    good=_EXAMPLE.format(exactly="exactly:\n          "),
+    bad=examples.together(
+        _TEMPLATE.format(exactly=""), examples.pod("server", "resourceClaimTemplateName: single-gpu")
+    ),
+    good=examples.together(
+        _TEMPLATE.format(exactly="exactly:\n          "),
+        examples.pod("server", "resourceClaimTemplateName: single-gpu"),
+    ),
     find=_find,
     fleet="t4",
 )

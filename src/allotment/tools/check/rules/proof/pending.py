@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.loading import Document
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.proof.trial import Pending
 from allotment.tools.check.proof.tried import tried
@@ -70,20 +71,7 @@ def _help(pending: Pending) -> Iterator[str]:
         yield f"nearest miss: {told.nearest}"
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: four-gpus
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpus
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          count: {count}
----
+_JOB = """\
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -115,8 +103,8 @@ RULE = Rule(
         "is rebuilt here and agrees with it device for device. What one gets the next cannot have. Whatever stays "
         "pending is told with the reason and the smallest change that was found to help."
     ),
-    bad=_EXAMPLE.format(count=8),
-    good=_EXAMPLE.format(count=4),
+    bad=examples.together(examples.template("four-gpus", request="gpus", more="count: 8"), _JOB),
+    good=examples.together(examples.template("four-gpus", request="gpus", more="count: 4"), _JOB),
     find=_find,
     see="https://kep.k8s.io/4381",
     fleet="t4-4x-pcie",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import given_parameters
 from allotment.tools.check.rule import Found, Rule
@@ -30,17 +31,18 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             )
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: shared-gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
+_TIME_SLICING = """\
+config:
+- requests: ["gpu"]
+  opaque:
+    driver: gpu.nvidia.com
+    parameters:
+      apiVersion: resource.nvidia.com/v1beta1
+      kind: GpuConfig
+      sharing:
+        strategy: TimeSlicing
+        timeSlicingConfig:
+          interval: Long
 """
 
 RULE = Rule(
@@ -55,21 +57,8 @@ RULE = Rule(
         "gates of its own that are off by default, so the claim is refused there and the kubelet tries for ever. "
         "Which gates the driver has on cannot be seen in a cluster's objects; tell those with --driver-gates."
     ),
-    bad=_EXAMPLE
-    + """\
-    config:
-    - requests: ["gpu"]
-      opaque:
-        driver: gpu.nvidia.com
-        parameters:
-          apiVersion: resource.nvidia.com/v1beta1
-          kind: GpuConfig
-          sharing:
-            strategy: TimeSlicing
-            timeSlicingConfig:
-              interval: Long
-""",
-    good=_EXAMPLE,
+    bad=examples.claim("shared-gpu", beside=_TIME_SLICING),
+    good=examples.claim("shared-gpu"),
     find=_find,
     see="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/pkg/featuregates/featuregates.go",
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.engine.diagnosis.names import likeness
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import Given, given_parameters
 from allotment.tools.check.names.known import SLIP
@@ -104,26 +105,16 @@ def _other_kind(bundle: Bundle, given: Given, types: set[str]) -> Fix | None:
     return None
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: shared-gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.example.com
-    config:
-    - requests: ["gpu"]
-      opaque:
-        driver: gpu.example.com
-        parameters:
-          apiVersion: gpu.resource.example.com/v1alpha1
-          kind: GpuConfig
-          sharing:
-            strategy: {strategy}
+_SHARING = """\
+config:
+- requests: ["gpu"]
+  opaque:
+    driver: gpu.example.com
+    parameters:
+      apiVersion: gpu.resource.example.com/v1alpha1
+      kind: GpuConfig
+      sharing:
+        strategy: {}
 """
 
 RULE = Rule(
@@ -138,8 +129,8 @@ RULE = Rule(
         "with an event FailedPrepareDynamicResources. Parameters for a driver whose devices the claim cannot get are "
         "read by nobody."
     ),
-    bad=_EXAMPLE.format(strategy="Timeslicing"),
-    good=_EXAMPLE.format(strategy="TimeSlicing"),
+    bad=examples.claim("shared-gpu", class_name="gpu.example.com", beside=_SHARING.format("Timeslicing")),
+    good=examples.claim("shared-gpu", class_name="gpu.example.com", beside=_SHARING.format("TimeSlicing")),
     find=_find,
     fixable="safe or unsafe",
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.model.quantity import Quantity
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.specimens import Specimen, given_specimens, let_through, specimens
 from allotment.tools.check.names.known import words_of
@@ -122,23 +123,9 @@ def _round(memory: int, bound: Quantity, *, strict: bool) -> str:
     return f"{whole}Gi" if 0 < whole * _GIB < bound.value() else ""
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: h100
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          selectors:
-          - cel:
-              expression: |
-                device.attributes["gpu.nvidia.com"].architecture == "Hopper" &&
-                device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{bound}")) >= 0
+_EXPRESSION = """\
+device.attributes["gpu.nvidia.com"].architecture == "Hopper" &&
+device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0
 """
 
 RULE = Rule(
@@ -152,8 +139,8 @@ RULE = Rule(
         "81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has just 80Gi. A bound at the label's figure leaves "
         "such devices out in silence, and a strict one (isGreaterThan) even those that have it exactly."
     ),
-    bad=_EXAMPLE.format(bound="80Gi"),
-    good=_EXAMPLE.format(bound="79Gi"),
+    bad=examples.template("h100", selector=_EXPRESSION.format("80Gi")),
+    good=examples.template("h100", selector=_EXPRESSION.format("79Gi")),
     find=_find,
     fixable="unsafe",
 )

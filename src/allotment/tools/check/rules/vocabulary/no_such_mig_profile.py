@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.specimens import Specimen, given_specimens, let_through, specimens
 from allotment.tools.check.names.known import words_of
@@ -160,23 +161,9 @@ def _examples(known: Iterable[Specimen]) -> str:
     return "; ".join(told)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: half-a-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: mig.nvidia.com
-          selectors:
-          - cel:
-              expression: |
-                device.attributes["gpu.nvidia.com"].productName == "NVIDIA A100-SXM4-40GB" &&
-                device.attributes["gpu.nvidia.com"].profile == "{profile}"
+_EXPRESSION = """\
+device.attributes["gpu.nvidia.com"].productName == "NVIDIA A100-SXM4-40GB" &&
+device.attributes["gpu.nvidia.com"].profile == "{}"
 """
 
 RULE = Rule(
@@ -190,8 +177,8 @@ RULE = Rule(
         "otherwise: half an A100 with 40 GB is 3g.20gb, half of one with 80 GB is 3g.40gb (NVIDIA's MIG guide). A "
         "selector with another GPU's name is false for every device, and the pod stays pending."
     ),
-    bad=_EXAMPLE.format(profile="3g.40gb"),
-    good=_EXAMPLE.format(profile="3g.20gb"),
+    bad=examples.template("half-a-gpu", class_name="mig.nvidia.com", selector=_EXPRESSION.format("3g.40gb")),
+    good=examples.template("half-a-gpu", class_name="mig.nvidia.com", selector=_EXPRESSION.format("3g.20gb")),
     find=_find,
     fixable="unsafe",
     see="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#supported-mig-profiles",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from allotment.engine.diagnosis.names import published
 from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.specimens import given_specimens, let_through, of_class
 from allotment.tools.check.names.known import words_of
@@ -178,22 +179,6 @@ def _sibling(words: Vocabulary, gone: Renamed, offered: frozenset[str]) -> str:
     return next((name for name in names if name in offered), "")
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: two-parts-of-one-gpu
-spec:
-  devices:
-    requests:
-    - name: parts
-      exactly:
-        deviceClassName: gpu.amd.com
-        count: 2
-    constraints:
-    - matchAttribute: {name}
-"""
-
 RULE = Rule(
     code="V303",
     name="renamed-name",
@@ -206,8 +191,20 @@ RULE = Rule(
         "AMD's deviceID was a number of each GPU's own until 1.0 and is the PCI id of the model since, so that "
         "'of one GPU' silently became 'of one model'."
     ),
-    bad=_EXAMPLE.format(name="gpu.amd.com/deviceID"),
-    good=_EXAMPLE.format(name="resource.kubernetes.io/pciBusID"),
+    bad=examples.claim(
+        "two-parts-of-one-gpu",
+        class_name="gpu.amd.com",
+        request="parts",
+        more="count: 2",
+        beside="constraints:\n- matchAttribute: gpu.amd.com/deviceID",
+    ),
+    good=examples.claim(
+        "two-parts-of-one-gpu",
+        class_name="gpu.amd.com",
+        request="parts",
+        more="count: 2",
+        beside="constraints:\n- matchAttribute: resource.kubernetes.io/pciBusID",
+    ),
     find=_find,
     fixable="unsafe",
     see="https://github.com/ROCm/k8s-gpu-dra-driver/pull/36",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.engine.diagnosis.names import near
 from allotment.model.editing.edits import RenameKey
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -48,24 +49,6 @@ def _requested(bundle: Bundle, claim: ClaimView, request: RequestView) -> Iterat
         yield Found(claim.document, path, message, fix=fix, level="error" if given is not None else "warning", key=True)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: large-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          selectors:
-          - cel:
-              expression: |
-                device.capacity["gpu.nvidia.com"].{name}.isGreaterThan(quantity("30Gi"))
-"""
-
 RULE = Rule(
     code="V302",
     name="unknown-capacity",
@@ -77,8 +60,12 @@ RULE = Rule(
         "fail when it runs: the pod is not scheduled and the attempt is repeated (KEP-4381). A warning, because a "
         "driver may publish more than is known here; against the slices of a cluster an error."
     ),
-    bad=_EXAMPLE.format(name="vram"),
-    good=_EXAMPLE.format(name="memory"),
+    bad=examples.template(
+        "large-gpu", selector='device.capacity["gpu.nvidia.com"].vram.isGreaterThan(quantity("30Gi"))\n'
+    ),
+    good=examples.template(
+        "large-gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("30Gi"))\n'
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/4381",

@@ -10,6 +10,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.resource import DeviceClass
 from allotment.model.validation.names import subdomain_problems
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import vocabularies
 from allotment.tools.check.names.meant_class import Meant, meant_class
@@ -163,20 +164,6 @@ def _fix(use: _Use, meant: Meant | None) -> Fix | None:
     return Fix(text, tuple((use.document, edit) for edit in edits), safe=False)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: small-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: {name}
-"""
-
 RULE = Rule(
     code="V306",
     name="unknown-class",
@@ -189,8 +176,8 @@ RULE = Rule(
         "class … does not exist' until there is one (KEP-4381). Names in articles are often made up. Against a given "
         "cluster a missing class is an error; where nothing tells what was meant, it is a note."
     ),
-    bad=_EXAMPLE.format(name="nvidia-mig"),
-    good=_EXAMPLE.format(name="mig.nvidia.com"),
+    bad=examples.template("small-gpu", class_name="nvidia-mig"),
+    good=examples.template("small-gpu", class_name="mig.nvidia.com"),
     find=_find,
     fixable="unsafe",
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#deviceclass",

@@ -8,6 +8,7 @@ from typing import Final
 
 from allotment.cel.extents import Extent
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import STANDARD, slip, vocabularies
 from allotment.tools.check.rule import Fix, Found, Level, Rule
@@ -99,17 +100,6 @@ def _fix(holder: SelectorView | ClaimView | ClassView, edit: Edit, meant: str) -
     return Fix(f"write {meant}", ((holder.document, edit),), safe=False)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: any-gpu
-spec:
-  selectors:
-  - cel:
-      expression: device.driver == "{name}"
-"""
-
 RULE = Rule(
     code="V305",
     name="unknown-driver",
@@ -121,8 +111,8 @@ RULE = Rule(
         "parameters for such a driver are read by nobody. The names of resources of device plugins (nvidia.com/gpu) "
         "are not those of drivers (gpu.nvidia.com)."
     ),
-    bad=_EXAMPLE.format(name="nvidia.com"),
-    good=_EXAMPLE.format(name="gpu.nvidia.com"),
+    bad=examples.device_class("any-gpu", 'device.driver == "nvidia.com"'),
+    good=examples.device_class("any-gpu", 'device.driver == "gpu.nvidia.com"'),
     find=_find,
     fixable="unsafe",
 )

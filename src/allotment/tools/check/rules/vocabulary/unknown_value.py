@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.names import likeness, near, qualified
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import SLIP, words_of
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -153,23 +154,6 @@ def _published(bundle: Bundle) -> dict[str, set[str]]:
     return found
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: ampere
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          selectors:
-          - cel:
-              expression: device.attributes["gpu.nvidia.com"].architecture == "{value}"
-"""
-
 RULE = Rule(
     code="V304",
     name="unknown-value",
@@ -181,8 +165,8 @@ RULE = Rule(
         "Such a comparison is simply false, so the pod stays pending without any error. Where an attribute may have "
         "values that nobody told us of (products), only what comes near a known one is told."
     ),
-    bad=_EXAMPLE.format(value="ampere"),
-    good=_EXAMPLE.format(value="Ampere"),
+    bad=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "ampere"'),
+    good=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
     find=_find,
     fixable="unsafe",
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
@@ -89,23 +90,6 @@ def _fix(view: SelectorView, literal: Literally, kind: str, written: str) -> Fix
     return Fix(f"compare with {text}", ((view.document, edit),), safe=True)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: channel
-spec:
-  spec:
-    devices:
-      requests:
-      - name: channel
-        exactly:
-          deviceClassName: compute-domain-default-channel.nvidia.com
-          selectors:
-          - cel:
-              expression: device.attributes["compute-domain.nvidia.com"].id == {value}
-"""
-
 RULE = Rule(
     code="V312",
     name="wrong-kind",
@@ -117,8 +101,18 @@ RULE = Rule(
         "expression. In CEL values of different types are never equal, without any error, and ordering them fails "
         "when the selector runs."
     ),
-    bad=_EXAMPLE.format(value='"0"'),
-    good=_EXAMPLE.format(value="0"),
+    bad=examples.template(
+        "channel",
+        class_name="compute-domain-default-channel.nvidia.com",
+        request="channel",
+        selector='device.attributes["compute-domain.nvidia.com"].id == "0"',
+    ),
+    good=examples.template(
+        "channel",
+        class_name="compute-domain-default-channel.nvidia.com",
+        request="channel",
+        selector='device.attributes["compute-domain.nvidia.com"].id == 0',
+    ),
     find=_find,
     fixable="safe",
 )
