@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from allotment.model.loading.marks import Path
-from allotment.model.meta import Value
+from allotment.model.meta import ObjectKey, Value
 from allotment.tools.views import PodView
 
 Vendor: TypeAlias = Literal["nvidia", "amd", "intel"]
@@ -89,10 +89,11 @@ class WorkloadAsk:
 
     ``selector``: the requirements of nodeSelector. ``affinity``: those of required node affinity, by term (of which
     any is enough); ``preferred``: whether it prefers nodes by labels, too. ``unknown``: resources that look like a
-    vendor's, and are none that is known here.
+    vendor's, and are none that is known here; ``unreadable``: amounts that are no numbers. ``bare``: no pod is written, only what a
+    container of it is to have.
     """
 
-    __slots__ = ("affinity", "containers", "preferred", "selector", "unknown", "view")
+    __slots__ = ("affinity", "bare", "containers", "preferred", "selector", "unknown", "unreadable", "view")
 
     def __init__(
         self,
@@ -102,6 +103,8 @@ class WorkloadAsk:
         affinity: tuple[tuple[Term, ...], ...] = (),
         preferred: tuple[Term, ...] = (),
         unknown: tuple[str, ...] = (),
+        unreadable: tuple[str, ...] = (),
+        bare: bool = False,
     ) -> None:
         self.view = view
         self.containers = containers
@@ -109,8 +112,21 @@ class WorkloadAsk:
         self.affinity = affinity
         self.preferred = preferred
         self.unknown = unknown
+        self.unreadable = unreadable
+        self.bare = bare
+
+    @property
+    def subject(self) -> str:
+        """``Deployment shop/web``, ``PyTorchJob ml/bert (Worker)``; of a piece of a manifest only ``Pod``."""
+        return subject_of(self.view.kind, self.view.key, self.view.part)
 
     @property
     def asks(self) -> tuple[Ask, ...]:
         """The asks of all containers, in their order."""
         return tuple(ask for container in self.containers for ask in container.asks)
+
+
+def subject_of(kind: str, key: ObjectKey, part: str = "") -> str:
+    """How a workload is called: with its namespace, and with the part of it that makes the pods."""
+    named = f"{kind} {key}" if key.name else kind
+    return f"{named} ({part})" if part else named

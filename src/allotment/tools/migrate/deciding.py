@@ -62,6 +62,8 @@ class Case(NamedTuple):
 
 def course_of(workload: WorkloadAsk, target: Target) -> Course:
     """What is to be done with a workload."""
+    if workload.unreadable or not workload.asks:
+        return _unread(workload)
     vendors = {ask.vendor for ask in workload.asks}
     sharer = next((sharer_of(target, ask) for ask in workload.asks if ask.sort in ("share", "fraction")), None)
     # A label speaks of one vendor's GPUs; beside another vendor's request it cannot become a selector.
@@ -72,6 +74,17 @@ def course_of(workload: WorkloadAsk, target: Target) -> Course:
     return next(course for way in _WAYS if (course := way(case)) is not None)
 
 
+def _unread(workload: WorkloadAsk) -> Course:
+    """It is not known what is asked for."""
+    if workload.unreadable:
+        reason = f"What it asks for is no whole number: {', '.join(workload.unreadable)}."
+        hint = "fill in what stands for the number, then migrate what comes of it"
+        return Course(workload, Decision(outcome="cannot", reason=reason, basis=workload.unreadable, hint=hint))
+    these = "these" if len(workload.unknown) > 1 else "this"
+    reason = f"It asks for {', '.join(workload.unknown)}: nothing is known here of {these}, so nothing changes."
+    return Course(workload, Decision(outcome="leave", reason=reason, basis=workload.unknown))
+
+
 # --- ways ------------------------------------------------------------------------------------------------------------
 
 
@@ -80,6 +93,26 @@ def _too_old(case: Case) -> Course | None:
         return None
     reason = f"Kubernetes {case.target.kube} does not serve resource.k8s.io/v1, which begins with {OLDEST}."
     return _as_is(case, "leave", reason, f"Kubernetes {case.target.kube}")
+
+
+def _bare(case: Case) -> Course | None:
+    """No pod is written, so there is no place for a claim: what a class serves, it serves; the rest stays."""
+    if not case.workload.bare:
+        return None
+    written = "a chart's values" if case.workload.view.kind == "Values" else "no pod"
+    if case.sorts() <= {"whole", "piece"}:
+        state = _extended(case)
+        if case.target.on(EXTENDED):
+            reason = f"This is {written}: whoever makes the pods asks in the old name, which a class serves."
+            return _by_class(case, reason, state)
+        reason = f"This is {written}, and has no place for a claim; a class can serve no device plugin's name: {state}."
+        return _as_is(case, "leave", reason, state)
+    reason = f"This is {written}, and has no place for a claim: it says only what a container is to have."
+    return _as_is(case, "cannot", reason, hint="migrate what is made of it: helm template … | allot migrate -")
+
+
+def _extended(case: Case) -> str:
+    return f"{EXTENDED} is {'on' if case.target.on(EXTENDED) else 'off'} in Kubernetes {case.target.kube}"
 
 
 def _mixture(case: Case) -> Course | None:
@@ -205,9 +238,9 @@ def _piece(case: Case) -> Course | None:
         return None
     named = tuple(dict.fromkeys(ask.profile for ask in case.asks if ask.profile))
     profile = f"profile{'s' if len(named) > 1 else ''} {' and '.join(named)}"
-    if case.target.way == "class" and case.target.on(EXTENDED):
+    if case.target.on(EXTENDED) and (case.target.way == "class" or _is_custom(case)):
         reason = f"A class for {profile} serves the resource's old name, so the manifest stays as it is."
-        return _by_class(case, reason)
+        return _by_class(case, reason + (_OTHERS_KIND if _is_custom(case) else ""))
     reason = f"The claim asks for {profile} by name, of any GPU that is cut so or can be."
     return _template(case, reason)
 
@@ -215,8 +248,7 @@ def _piece(case: Case) -> Course | None:
 def _whole(case: Case) -> Course | None:
     way, count = case.target.way, max(ask.count for ask in case.asks)
     asked = next((label for label in case.where.labels if label.expression), None)
-    extended = case.target.on(EXTENDED)
-    state = f"{EXTENDED} is {'on' if extended else 'off'} in Kubernetes {case.target.kube}"
+    extended, state = case.target.on(EXTENDED), _extended(case)
     if way == "class":
         if extended:
             return _by_class(case, "It asks for whole GPUs by count, which a class serves under the old name.", state)
@@ -224,6 +256,9 @@ def _whole(case: Case) -> Course | None:
     if case.target.same and count > 1:
         name = case.target.same.rpartition("/")[2]
         return _template(case, f"The claim makes sure that its {count} GPUs share their {name} (--same).")
+    if extended and _is_custom(case):
+        reason = "It asks for whole GPUs by count, which the class serves under the old name." + _OTHERS_KIND
+        return _by_class(case, reason, state)
     if asked is not None:
         reason = (
             f"Its labels choose a GPU ({asked.term}). The claim asks for that GPU itself, and needs no label of a node."
@@ -243,8 +278,17 @@ def _whole(case: Case) -> Course | None:
     )
 
 
+_OTHERS_KIND: Final = " Its kind is not Kubernetes' own: whether it knows claims is not told, so nothing is changed."
+
+
+def _is_custom(case: Case) -> bool:
+    """Whether claims would be put into a kind that may not know them, without anybody having asked for it."""
+    return case.workload.view.custom and case.target.way == "auto"
+
+
 _WAYS: Final[tuple[Callable[[Case], Course | None], ...]] = (
     _too_old,
+    _bare,
     _mixture,
     _fraction,
     _share,

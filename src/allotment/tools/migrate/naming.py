@@ -8,7 +8,7 @@ from typing import Final
 
 from allotment.model.loading import Document
 from allotment.tools.migrate.plan import Plan, label
-from allotment.tools.views import claim_view
+from allotment.tools.views import PodView, claim_view
 
 _SUFFIX: Final = "-gpu"
 _PRODUCT: Final = re.compile(r'\.productName == "([^"]+)"')
@@ -33,13 +33,22 @@ class Names:
         return name
 
 
-def after_workload(workload: str) -> str:
+def after_object(views: Iterable[PodView]) -> str:
+    """After the object that makes all these pods, and the part of it where there is but one; empty for several."""
+    listed = tuple(views)
+    if len({(view.kind, view.key) for view in listed}) > 1:
+        return ""
+    parts = {view.part for view in listed}
+    return after_workload(listed[0].key.name, parts.pop() if len(parts) == 1 else "")
+
+
+def after_workload(workload: str, part: str = "") -> str:
     """``web`` -> ``web-gpu``, a DNS label.
 
     >>> after_workload("vllm.prod")
     'vllm-prod-gpu'
     """
-    return label(workload or "pod")[: 63 - len(_SUFFIX)].rstrip("-") + _SUFFIX
+    return label(f"{workload or 'pod'}-{part}")[: 63 - len(_SUFFIX)].rstrip("-") + _SUFFIX
 
 
 def after_plan(plan: Plan) -> str:

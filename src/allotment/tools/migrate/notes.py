@@ -25,12 +25,18 @@ def notes_of(course: Course) -> tuple[str, ...]:
 
 
 def _unknown(course: Course) -> Iterable[str]:
-    for resource in course.workload.unknown:
+    for resource in course.workload.unknown if course.workload.asks else ():
         yield f"{resource} is no resource that is known here; it stays as it is."
 
 
 def _kind(course: Course) -> Iterable[str]:
     view = course.workload.view
+    if view.custom:
+        yield (
+            f"{view.kind} is a kind of its own: where its CRD is too old to have resourceClaims, the dry run refuses "
+            "them. Its operator decides when pods are made anew: delete it and create it again if it does not."
+        )
+        return
     spec = mapping(view.document.tree.get("spec"))
     match view.kind:
         case "Job":
@@ -87,6 +93,11 @@ def _queue(course: Course) -> Iterable[str]:
         yield "Kueue counts the old resource name: map the DeviceClass for it (deviceClassMappings)."
 
 
+def _ray(course: Course) -> Iterable[str]:
+    if course.workload.view.custom and course.workload.view.document.api_version.startswith("ray.io/"):
+        yield "Ray reads from the limits how many GPUs a pod has: set num-gpus in rayStartParams now."
+
+
 def _environment(course: Course) -> Iterable[str]:
     tree = course.workload.view.document.tree
     for container in course.workload.containers:
@@ -98,4 +109,4 @@ def _environment(course: Course) -> Iterable[str]:
 
 _Writer = Callable[[Course], Iterable[str]]
 _ALWAYS: Final[tuple[_Writer, ...]] = (_unknown,)
-_CHANGED: Final[tuple[_Writer, ...]] = (_kind, _together, _left, _autoscaler, _scheduler, _queue, _environment)
+_CHANGED: Final[tuple[_Writer, ...]] = (_kind, _together, _left, _autoscaler, _scheduler, _queue, _ray, _environment)

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.migrate.asking import Ask, ContainerAsk, Role, Sharing, Strategy, Term, WorkloadAsk
+from allotment.tools.migrate.bare import bare_views
 from allotment.tools.migrate.plugin import configured, on_nodes, selected
 from allotment.tools.migrate.resources import SHARED, asks_of
 from allotment.tools.migrate.target import Target
-from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_view, strings, text
+from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_views, strings, text
 
 _REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
@@ -34,16 +35,18 @@ def workloads_of(documents: Iterable[Document], target: Target, namespace: str =
     everything = tuple(documents)
     shared = configured(everything)
     nodes = on_nodes(target)
-    found = (_workload(document, namespace, shared, nodes, target.shares) for document in everything)
+    found = [
+        _workload(view, shared, nodes, target, bare)
+        for document in everything
+        for bare, views in ((False, pod_views(document, namespace)), (True, bare_views(document, namespace)))
+        for view in views
+    ]
     return tuple(workload for workload in found if workload is not None)
 
 
 def _workload(
-    document: Document, namespace: str, shared: Mapping[str, Sharing], nodes: Sharing | None, shares: int
+    view: PodView, shared: Mapping[str, Sharing], nodes: Sharing | None, target: Target, bare: bool
 ) -> WorkloadAsk | None:
-    view = pod_view(document, namespace)
-    if view is None:
-        return None
     selector = tuple(_selector(view))
     affinity = tuple(tuple(_term(path, term)) for path, term in _terms(view))
     preferred = tuple(
@@ -59,20 +62,30 @@ def _workload(
         shared = {name: sharing for name, sharing in shared.items() if name.endswith(SHARED)}
     profile = _profile(always)
     containers: list[ContainerAsk] = []
-    unknown: list[str] = []
+    unknown: dict[str, None] = {}
+    unreadable: dict[str, None] = {}
     for container in view.containers:
-        asks, used, strange = asks_of({**container.requests, **container.limits})
-        unknown += strange
-        if asks:
-            asks = tuple(_completed(ask, profile, own, shared, nodes, shares) for ask in asks)
+        asked = asks_of({**container.requests, **container.limits})
+        unknown |= dict.fromkeys(asked.unknown)
+        unreadable |= dict.fromkeys(asked.unreadable)
+        if asked.asks:
+            asks = tuple(_completed(ask, profile, own, shared, nodes, target.shares) for ask in asked.asks)
+            role = _role(view, container)
             containers.append(
-                ContainerAsk(
-                    path=container.path, name=container.name, role=_role(view, container), asks=asks, resources=used
-                )
+                ContainerAsk(path=container.path, name=container.name, role=role, asks=asks, resources=asked.used)
             )
-    if not containers:
+    if not (containers or unknown or unreadable):
         return None
-    return WorkloadAsk(view, tuple(containers), selector, affinity, preferred, tuple(dict.fromkeys(unknown)))
+    return WorkloadAsk(
+        view,
+        tuple(containers),
+        selector,
+        affinity,
+        preferred,
+        unknown=tuple(unknown),
+        unreadable=tuple(unreadable),
+        bare=bare,
+    )
 
 
 def _completed(

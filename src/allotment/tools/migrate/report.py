@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allotment.model.loading import Document
-from allotment.model.meta import Value
-from allotment.tools.migrate.asking import ContainerAsk
+from allotment.model.meta import ObjectKey, Value
+from allotment.tools.migrate.asking import ContainerAsk, subject_of
 from allotment.tools.migrate.decision import Decision
 from allotment.tools.migrate.target import Target
 
@@ -28,7 +28,8 @@ class Migrated(Value, frozen=True):
     """One workload that asks a device plugin. ``replicas``: pods that run at once (of a DaemonSet: 0, one per node).
 
     ``claim``: the template or claim that its pods name now, ``kind/namespace/name`` in ``claim_kind``, ``claim_name``.
-    ``notes``: what else to know, each a sentence.
+    ``notes``: what else to know, each a sentence. ``custom``: its kind is not Kubernetes' own; ``part`` is then what of
+    it makes the pods (``Worker``), where that is to be told.
     """
 
     kind: str
@@ -43,11 +44,13 @@ class Migrated(Value, frozen=True):
     claim_kind: str = ""
     claim_name: str = ""
     notes: tuple[str, ...] = ()
+    custom: bool = False
+    part: str = ""
 
     @property
     def subject(self) -> str:
-        """``Deployment shop/web``; of a piece of a manifest, which has no name, only ``Pod``."""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.name else self.kind
+        """``Deployment shop/web``, ``PyTorchJob ml/bert (Worker)``; of a piece of a manifest only ``Pod``."""
+        return subject_of(self.kind, ObjectKey(self.namespace, self.name), self.part)
 
 
 class Made(Value, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -69,12 +69,24 @@ def amd_partition(resource: str) -> str:
     return found[1] if found else ""
 
 
-def asks_of(amounts: Mapping[str, Any]) -> tuple[tuple[Ask, ...], tuple[str, ...], tuple[str, ...]]:
-    """The asks in a container's limits or requests, the names that make them up, and vendors' names that are unknown.
+class Asked(NamedTuple):
+    """What a container asks for: ``asks``, and the resource names that make them up, ``used``.
 
-    An amount of 0 asks for nothing.
+    ``unknown``: vendors' names that are none of those known here. ``unreadable``: amounts that are no whole numbers, as
+    ``nvidia.com/gpu: ${GPUS}``, of which nobody knows what they ask for.
     """
-    counts = {name: count for name, amount in amounts.items() if vendor_of(name) and (count := _count(amount)) > 0}
+
+    asks: tuple[Ask, ...] = ()
+    used: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+def asks_of(amounts: Mapping[str, Any]) -> Asked:
+    """What a container's limits or requests ask of device plugins. An amount of 0 asks for nothing."""
+    theirs = {name: (amount, _count(amount)) for name, amount in amounts.items() if vendor_of(name)}
+    unreadable = tuple(f"{name}: {amount}" for name, (amount, count) in theirs.items() if count is None)
+    counts = {name: count for name, (_, count) in theirs.items() if count}
     asks: list[Ask] = []
     used: list[str] = []
     for number, memory, percent, cores in _FRACTIONS:
@@ -103,7 +115,7 @@ def asks_of(amounts: Mapping[str, Any]) -> tuple[tuple[Ask, ...], tuple[str, ...
                 used += intel
             asks.append(ask)
             used.append(name)
-    return tuple(asks), tuple(used), tuple(name for name in counts if name not in used)
+    return Asked(tuple(asks), tuple(used), tuple(name for name in counts if name not in used), unreadable)
 
 
 def _ask(name: str, count: int) -> Ask | None:
@@ -125,14 +137,16 @@ def _ask(name: str, count: int) -> Ask | None:
     return None
 
 
-def _count(amount: Any) -> int:
-    """An amount as written; 0 for what is no quantity."""
+def _count(amount: Any) -> int | None:
+    """An amount as written, which must be a whole number; None for anything else."""
     if isinstance(amount, bool) or not isinstance(amount, int | float | str):
-        return 0
+        return None
     try:
-        return Quantity.parse(str(amount)).value()
+        quantity = Quantity.parse(str(amount))
     except QuantityError:
-        return 0
+        return None
+    count = quantity.value()
+    return count if count >= 0 and quantity == Quantity.of_int(count) else None
 
 
 def in_words(containers: Iterable[ContainerAsk]) -> str:

@@ -14,7 +14,7 @@ from allotment.tools.migrate.changing import edits_of
 from allotment.tools.migrate.classes import Serving, serving
 from allotment.tools.migrate.deciding import Course, course_of
 from allotment.tools.migrate.decision import Decision
-from allotment.tools.migrate.naming import Names, after_plan, after_workload
+from allotment.tools.migrate.naming import Names, after_object, after_plan
 from allotment.tools.migrate.notes import notes_of
 from allotment.tools.migrate.plan import Plan
 from allotment.tools.migrate.reading import workloads_of
@@ -83,14 +83,13 @@ class _Claims:
         for numbers in alike.values():
             plan = courses[numbers[0]].plan
             assert plan is not None
-            name = after_plan(plan) if len(numbers) > 1 else after_workload(courses[numbers[0]].workload.view.key.name)
+            name = after_object(courses[number].workload.view for number in numbers) or after_plan(plan)
             self._make("ResourceClaimTemplate", name, plan, courses, numbers)
 
     def shared(self, courses: list[Course]) -> None:
         """The claims that several pods name."""
         for together in put_together(courses):
-            first = courses[together.courses[0]].workload.view.key.name
-            name = "shared-gpu" if len(together.courses) > 1 else after_workload(first)
+            name = after_object(courses[number].workload.view for number in together.courses) or "shared-gpu"
             self._make("ResourceClaim", name, together.plan, courses, together.courses)
 
     def _make(self, kind: str, wanted: str, plan: Plan, courses: list[Course], numbers: Iterable[int]) -> None:
@@ -98,7 +97,7 @@ class _Claims:
         view = users[0].workload.view
         name = self._names.give(kind, view.key.namespace, wanted)
         written = text(mapping(view.document.tree.get("metadata")).get("namespace"))
-        subjects = tuple(_subject(user) for user in users)
+        subjects = tuple(user.workload.subject for user in users)
         asks = dict.fromkeys(in_words(user.workload.containers) for user in users)
         why = f"For {', '.join(subjects)}: instead of {'; '.join(asks)}."
         yaml = claim_text(kind, name, written, plan, why)
@@ -107,11 +106,6 @@ class _Claims:
         self.made.append(one)
         self.files[one] = tuple(dict.fromkeys(user.workload.view.document.file for user in users))
         self.used.update((number, one) for number in numbers)
-
-
-def _subject(course: Course) -> str:
-    view = course.workload.view
-    return f"{view.kind} {view.key}" if view.key.name else view.kind
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -183,7 +177,7 @@ def _classes(courses: list[Course], target: Target) -> dict[Serving, tuple[str, 
         if course.decision.outcome == "class":
             for ask in course.workload.asks:
                 one = serving(ask, target)
-                found[one] = tuple(dict.fromkeys((*found.get(one, ()), _subject(course))))
+                found[one] = tuple(dict.fromkeys((*found.get(one, ()), course.workload.subject)))
     return found
 
 
@@ -204,7 +198,7 @@ def _told(
     made = claims.used.get(number)
     decision = course.decision
     if decision.outcome == "class":
-        named = tuple(one.name for one, users in classes.items() if _subject(course) in users)
+        named = tuple(one.name for one, users in classes.items() if course.workload.subject in users)
         decision = replace(decision, needs=replace(decision.needs, classes=named))
     if decision.changes and view.document.file in unwritten:
         reason = f"{decision.reason} But the file cannot be changed: {unwritten[view.document.file]}"
@@ -215,7 +209,7 @@ def _told(
         namespace=view.key.namespace,
         name=view.key.name,
         file=view.document.file,
-        line=view.document.position().line,
+        line=view.document.position(view.spec if view.custom else ()).line,
         replicas=view.replicas,
         containers=course.workload.containers,
         decision=decision,
@@ -223,4 +217,6 @@ def _told(
         claim_kind=made.kind if made else "",
         claim_name=made.name if made else "",
         notes=notes_of(course),
+        custom=view.custom,
+        part=view.part,
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
 from allotment.tools.migrate.asking import Ask, ContainerAsk, Role
-from allotment.tools.migrate.resources import asks_of, in_words, mig_profile
+from allotment.tools.migrate.resources import Asked, asks_of, in_words, mig_profile
 
 WHOLE = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=1)
 
@@ -39,7 +39,7 @@ def test_every_mig_profile_is_found_in_its_resource(profile: str) -> None:
     ],
 )
 def test_sorts_of_asks(amounts: dict[str, object], sort: str, count: int) -> None:
-    asks, used, unknown = asks_of({"cpu": "4", **amounts})
+    asks, used, unknown, _ = asks_of({"cpu": "4", **amounts})
     assert [(ask.sort, ask.count) for ask in asks] == [(sort, count)]
     assert sorted(used) == sorted(amounts)
     assert unknown == ()
@@ -47,18 +47,22 @@ def test_sorts_of_asks(amounts: dict[str, object], sort: str, count: int) -> Non
 
 def test_amounts_of_a_fraction() -> None:
     amounts = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}
-    (ask,), _, _ = asks_of(amounts)
+    (ask,) = asks_of(amounts).asks
     assert (ask.memory_mib, ask.memory_percent, ask.cores) == (3000, 0, 30)
     assert in_words([_container("main", "container", ask)]) == "nvidia.com/gpu (3000Mi, 30% of cores): 1"
 
 
 def test_what_asks_for_nothing() -> None:
-    assert asks_of({"nvidia.com/gpu": 0, "cpu": 8, "example.com/gpu": 1}) == ((), (), ())
-    assert asks_of({"nvidia.com/gpu": "{{ .Values.gpus }}"}) == ((), (), ())
+    assert asks_of({"nvidia.com/gpu": 0, "cpu": 8, "example.com/gpu": 1}) == Asked()
+
+
+@pytest.mark.parametrize("amount", ["{{ .Values.gpus }}", "${GPUS}", "0.5", 0.5, "500m", "-1", True, None, "", [1]])
+def test_what_is_no_whole_number_is_told(amount: object) -> None:
+    assert asks_of({"nvidia.com/gpu": amount}) == Asked(unreadable=(f"nvidia.com/gpu: {amount}",))
 
 
 def test_a_vendors_other_resources_are_told() -> None:
-    asks, used, unknown = asks_of({"nvidia.com/gpu": 1, "nvidia.com/hostdev": 1})
+    asks, used, unknown, _ = asks_of({"nvidia.com/gpu": 1, "nvidia.com/hostdev": 1})
     assert len(asks) == 1
     assert used == ("nvidia.com/gpu",)
     assert unknown == ("nvidia.com/hostdev",)
@@ -77,7 +81,7 @@ def test_an_init_container_counts_as_far_as_it_is_more() -> None:
     st.dictionaries(st.text(max_size=30), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=5)
 )
 def test_nothing_that_is_written_ends_the_reading(amounts: dict[str, object]) -> None:
-    asks, used, _ = asks_of(amounts)
+    asks, used, *_ = asks_of(amounts)
     assert all(ask.count > 0 for ask in asks)
     assert set(used) <= set(amounts)
 

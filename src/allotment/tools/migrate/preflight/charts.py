@@ -12,11 +12,11 @@ from allotment.tools.views import at, mapping
 
 def charts(facts: Facts) -> Iterator[Check]:
     """The charts and applications that changed workloads come from."""
-    changed = {(one.file, one.line) for one in facts.moving if one.decision.changes}
+    changed = {(one.file, one.kind, one.name) for one in facts.moving if one.decision.changes}
     helm: dict[str, None] = {}
     argo: dict[str, None] = {}
     for document in facts.migration.before:
-        if (document.file, document.position().line) not in changed:
+        if (document.file, document.kind, document.name) not in changed:
             continue
         labels = mapping(at(document.tree, ("metadata", "labels")))
         annotations = mapping(at(document.tree, ("metadata", "annotations")))

@@ -13,7 +13,7 @@ from allotment.tools.migrate.preflight.commands import plugin_on, to_driver, to_
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.rollout.places import ROLLBACK, Places
-from allotment.tools.migrate.rollout.steps import MADE_AGAIN, changed, namespaced, obsolete, replaced, wrapped
+from allotment.tools.migrate.rollout.steps import changed, is_made_again, namespaced, obsolete, replaced, wrapped
 from allotment.tools.migrate.simulation.comparing import Comparison
 from allotment.tools.migrate.simulation.telling import before_and_after
 
@@ -101,7 +101,7 @@ def _files(migration: Migration, places: Places) -> list[str]:
 def _dry_run(migration: Migration, places: Places) -> Iterator[str]:
     flag = namespaced(migration)
     yield from wrapped(f"kubectl{flag} apply --dry-run=server -f {name}" for name in _files(migration, places))
-    if any(one.kind in MADE_AGAIN and one.decision.changes for one in migration.workloads):
+    if any(is_made_again(one) and one.decision.changes for one in migration.workloads):
         yield from _paragraph("A Job or Pod that is there already refuses any change (immutable); 4 makes it anew.")
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from allotment.tools.migrate.report import Migrated, Migration
 
 #: Their pod templates cannot change: they are deleted and made again.
-MADE_AGAIN: Final = ("Job", "Pod")
+_MADE_AGAIN: Final = ("Job", "Pod")
 _ROLLED: Final = ("Deployment", "StatefulSet", "DaemonSet")
 #: They change, and their pods do not: those are deleted.
 _LEAVE_PODS: Final = ("ReplicaSet", "ReplicationController")
@@ -18,14 +18,19 @@ def replaced(migration: Migration, file: str, workloads: Iterable[Migrated]) -> 
     """The commands that bring a file into effect in which these workloads are others than before."""
     listed = tuple(workloads)
     for one in listed:
-        if one.kind in MADE_AGAIN:
+        if is_made_again(one):
             yield f"kubectl -n {one.namespace} delete {one.kind.lower()}/{one.name} --ignore-not-found"
     yield f"kubectl{namespaced(migration)} apply -f {file}"
     for one in listed:
-        if one.kind in _ROLLED:
+        if one.kind in _ROLLED and not one.custom:
             yield f"kubectl -n {one.namespace} rollout status {one.kind.lower()}/{one.name} --timeout=10m"
         if one.kind in _LEAVE_PODS:
             yield f"# then delete the pods of {one.kind.lower()}/{one.name} one by one"
+
+
+def is_made_again(one: Migrated) -> bool:
+    """Whether it must be deleted to change. A Job of Volcano is none of Kubernetes."""
+    return one.kind in _MADE_AGAIN and not one.custom
 
 
 def namespaced(migration: Migration) -> str:
@@ -47,7 +52,7 @@ def changed(migration: Migration) -> dict[str, tuple[Migrated, ...]]:
     for one in migration.workloads:
         if one.decision.changes and one.name:
             found[one.file] = (*found.get(one.file, ()), one)
-    return dict(sorted(found.items(), key=lambda item: any(one.kind in MADE_AGAIN for one in item[1])))
+    return dict(sorted(found.items(), key=lambda item: any(map(is_made_again, item[1]))))
 
 
 def wrapped(commands: Iterable[str]) -> list[str]:

@@ -31,6 +31,8 @@ def unknown_terms(workload: WorkloadAsk, known: Iterable[str]) -> tuple[Term, ..
     """The requirements on labels that no machine of a fleet has, unless it is known which GPU they mean."""
     keys = frozenset(known)
     everything = (*workload.selector, *(term for terms in workload.affinity for term in terms))
+    if not workload.asks:
+        return ()
     devices = devices_of(workload.asks[0])
     return tuple(term for term in everything if term.key not in keys and not translated(term, devices).expression)
 

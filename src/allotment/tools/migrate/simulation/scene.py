@@ -67,8 +67,7 @@ def scene_of(migration: Migration) -> Scene:
 
     def adapted(ask: WorkloadAsk, value: Object) -> Object:
         unknown = unknown_terms(ask, known) if machines else ()
-        view = ask.view
-        assumed.extend((f"{view.kind} {view.key}", term) for term in unknown)
+        assumed.extend((ask.subject, term) for term in unknown)
         return without(value, frozenset(term.key for term in unknown))
 
     subjects = subjects_of(migration, [node.metadata.name for node in target.nodes], adapted)
@@ -118,6 +117,8 @@ def _belongs(pod: Pod, workload: Migrated) -> bool:
     if owner is None:
         return workload.kind == "Pod" and pod.metadata.name == workload.name
     if (owner.kind, owner.name) == (workload.kind, workload.name):
+        return True
+    if workload.custom and owner.name.startswith(f"{workload.name}-"):
         return True
     made = {"ReplicaSet": "Deployment", "Job": "CronJob"}.get(owner.kind)
     return made == workload.kind and owner.name.rpartition("-")[0] == workload.name

@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from allotment.model.core import Pod
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
 from allotment.model.meta import Object
 from allotment.model.replicas import pods_of
-from allotment.model.workloads import DaemonSet
 from allotment.tools.migrate.asking import Ask, WorkloadAsk
 from allotment.tools.migrate.reading import workloads_of
 from allotment.tools.migrate.report import Migrated, Migration
+from allotment.tools.migrate.simulation.parts import pods_of_part
 from allotment.tools.migrate.simulation.tried import name_of
-from allotment.tools.views import mapping
+from allotment.tools.views import PodView, mapping, pod_views
 
 #: More pods than anybody would want to see tried.
 MOST_PODS = 20_000
@@ -49,31 +50,63 @@ def subjects_of(
     migration: Migration, nodes: Iterable[str], adapted: Callable[[WorkloadAsk, Object], Object]
 ) -> tuple[Subject, ...]:
     """The workloads in the order of the files; ``adapted`` takes out of one what cannot be tried on the nodes."""
-    names = tuple(nodes)
+    sides = _Sides(migration, tuple(nodes), adapted)
     asks = workloads_of(migration.before, migration.target, migration.namespace)
-    before = {id(manifest.document): manifest for manifest in decode_all(migration.before, strict=False).manifests}
-    after = _by_identity(migration.after, migration.namespace)
     taken: set[str] = set()
     found = []
     for one, ask in zip(migration.workloads, asks, strict=True):
-        manifest = before.get(id(ask.view.document))
-        if manifest is None or not isinstance(manifest.value, Object) or not one.name:
-            found.append(Subject(one, (), untried="it is no whole manifest of a kind that makes pods"))
-            continue
-        other = after.get((one.kind, one.namespace, one.name), manifest)
-        old, new = (
-            pods_of(adapted(ask, _in(value, one.namespace)), nodes=names, limit=MOST_PODS)
-            for value in (manifest.value, other.value)
-            if isinstance(value, Object)
-        )
+        old, new, untried = sides.of(one, ask)
         if len(taken) + len(old) > MOST_PODS:
-            found.append(Subject(one, (), untried=f"more than {MOST_PODS} pods are not tried"))
+            untried = f"more than {MOST_PODS} pods are not tried"
+        if untried:
+            found.append(Subject(one, (), untried=untried))
             continue
         suffix = "" if taken.isdisjoint(map(name_of, (*old, *new))) else f"-{one.kind.lower()}"
         old, new = (tuple(_called(pod, pod.metadata.name + suffix) for pod in pods) for pods in (old, new))
         taken.update(map(name_of, (*old, *new)))
-        found.append(Subject(one, wants_of(ask), old, new, isinstance(manifest.value, DaemonSet)))
+        found.append(Subject(one, wants_of(ask), old, new, one.kind == "DaemonSet" and not one.custom))
     return tuple(found)
+
+
+class _Sides:
+    """The pods of a workload before and after, or why there are none to try."""
+
+    def __init__(
+        self, migration: Migration, nodes: tuple[str, ...], adapted: Callable[[WorkloadAsk, Object], Object]
+    ) -> None:
+        self._nodes, self._adapted = nodes, adapted
+        self._before = {id(one.document): one for one in decode_all(migration.before, strict=False).manifests}
+        self._after = _by_identity(migration.after, migration.namespace)
+        views = [view for document in migration.after for view in pod_views(document, migration.namespace)]
+        self._parts = {_part_of(view): view for view in views if view.custom}
+
+    def of(self, one: Migrated, ask: WorkloadAsk) -> tuple[tuple[Pod, ...], tuple[Pod, ...], str]:
+        """Before, after, and the reason; for a part of another's kind, what is written as its pods."""
+        if not ask.asks:
+            return (), (), "it is not known what it asks for"
+        if ask.bare:
+            return (), (), "its pods are not written here"
+        if one.custom:
+            after = self._parts.get(_part_of(ask.view), ask.view)
+            old, new = (self._of_part(view, ask) for view in (ask.view, after))
+            return old, new, "" if old and new else "it has no pods, or they cannot be read"
+        manifest = self._before.get(id(ask.view.document))
+        if manifest is None or not isinstance(manifest.value, Object) or not one.name:
+            return (), (), "it is no whole manifest of a kind that makes pods"
+        other = self._after.get((one.kind, one.namespace, one.name), manifest)
+        if not isinstance(other.value, Object):
+            other = manifest
+        values = (_in(value, one.namespace) for value in (manifest.value, other.value) if isinstance(value, Object))
+        old, new = (pods_of(self._adapted(ask, value), nodes=self._nodes, limit=MOST_PODS) for value in values)
+        return old, new, ""
+
+    def _of_part(self, view: PodView, ask: WorkloadAsk) -> tuple[Pod, ...]:
+        pods = (self._adapted(ask, pod) for pod in pods_of_part(view, ask.view.key.namespace, MOST_PODS))
+        return tuple(pod for pod in pods if isinstance(pod, Pod))
+
+
+def _part_of(view: PodView) -> tuple[str, str, str, Path]:
+    return (view.kind, view.key.namespace, view.key.name, view.spec)
 
 
 def _called(pod: Pod, name: str) -> Pod:
