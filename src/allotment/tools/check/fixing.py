@@ -84,7 +84,8 @@ def fix(
 
 def _name(finding: Finding) -> tuple[str, ...]:
     """What makes a finding the same one in a text that has changed elsewhere."""
-    return (finding.code, finding.where.file, finding.subject, finding.path, finding.message)
+    documents = (str(document.index) for document, _ in _edits(finding))  # two objects of a file may have one name
+    return (finding.code, finding.where.file, finding.subject, finding.path, finding.message, *documents)
 
 
 def _has_gone_on(done: Finding, findings: Iterable[Finding]) -> bool:

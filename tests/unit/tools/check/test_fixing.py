@@ -142,6 +142,11 @@ def test_what_is_told_of_one_after_the_other_is_mended_one_after_the_other() -> 
     assert fixed.unfixable == ()
 
 
+def test_objects_of_one_name_are_told_apart() -> None:
+    finders = (setting("a", 1, 2), setting("a", 2, 3))
+    assert fixing("a: 1\n---\na: 2\n", *finders).texts == {"file.yaml": "a: 3\n---\na: 3\n"}
+
+
 def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def impossible(document: Document) -> Iterator[Found]:
         if "b" in document.tree:
