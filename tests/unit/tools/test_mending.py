@@ -136,7 +136,8 @@ def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
         ('device.capacity["gpu.example.com"].memory >= quantity("80Gi")', False),  # compiles, fits nowhere
         ('device.attributes["gpu.example.com"].model = "a"', True),
         ('device.driver == "gpu.example.com" and device.attributes["gpu.example.com"].model = "a"', True),
-        ('device.attributes["gpu.example.com"].model === "a"', False),
+        ('device.attributes["gpu.example.com"].model === "a"', True),
+        ('device.attributes["gpu.example.com"].model ~ "a"', False),
     ],
 )
 def test_an_expression_that_does_not_compile(condition: str, mended: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
+from allotment.cel.orderings import by_method
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near
 from allotment.engine.diagnosis.view import Seen
@@ -89,7 +90,7 @@ def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
     'device.capacity["d"].memory.compareTo(quantity("23034Mi")) >= 0'
     """
     if isinstance(value, Quantity | Semver) and operator not in ("==", "!="):
-        return f"{path_text(path)}.compareTo({literal(value)}) {operator} 0"
+        return by_method(path_text(path), operator, literal(value))
     return f"{path_text(path)} {operator} {literal(value)}"
 
 

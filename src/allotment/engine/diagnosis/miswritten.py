@@ -5,15 +5,9 @@ Whether the new text compiles, and whether the claims fit with it, is for the ca
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-_STRING = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
-_AMOUNT = r"(device\.capacity\s*\[[^\]]*\]\s*\.\s*\w+)"
-_VALUE = r"(device\.(?:capacity|attributes)\s*\[[^\]]*\]\s*\.\s*\w+)"
-_ORDER = r"\s*(<=|>=|<|>)\s*"
-_QUOTED = r"(?:\"[^\"\\]*\"|'[^'\\]*')"
+from allotment.cel import orderings, slips
 
 
 class Meant(NamedTuple):
@@ -23,44 +17,16 @@ class Meant(NamedTuple):
     expression: str
 
 
-def meant(expression: str) -> Iterator[Meant]:
-    """The expression with one kind of slip mended, for each kind that it has; then with all of them.
+def meant(expression: str) -> Meant | None:
+    """The expression without slips, and with methods where CEL has no operators; None if it has neither.
 
-    >>> [m.expression for m in meant('device.capacity["d"].memory >= quantity("40Gi")')]
-    ['device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0']
-    >>> [m.expression for m in meant('device.attributes["d"].a = "x=y" and true')]
-    ['device.attributes["d"].a == "x=y" and true', 'device.attributes["d"].a = "x=y" && true', \
-'device.attributes["d"].a == "x=y" && true']
+    >>> meant('device.driver = "x=y" and device.capacity["d"].memory >= quantity("40Gi")')
+    Meant(words='write == for =, write && for and, compare with compareTo', \
+expression='device.driver == "x=y" && device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0')
     """
-    applied = [(words, mend) for words, mend in _MENDS if mend(expression) != expression]
-    for words, mend in applied:
-        yield Meant(words, mend(expression))
-    if len(applied) > 1:
-        whole = expression
-        for _, mend in applied:
-            whole = mend(whole)
-        yield Meant(", ".join(words for words, _ in applied), whole)
-
-
-def _anywhere(pattern: str, becomes: str) -> Callable[[str], str]:
-    found = re.compile(pattern)
-    return lambda text: found.sub(becomes, text)
-
-
-def _outside_strings(pattern: str, becomes: str) -> Callable[[str], str]:
-    found = re.compile(pattern)
-    return lambda text: "".join(
-        part if number % 2 else found.sub(becomes, part) for number, part in enumerate(_STRING.split(text))
-    )
-
-
-_MENDS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    (
-        "compare with compareTo",
-        _anywhere(rf"{_VALUE}{_ORDER}((?:quantity|semver)\({_QUOTED}\))", r"\1.compareTo(\3) \2 0"),
-    ),
-    ("compare with a quantity", _anywhere(rf"{_AMOUNT}{_ORDER}({_QUOTED})", r"\1.compareTo(quantity(\3)) \2 0")),
-    ("write == for =", _outside_strings(r"(?<![=!<>])=(?!=)", "==")),
-    ("write && for and", _outside_strings(r"\band\b", "&&")),
-    ("write || for or", _outside_strings(r"\bor\b", "||")),
-)
+    parsed = slips.mended(expression)
+    words = [] if parsed is None else [f"write {slip.meant} for {slip.written}" for slip in parsed.slips]
+    text = expression if parsed is None else parsed.expression
+    compared = orderings.mended(text)
+    words += [] if compared is None else ["compare with compareTo"]
+    return Meant(", ".join(dict.fromkeys(words)), compared or text) if words else None

@@ -84,15 +84,17 @@ def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:
             except CompileError as error:
                 where = f"{path}[{index}].cel.expression"
                 first, *rest = str(error).splitlines()
+                mended = meant(expression)
                 edit = partial(edit_class, class_name) if object_ == class_ else partial(edit_selector, place)
                 return Cause(
                     "selector-invalid",
                     f"{object_}: {where}: {first}",
                     place.claim,
                     place.name,
-                    candidates=tuple(
-                        Candidate(number, m.words, edit(index, m.expression), object_, where, m.expression)
-                        for number, m in enumerate(meant(expression))
+                    candidates=(
+                        (Candidate(0, mended.words, edit(index, mended.expression), object_, where, mended.expression),)
+                        if mended
+                        else ()
                     ),
                     notes=tuple(rest),
                     kubernetes=f"Invalid value: {first}",

@@ -56,7 +56,7 @@ def admitted(kind: str, key: ObjectKey, errors: list[FieldError], classes: Itera
         text = f"label namespace {key.namespace}"
         yield Change(text=text, object=f"Namespace {key.namespace}", path="metadata.labels", becomes={LABEL: "true"})
     elif path.endswith(".expression") and isinstance(first.value, str):
-        for proposal in meant(first.value):
+        if (proposal := meant(first.value)) is not None:
             yield Change(text=proposal.words, object=object_, path=path, becomes=proposal.expression)
     elif first.type is ErrorType.NOT_SUPPORTED:
         for name in near(str(first.value), re.findall(r'"([^"]+)"', first.detail)):

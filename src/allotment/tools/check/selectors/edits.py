@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.cel import orderings
 from allotment.cel.errors import CompileError
 from allotment.cel.extents import Extent, located
-from allotment.cel.syntax import ast
+from allotment.cel.orderings import by_method
 from allotment.cel.syntax.ast import Call, Node, walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.tools.check.rule import Fix
@@ -17,7 +18,6 @@ from allotment.tools.views import SelectorView, at
 
 #: A text in double quotes, or one in single quotes, which stays as it is.
 _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
-_SELECTIONS: Final = frozenset({ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT})
 
 
 def replaced(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
@@ -34,20 +34,17 @@ def mended(view: SelectorView, words: str, extent: Extent, text: str, *, safe: b
 
 def compared_by_method(read: Expression, left: Node, operator: str, right: Node) -> str:
     """``left.compareTo(right) operator 0``."""
-    return f"{receiver(read, left)}.compareTo({bare(read, right)}) {operator} 0"
+    return by_method(receiver(read, left), operator, bare(read, right))
 
 
 def receiver(read: Expression, node: Node) -> str:
     """A node as written, so that a method can be called on it: an operator stands in parentheses."""
-    text = read.text(node)
-    is_operator = isinstance(node, Call) and not node.function.isidentifier() and node.function not in _SELECTIONS
-    return f"({text})" if is_operator and read.outer(node) == read.extent(node) else text
+    return orderings.receiver(read.located, node) if read.located is not None else ""
 
 
 def bare(read: Expression, node: Node) -> str:
     """A node as written, without parentheses around it, which an argument needs not."""
-    start, stop = read.extent(node)
-    return read.source[start:stop]
+    return read.located.text(node) if read.located is not None else ""
 
 
 def named(view: SelectorView, step: Step, name: str) -> ReplaceText:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from allotment.cel.orderings import by_method
 from allotment.engine.diagnosis.names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
@@ -84,7 +85,7 @@ def _size(subject: str, meant: str, values: Sequence[str]) -> InCel | None:
     read = [f"{value} is read as {amount}" for value, amount in pairs if value != amount]
     guessed = f"{listed(read)}, since no unit is written" if read else f"{subject.rpartition('.')[2]} is a capacity"
     if meant in ("in", "notin"):
-        alike = [f"{subject}.compareTo({literal}) == 0" for literal in literals]
+        alike = [by_method(subject, "==", literal) for literal in literals]
         expression = " || ".join(alike)
         return InCel(expression if meant == "in" else f"!({expression})", guessed)
     return InCel(_compared(subject, meant, literals[0]), guessed)
@@ -148,4 +149,4 @@ def _literal(value: str, kind: str) -> str:
 
 def _compared(subject: str, meant: str, literal: str) -> str:
     method = _METHODS.get(meant)
-    return f"{subject}.{method.format(literal)}" if method else f"{subject}.compareTo({literal}) {meant} 0"
+    return f"{subject}.{method.format(literal)}" if method else by_method(subject, meant, literal)

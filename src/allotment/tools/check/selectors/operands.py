@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from allotment.cel.orderings import ORDERINGS
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Node
 from allotment.model.quantity import Quantity, QuantityError
@@ -24,7 +25,6 @@ ACCESSORS: Final = frozenset({"string", "int", "bool", "version", "quantity", "v
 #: The numbers of a version, which are functions: ``.major()``.
 PARTS: Final = frozenset({"major", "minor", "patch"})
 
-ORDERINGS: Final = {ast.LESS: "<", ast.LESS_EQUALS: "<=", ast.GREATER: ">", ast.GREATER_EQUALS: ">="}
 EQUALITIES: Final = {ast.EQUALS: "==", ast.NOT_EQUALS: "!="}
 RELATIONS: Final = {**ORDERINGS, **EQUALITIES}
 #: Methods that compare what they are called on with their argument.

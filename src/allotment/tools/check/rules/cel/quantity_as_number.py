@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.cel.orderings import by_method
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check import examples
@@ -51,7 +52,7 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
             elif node.function in METHODS:
                 text = f"{texts[0]}.{node.function}({texts[1]})"
             else:
-                text = f"{texts[0]}.compareTo({texts[1]}) {RELATIONS[node.function]} 0"
+                text = by_method(texts[0], RELATIONS[node.function], texts[1])
             fix = _fix(view, read, meant, read.extent(node), text)
         written = bare(read, literal)
         what = "text" if literal.kind == "string" else "a number"

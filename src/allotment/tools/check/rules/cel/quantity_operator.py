@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.cel.orderings import ORDERINGS
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check import examples
@@ -11,7 +12,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
 from allotment.tools.check.selectors.expressions import Expression, read_selectors
-from allotment.tools.check.selectors.operands import ORDERINGS, operand
+from allotment.tools.check.selectors.operands import operand
 from allotment.tools.views import SelectorView
 
 _SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.cel.orderings import ORDERINGS, by_method
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check import examples
@@ -11,7 +12,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
 from allotment.tools.check.selectors.expressions import Expression, read_selectors
-from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, ORDERINGS, RELATIONS, operand, version_text
+from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand, version_text
 from allotment.tools.views import SelectorView
 
 
@@ -60,7 +61,7 @@ def _relation(bundle: Bundle, view: SelectorView, read: Expression, node: Call) 
             text = f"{texts[0]} {sign} {texts[1]}"
         else:
             first = texts[0] if left is literal else receiver(read, left)
-            text = f"{first}.compareTo({texts[1]}) {sign} 0"
+            text = by_method(first, sign, texts[1])
         # Who says that it is 8 may mean any version from 8.0 up to 9.
         written = str(literal.value) if isinstance(literal.value, str) else bare(read, literal)
         exact = node.function in ORDERINGS or "." in written

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from allotment.cel.orderings import by_method
 from allotment.cel.syntax.ast import Call
 from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity
@@ -47,7 +48,7 @@ def _equalities(bundle: Bundle, selector: SelectorView) -> Iterator[Found]:
             help="drivers publish what the hardware reports, which is seldom the number on the box",
             fix=Fix(
                 f"ask for at least {amount.value}",
-                ((document, replaced(selector, one.extent, f"{value}.compareTo({literal}) >= 0")),),
+                ((document, replaced(selector, one.extent, by_method(value, ">=", literal))),),
                 safe=False,
             ),
             level="note" if some else None,
