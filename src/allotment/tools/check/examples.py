@@ -64,6 +64,13 @@ def device_class(name: str, selector: str) -> str:
     return _object("DeviceClass", name, "", _selectors(selector))
 
 
+def resource_slice(devices: str, *, driver: str = "gpu.nvidia.com", node: str, of: int = 1, end: str = "") -> str:
+    """A slice of a node's pool, which has ``of`` slices. ``end`` is that of the name."""
+    pool = _under("pool", f"name: {node}\ngeneration: 1\nresourceSliceCount: {of}")
+    spec = f"driver: {driver}\nnodeName: {node}\n{pool}devices:\n{_lines(devices)}"
+    return _object("ResourceSlice", f"{node}-{driver}{end}", "", spec)
+
+
 def pod(name: str, entry: str, *, namespace: str = "", claim: str = "gpu", more: str = "", resources: str = "") -> str:
     """A pod with one claim, to which ``entry`` leads. ``more`` are other lines of its spec; ``resources`` those of its
     container where they are not just the claim."""

@@ -47,20 +47,6 @@ def _is_meant(claim: ClaimView, request: RequestView) -> bool:
     return False
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: inference
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-{mode}"""
-
 RULE = Rule(
     code="M401",
     name="all-devices",

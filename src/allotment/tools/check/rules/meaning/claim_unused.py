@@ -69,35 +69,6 @@ def _fix(pod: PodView, entry: EntryView) -> Fix | None:
     return Fix(f"give it to container {container.name}", ((pod.document, edit),), safe=False)
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: single-gpu
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: server
-spec:
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: single-gpu
-  containers:
-  - name: server
-    image: registry.example/server:1
-    resources:
-      limits:
-        memory: 1Gi
-{claims}"""
-
 RULE = Rule(
     code="M411",
     name="claim-unused",

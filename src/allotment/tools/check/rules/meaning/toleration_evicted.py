@@ -41,23 +41,6 @@ def _alike(one: dict[str, object], other: dict[str, object]) -> bool:
     return all(one.get(field) == other.get(field) for field in ("key", "operator", "value"))
 
 
-_EXAMPLE = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata:
-  name: any-health
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          tolerations:
-          - key: gpu.nvidia.com/xid
-            operator: Exists
-{more}"""
-
 _TOLERATION = "- key: gpu.nvidia.com/xid\n  operator: Exists\n"
 
 RULE = Rule(

@@ -5,32 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.loading import Document
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.gates import Needed, gates_in_the_way, is_known, stage
 from allotment.tools.check.objects.refusing import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Level, Rule
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: gpu.example.com
-spec:
-  selectors:
-  - cel:
-      expression: device.driver == "gpu.example.com"
-  extendedResourceName: example.com/gpu
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: gpu.example.com
-spec:
-  selectors:
-  - cel:
-      expression: device.driver == "gpu.example.com"
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -89,8 +68,9 @@ RULE = Rule(
         " missing now. Each DRA feature has its gate and its own way from alpha (off) over beta to stable; a release"
         " that does not know the field yet refuses it as unknown."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"')
+    + "  extendedResourceName: example.com/gpu\n",
+    good=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"'),
     find=find,
     see="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
     kube="1.35",

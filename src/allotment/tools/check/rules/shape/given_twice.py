@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from allotment.model.loading import Document
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Level, Rule
 from allotment.tools.views import is_dra, key_of
@@ -16,55 +17,6 @@ _IMMUTABLE: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "Pod", 
 _CLUSTER_SCOPED: Final = frozenset(
     {"DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourcePoolStatusRequest", "Namespace", "Node"}
 )
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.example.com
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.example.com
-        count: 2
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: gpu
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.example.com
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: two-gpus
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.example.com
-        count: 2
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -127,8 +79,14 @@ RULE = Rule(
         " second apply fails with 'field is immutable'; of other kinds the first is lost. In different files of a"
         " folder it may be meant, if one or the other is applied."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.together(
+        examples.claim("gpu", class_name="gpu.example.com"),
+        examples.claim("gpu", class_name="gpu.example.com", more="count: 2"),
+    ),
+    good=examples.together(
+        examples.claim("gpu", class_name="gpu.example.com"),
+        examples.claim("two-gpus", class_name="gpu.example.com", more="count: 2"),
+    ),
     find=find,
     see="https://kep.k8s.io/4381",
 )

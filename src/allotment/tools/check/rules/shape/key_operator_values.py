@@ -6,44 +6,13 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading.marks import Path
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.class_driver import driver_of_class
 from allotment.tools.check.objects.misfits import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.in_cel import InCel, in_cel
 from allotment.tools.views import at, mapping, strings, text
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: training
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - key: memory
-          operator: Gt
-          values: ["24000"]
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: training
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        selectors:
-        - cel:
-            expression: device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("24000Mi"))
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -97,8 +66,10 @@ RULE = Rule(
         " refuses the unknown fields, or drops them and asks for cel. A driver's sizes are capacities, and the"
         " expression needs the driver's domain and a quantity with a unit."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.claim("training", more='selectors:\n- key: memory\n  operator: Gt\n  values: ["24000"]'),
+    good=examples.claim(
+        "training", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("24000Mi"))'
+    ),
     find=find,
     fixable="unsafe",
     see="https://kep.k8s.io/4381",

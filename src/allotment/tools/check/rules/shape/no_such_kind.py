@@ -9,37 +9,13 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.fields import shape_of, versions_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.classic import CLASS_NAME, replaced_by
 from allotment.tools.check.objects.places import version_of
 from allotment.tools.check.objects.releases import VERSIONS
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, is_dra
-
-_BAD = """\
-apiVersion: v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -129,8 +105,8 @@ RULE = Rule(
         " (KEP-4381), and its kinds are gone since 1.32. Kinds of groups that Kubernetes does not know are taken for"
         " custom resources."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.claim("inference").replace("resource.k8s.io/v1", "v1"),
+    good=examples.claim("inference"),
     find=find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/3063",

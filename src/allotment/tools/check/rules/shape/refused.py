@@ -9,6 +9,7 @@ from typing import Final
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.validation.errors import ErrorType, FieldError
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.corrections import correction
 from allotment.tools.check.objects.gates import gates_in_the_way
@@ -17,43 +18,6 @@ from allotment.tools.check.objects.places import written
 from allotment.tools.check.objects.refusing import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import at, mapping
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-2-gpu.nvidia.com
-spec:
-  driver: gpu.nvidia.com
-  nodeName: worker-2
-  pool:
-    name: worker-2
-    generation: 1
-    resourceSliceCount: 1
-  devices:
-  - name: gpu-0
-    attributes:
-      cudaComputeCapability:
-        version: "8.0"
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-2-gpu.nvidia.com
-spec:
-  driver: gpu.nvidia.com
-  nodeName: worker-2
-  pool:
-    name: worker-2
-    generation: 1
-    resourceSliceCount: 1
-  devices:
-  - name: gpu-0
-    attributes:
-      cudaComputeCapability:
-        version: "8.0.0"
-"""
 
 #: Errors that other rules explain: by the field, or by the words.
 _OTHERS: Final = (
@@ -102,6 +66,13 @@ def _is_told(document: Document, error: FieldError) -> bool:
     return missing and error.path.rpartition(".")[2] not in mapping(pool)
 
 
+_DEVICE = """\
+- name: gpu-0
+  attributes:
+    cudaComputeCapability:
+      version: "{}"
+"""
+
 RULE = Rule(
     code="S109",
     name="refused",
@@ -113,8 +84,8 @@ RULE = Rule(
         " be, what excludes what, what a name may look like. It answers 422 Unprocessable Entity with the path and the"
         " reason. The same rules are applied here, with the paths of v1, whichever version was written."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.resource_slice(_DEVICE.format("8.0"), node="worker-2"),
+    good=examples.resource_slice(_DEVICE.format("8.0.0"), node="worker-2"),
     find=find,
     fixable="safe or unsafe",
     see="https://github.com/kubernetes/kubernetes/tree/master/pkg/apis/resource/validation",

@@ -10,36 +10,13 @@ from allotment.model.editing.edits import Edit, SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.validation.names import label_problems
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.classic import is_classic
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import ClaimView, at, items, mapping, text
 
 _FIRST_PART: Final = re.compile(r"[a-z]([a-z0-9]*)")
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - exactly:
-        deviceClassName: gpu.nvidia.com
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-"""
 
 
 class _Named(NamedTuple):
@@ -188,8 +165,8 @@ RULE = Rule(
         " it. The API server wants a DNS label (RFC 1123): lower-case letters, digits and '-', at most 63 of them, no"
         " dots, since the name becomes part of others (KEP-4381). It refuses an empty name, too."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.claim("inference").replace("- name: gpu\n      exactly:", "- exactly:"),
+    good=examples.claim("inference"),
     find=find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",

@@ -8,68 +8,10 @@ from collections.abc import Iterator
 from allotment.model.contradictions import contradictions
 from allotment.model.decoding import Manifest
 from allotment.model.loading.marks import split_path
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.places import written
 from allotment.tools.check.rule import Found, Rule
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-1-gpu.example.com-a
-spec:
-  driver: gpu.example.com
-  nodeName: worker-1
-  pool:
-    name: worker-1
-    generation: 1
-    resourceSliceCount: 2
-  devices:
-  - name: gpu-0
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-1-gpu.example.com-b
-spec:
-  driver: gpu.example.com
-  nodeName: worker-1
-  pool:
-    name: worker-1
-    generation: 1
-    resourceSliceCount: 2
-  devices:
-  - name: gpu-0
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-1-gpu.example.com-a
-spec:
-  driver: gpu.example.com
-  nodeName: worker-1
-  pool:
-    name: worker-1
-    generation: 1
-    resourceSliceCount: 2
-  devices:
-  - name: gpu-0
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-1-gpu.example.com-b
-spec:
-  driver: gpu.example.com
-  nodeName: worker-1
-  pool:
-    name: worker-1
-    generation: 1
-    resourceSliceCount: 2
-  devices:
-  - name: gpu-1
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -90,6 +32,14 @@ def find(bundle: Bundle) -> Iterator[Found]:
             )
 
 
+def _two_slices(*devices: str) -> str:
+    slices = (
+        examples.resource_slice(f"- name: {device}", driver="gpu.example.com", node="worker-1", of=2, end=f"-{end}")
+        for end, device in zip("ab", devices, strict=True)
+    )
+    return examples.together(*slices)
+
+
 RULE = Rule(
     code="S115",
     name="slices-contradict",
@@ -102,8 +52,8 @@ RULE = Rule(
         " invalid, and no device of it is given to anybody (KEP-4381, KEP-4815). The API server sees one slice at a"
         " time and refuses none of them."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=_two_slices("gpu-0", "gpu-0"),
+    good=_two_slices("gpu-0", "gpu-1"),
     find=find,
     see="https://kep.k8s.io/4381",
 )

@@ -5,35 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.misfits import Owned, misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, mapping
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClass: gpu.nvidia.com
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -95,8 +71,8 @@ RULE = Rule(
         " is refused with 'strict decoding error'. Clients that do not ask for it, such as Helm and many operators,"
         " lose the field without a word, and the object means something else."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.claim("inference").replace("deviceClassName", "deviceClass"),
+    good=examples.claim("inference"),
     find=find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation",

@@ -11,6 +11,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import words_of
 from allotment.tools.check.objects.misfits import misfits_of
@@ -20,50 +21,6 @@ from allotment.tools.views import at, mapping, text
 from allotment.vocabulary import drivers
 
 _VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?")
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-2-gpu.nvidia.com
-spec:
-  driver: gpu.nvidia.com
-  nodeName: worker-2
-  pool:
-    name: worker-2
-    generation: 1
-    resourceSliceCount: 1
-  devices:
-  - name: gpu-0
-    attributes:
-      architecture: Ampere
-      cudaComputeCapability: 8.0.0
-    capacity:
-      memory: 40Gi
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-2-gpu.nvidia.com
-spec:
-  driver: gpu.nvidia.com
-  nodeName: worker-2
-  pool:
-    name: worker-2
-    generation: 1
-    resourceSliceCount: 1
-  devices:
-  - name: gpu-0
-    attributes:
-      architecture:
-        string: Ampere
-      cudaComputeCapability:
-        version: "8.0.0"
-    capacity:
-      memory:
-        value: 40Gi
-"""
 
 
 def find(bundle: Bundle) -> Iterator[Found]:
@@ -139,6 +96,26 @@ def _typed(value: Any, known: str) -> tuple[str, Any, bool]:
     return "string", str(value), isinstance(value, str) or (isinstance(value, int) and known == "string")
 
 
+_UNTYPED = """\
+- name: gpu-0
+  attributes:
+    architecture: Ampere
+    cudaComputeCapability: 8.0.0
+  capacity:
+    memory: 40Gi
+"""
+_TYPED = """\
+- name: gpu-0
+  attributes:
+    architecture:
+      string: Ampere
+    cudaComputeCapability:
+      version: "8.0.0"
+  capacity:
+    memory:
+      value: 40Gi
+"""
+
 RULE = Rule(
     code="S112",
     name="untyped-value",
@@ -151,8 +128,8 @@ RULE = Rule(
         " request policy may stand (KEP-5075). Descriptions of hardware often leave that out; the API server cannot"
         " read a bare value into the object that belongs there."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.resource_slice(_UNTYPED, node="worker-2"),
+    good=examples.resource_slice(_TYPED, node="worker-2"),
     find=find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",

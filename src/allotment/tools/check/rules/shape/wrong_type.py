@@ -12,39 +12,13 @@ from allotment.model.fields import Shape
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.quantity import Quantity, QuantityError
+from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.misfits import Owned, misfits_of
 from allotment.tools.check.objects.placeholders import is_placeholder
 from allotment.tools.check.objects.places import shape_for
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at
-
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        count: "2"
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com
-        count: 2
-"""
 
 _WORDS: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
@@ -188,8 +162,8 @@ RULE = Rule(
         " quotes is a string to it, and an unquoted true is no string. A quantity is a number with one of Kubernetes'"
         " own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
     ),
-    bad=_BAD,
-    good=_GOOD,
+    bad=examples.claim("inference", more='count: "2"'),
+    good=examples.claim("inference", more="count: 2"),
     find=find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",

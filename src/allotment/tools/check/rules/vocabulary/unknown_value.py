@@ -19,8 +19,6 @@ from allotment.vocabulary import Attribute
 
 #: Attributes whose values have a rule of their own (V307).
 _PROFILE = "gpu.nvidia.com/profile"
-#: What begins a product's name as NVML has it; a name that begins so may be one of a product that nobody told us of.
-_MAKERS = re.compile(r"(?:NVIDIA|Tesla|GRID|Quadro|GeForce|AMD)[ _]", re.IGNORECASE)
 
 
 class _Meant(NamedTuple):
