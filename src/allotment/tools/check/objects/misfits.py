@@ -56,10 +56,10 @@ def misfits_of(bundle: Bundle, *owners: Owner) -> Iterator[Owned]:
     """The misfits of all documents that these rules tell. Classic DRA is a mistake as a whole."""
     for document in bundle.documents:
         if document not in bundle.manifests and not is_classic(document):
-            yield from (owned for owned in misfits(document) if owned.owner in owners)
+            yield from (owned for owned in _misfits(document) if owned.owner in owners)
 
 
-def misfits(document: Document) -> Iterator[Owned]:
+def _misfits(document: Document) -> Iterator[Owned]:
     """The misfits of one document, in the order in which the values were written."""
     shape = shape_for(document)
     if shape is None:
@@ -86,12 +86,12 @@ def _owner_of_field(document: Document, shape: Shape, path: Path) -> Owner:
         return "pod-claim-source"
     if bare == "DeviceSelector" and "key" in (at(document.tree, path[:-1]) or {}):
         return "key-operator-values"
-    if bare == "DeviceRequest" and is_flat_field(struct, name):
+    if bare == "DeviceRequest" and _is_flat_field(struct, name):
         return "flat-request"
     return "old-version" if _is_right_in_hub(document, path) else "unknown-field"
 
 
-def is_flat_field(request: Shape | None, name: str | int) -> bool:
+def _is_flat_field(request: Shape | None, name: str | int) -> bool:
     """Whether a field that stands beside a request's name belongs under ``exactly``, in versions that have it."""
     exactly = shape_at(request, ("exactly",))
     return exactly is not None and name in exactly.fields

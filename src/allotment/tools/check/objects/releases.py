@@ -23,11 +23,11 @@ class Life(NamedTuple):
 
     def in_release(self, kube: str) -> bool:
         """Whether a release has it."""
-        return number(self.since) <= number(kube) and not self.over(kube)
+        return _number(self.since) <= _number(kube) and not self.over(kube)
 
     def over(self, kube: str) -> bool:
         """Whether a release no longer has it."""
-        return bool(self.gone) and number(self.gone) <= number(kube)
+        return bool(self.gone) and _number(self.gone) <= _number(kube)
 
 
 _MAIN: Final = {
@@ -48,7 +48,7 @@ VERSIONS: Final[dict[str, dict[str, Life]]] = {
 }
 
 
-def number(release: str) -> tuple[int, ...]:
+def _number(release: str) -> tuple[int, ...]:
     """A release as something that can be compared: ``1.36`` is (1, 36)."""
     return tuple(map(int, release.split(".")))
 

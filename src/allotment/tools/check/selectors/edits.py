@@ -58,7 +58,7 @@ def named(view: SelectorView, step: Step, name: str) -> ReplaceText:
     return replaced(view, step.extent, f'[{optional}"{name}"]')
 
 
-def joined(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:
+def _joined(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:
     """Several replacements in one expression as one, which is applied as a whole."""
     ordered = sorted(edits, key=lambda edit: edit.start)
     text, at_ = "", ordered[0].start
@@ -76,7 +76,7 @@ def renamed(view: SelectorView, access: Access, full: str, kind: str = "") -> Re
         edits.append(named(view, access.steps[0], domain))
     if kind and kind != access.kind:
         edits.append(ReplaceText(view.path, *access.kind_extent, kind))
-    return joined(view, edits)
+    return _joined(view, edits)
 
 
 def without(view: SelectorView, read: Expression, access: Access) -> Fix | None:

@@ -25,12 +25,12 @@ def may_hold(read: Expression, node: Node, sort: Sort) -> bool:
     """Whether a part of an expression can be true for some device of a sort."""
     return any(
         outcome is UNKNOWN or outcome == _Known(True)
-        for lacks in assignments(read, sort)
+        for lacks in _assignments(read, sort)
         for outcome in _Evaluation(read, sort, lacks).outcomes(node)
     )
 
 
-def assignments(read: Expression, sort: Sort) -> Iterator[frozenset[Name]]:
+def _assignments(read: Expression, sort: Sort) -> Iterator[frozenset[Name]]:
     """The names that a device of a sort may lack at once."""
     always: set[Name] = set()
     sometimes: set[Name] = set()
@@ -55,7 +55,7 @@ def missing(read: Expression, sort: Sort) -> frozenset[int]:
         return frozenset()
     return frozenset(
         number
-        for lacks in assignments(read, sort)
+        for lacks in _assignments(read, sort)
         for outcome in _Evaluation(read, sort, lacks).outcomes(read.located.parsed.expr)
         if isinstance(outcome, _Missing)
         for number in outcome.accesses

@@ -1,4 +1,4 @@
-"""Capacities looked up among the attributes, and attributes among the capacities."""
+"""C208: capacities looked up among the attributes, and attributes among the capacities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.tools.check.selectors.expressions import Expression, read_selecto
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Names in the wrong one of a device's two maps."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -45,7 +45,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")'),
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

@@ -1,4 +1,4 @@
-"""Expressions that the API server's compiler refuses, for a reason that no other rule knows better."""
+"""C201: expressions that the API server's compiler refuses, for a reason that no other rule knows better."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _LONGEST: Final = 10_240
 _SLIP: Final = 0.85
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """The compiler's findings that nobody else explains."""
     for view, read in read_selectors(bundle):
         if not read.source:
@@ -302,7 +302,7 @@ RULE = Rule(
     good=examples.device_class(
         "whole-gpu", 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'
     ),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://github.com/google/cel-spec/blob/master/doc/langdef.md",
 )

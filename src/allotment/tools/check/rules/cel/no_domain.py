@@ -1,4 +1,4 @@
-"""Names looked up without their domain, which is what stands first in both maps of a device."""
+"""C205: names looked up without their domain, which is what stands first in both maps of a device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from allotment.vocabulary import drivers
 _ENDS: Final = frozenset({"com", "io", "org", "net", "dev"})
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Accesses whose first key is no domain."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -115,7 +115,7 @@ RULE = Rule(
     ),
     bad=examples.claim("ampere", selector='device.attributes["architecture"] == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",
 )

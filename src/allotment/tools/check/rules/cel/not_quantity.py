@@ -1,4 +1,4 @@
-"""``quantity("40GB")``: a text that is no quantity, which nobody notices before a device is looked at."""
+"""C211: ``quantity("40GB")``: a text that is no quantity, which nobody notices before a device is looked at."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.tools.check.selectors.operands import is_quantity
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Literals in ``quantity`` that are no quantities."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -57,7 +57,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40GB"))'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

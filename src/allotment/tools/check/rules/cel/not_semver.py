@@ -1,4 +1,4 @@
-"""``semver("8.0")``: a text that is no semantic version, which nobody notices before a device is looked at."""
+"""C209: ``semver("8.0")``: a text that is no semantic version, which nobody notices before a device is looked at."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.tools.check.selectors.operands import operand, version_text
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Literals in ``semver`` that are no versions."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -72,7 +72,7 @@ RULE = Rule(
     good=examples.claim(
         "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0.0"))'
     ),
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )

@@ -1,4 +1,4 @@
-"""Capacities compared with bare numbers or strings."""
+"""C210: capacities compared with bare numbers or strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATI
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Comparisons of quantities with what is none."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -101,7 +101,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory > "40Gi"'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0'),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

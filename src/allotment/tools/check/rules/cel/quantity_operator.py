@@ -1,4 +1,4 @@
-"""Quantities compared by an operator, which CEL does not have for them."""
+"""C202: quantities compared by an operator, which CEL does not have for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.tools.views import SelectorView
 _SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Comparisons and sums of quantities that are written with operators."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -63,7 +63,7 @@ RULE = Rule(
     good=examples.claim(
         "high-memory", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'
     ),
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

@@ -1,4 +1,4 @@
-"""Expressions that the API server expects to cost more than it allows."""
+"""C206: expressions that the API server expects to cost more than it allows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.tools.check.selectors.expressions import Expression, read_selecto
 _NO_BOUND = 1 << 53
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Selectors whose estimate is over the limit."""
     for view, read in read_selectors(bundle):
         if read.selector is None or read.selector.estimated_cost <= COST_LIMIT:
@@ -58,6 +58,6 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='type(device.attributes["gpu.nvidia.com"].architecture) == string'),
     good=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].architecture != ""'),
-    find=find,
+    find=_find,
     see="https://kubernetes.io/docs/reference/using-api/cel/#resource-constraints",
 )

@@ -1,4 +1,4 @@
-"""Names that are read of devices which do not have them."""
+"""C207: names that are read of devices which do not have them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from allotment.tools.check.selectors.sorts import presence
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """The accesses that are an error for a device which gets to them."""
     for view, read in read_selectors(bundle):
         told: set[tuple[str, str, str]] = set()
@@ -166,7 +166,7 @@ RULE = Rule(
     good=examples.device_class(
         "ampere", 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
     ),
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
 )

@@ -1,4 +1,4 @@
-"""``.string``, ``.version`` and their like behind an attribute: they stand in slices, not in selectors."""
+"""C204: ``.string``, ``.version`` and their like behind an attribute: they stand in slices, not in selectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.tools.check.selectors.operands import PARTS, is_accessor
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """The type of a value taken for a part of it."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -54,7 +54,7 @@ RULE = Rule(
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

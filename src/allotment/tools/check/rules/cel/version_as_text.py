@@ -1,4 +1,4 @@
-"""Versions compared as if they were texts or numbers."""
+"""C203: versions compared as if they were texts or numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATI
 from allotment.tools.views import SelectorView
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Comparisons of versions that are none."""
     for view, read in read_selectors(bundle):
         yield from of_selector(bundle, view, read)
@@ -123,7 +123,7 @@ RULE = Rule(
     good=examples.claim(
         "ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'
     ),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )

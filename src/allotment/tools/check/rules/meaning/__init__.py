@@ -1,4 +1,4 @@
-"""Rules on meaning: will it do what is meant?"""
+"""Will it do what is meant?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof: tried on the engine, with the devices that were given."""
+"""Tried with the devices that were given: does it get them?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape and version: whether it is an object that a cluster of the release takes."""
+"""Is it an object that a cluster of this release takes?"""
 
 from __future__ import annotations
 

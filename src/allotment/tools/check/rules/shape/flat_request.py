@@ -14,34 +14,8 @@ from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.sentences import listed
 from allotment.tools.views import at, mapping
 
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      deviceClassName: gpu.nvidia.com   # any of them
-      count: 1
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: inference
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        deviceClassName: gpu.nvidia.com   # any of them
-        count: 1
-"""
 
-
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Requests of v1 with flat fields, each once."""
     requests: dict[tuple[Document, Path], list[str]] = {}
     for owned in misfits_of(bundle, "flat-request"):
@@ -74,6 +48,33 @@ def _fix(document: Document, text: str, edits: list[Edit]) -> Fix:
     return Fix(text, tuple((document, edit) for edit in edits), safe=True)
 
 
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      deviceClassName: gpu.nvidia.com   # any of them
+      count: 1
+"""
+
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: inference
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        deviceClassName: gpu.nvidia.com   # any of them
+        count: 1
+"""
+
 RULE = Rule(
     code="S102",
     name="flat-request",
@@ -87,7 +88,7 @@ RULE = Rule(
     ),
     bad=_BAD,
     good=_GOOD,
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kep.k8s.io/4816",
 )

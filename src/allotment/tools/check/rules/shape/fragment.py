@@ -12,34 +12,6 @@ from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import mapping
 from allotment.vocabulary import drivers, vocabulary
 
-_BAD = """\
-containers:
-- name: app
-  image: my-gpu-app
-  resources:
-    claims:
-    - name: gpu
-resourceClaims:
-- name: gpu
-  resourceClaimTemplateName: one-gpu
-"""
-_GOOD = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: app
-spec:
-  containers:
-  - name: app
-    image: my-gpu-app
-    resources:
-      claims:
-      - name: gpu
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: one-gpu
-"""
-
 _POD: Final = frozenset({"containers", "resourceClaims", "initContainers", "nodeSelector", "nodeName"})
 #: Keys that give a document away, and what it is a piece of.
 _PIECES: Final = (
@@ -56,7 +28,7 @@ _OPERATOR: Final = frozenset(
 )
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Mappings that lack a kind, and those that lack a version and are of no known kind."""
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
@@ -96,6 +68,35 @@ def _top_level(helm: dict[str, str]) -> set[str]:
     return {key for key in helm if "." not in key and key[:1].islower() and any(letter.isupper() for letter in key[1:])}
 
 
+_BAD = """\
+containers:
+- name: app
+  image: my-gpu-app
+  resources:
+    claims:
+    - name: gpu
+resourceClaims:
+- name: gpu
+  resourceClaimTemplateName: one-gpu
+"""
+
+_GOOD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: app
+spec:
+  containers:
+  - name: app
+    image: my-gpu-app
+    resources:
+      claims:
+      - name: gpu
+  resourceClaims:
+  - name: gpu
+    resourceClaimTemplateName: one-gpu
+"""
+
 RULE = Rule(
     code="S114",
     name="fragment",
@@ -109,6 +110,6 @@ RULE = Rule(
     ),
     bad=_BAD,
     good=_GOOD,
-    find=find,
+    find=_find,
     see="https://kubernetes.io/docs/concepts/overview/working-with-objects/#required-fields",
 )

@@ -12,7 +12,7 @@ from allotment.tools.check.objects.refusing import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Level, Rule
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """The gates that documents need, each at the first place that needs it."""
     for document in bundle.documents:
         needed = list(gates_in_the_way(bundle, document))
@@ -71,7 +71,7 @@ RULE = Rule(
     bad=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"')
     + "  extendedResourceName: example.com/gpu\n",
     good=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"'),
-    find=find,
+    find=_find,
     see="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
     kube="1.35",
 )

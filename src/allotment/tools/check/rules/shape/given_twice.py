@@ -19,7 +19,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 )
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Every object that was given before. Files of different folders are never applied as one, and may be alike."""
     first: dict[tuple[str, ...], Document] = {}
     for document in bundle.documents:
@@ -87,6 +87,6 @@ RULE = Rule(
         examples.claim("gpu", class_name="gpu.example.com"),
         examples.claim("two-gpus", class_name="gpu.example.com", more="count: 2"),
     ),
-    find=find,
+    find=_find,
     see="https://kep.k8s.io/4381",
 )

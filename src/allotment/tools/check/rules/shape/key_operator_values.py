@@ -15,7 +15,7 @@ from allotment.tools.check.selectors.in_cel import InCel, in_cel
 from allotment.tools.views import at, mapping, strings, text
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Selectors with a key, each once."""
     told: set[tuple[int, Path]] = set()
     for owned in misfits_of(bundle, "key-operator-values"):
@@ -70,7 +70,7 @@ RULE = Rule(
     good=examples.claim(
         "training", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("24000Mi"))'
     ),
-    find=find,
+    find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/4381",
 )

@@ -18,7 +18,7 @@ from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, is_dra
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Objects of kinds that do not exist. Custom kinds are the business of those who define them."""
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
@@ -64,11 +64,11 @@ def _unversioned(document: Document) -> Found | None:
 
 def _best(versions: list[str]) -> str:
     """The one that is stable, if one is."""
-    stable = [one for one in versions if version_is_stable(one)]
+    stable = [one for one in versions if _is_stable_version(one)]
     return (stable or versions)[0]
 
 
-def version_is_stable(api_version: str) -> bool:
+def _is_stable_version(api_version: str) -> bool:
     """Whether a version is neither alpha nor beta."""
     return not any(word in api_version.rpartition("/")[2] for word in ("alpha", "beta"))
 
@@ -107,7 +107,7 @@ RULE = Rule(
     ),
     bad=examples.claim("inference").replace("resource.k8s.io/v1", "v1"),
     good=examples.claim("inference"),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/3063",
 )

@@ -15,36 +15,8 @@ from allotment.tools.check.objects.reshaping import reshaping
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.views import is_dra
 
-_BAD = """\
-apiVersion: resource.k8s.io/v1beta1
-kind: ResourceClaim
-metadata:
-  name: training
-spec:
-  devices:
-    requests:
-    - name: gpu
-      # Two of them.
-      deviceClassName: gpu.nvidia.com
-      count: 2
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata:
-  name: training
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly:
-        # Two of them.
-        deviceClassName: gpu.nvidia.com
-        count: 2
-"""
 
-
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Objects in a version other than the one that the release serves."""
     kube = bundle.features.kube
     for document in bundle.documents:
@@ -82,6 +54,35 @@ def _fix(document: Document, version: str, best: str) -> Fix:
     return Fix(text, tuple((document, edit) for edit in [*edits, *shape]), safe=True)
 
 
+_BAD = """\
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaim
+metadata:
+  name: training
+spec:
+  devices:
+    requests:
+    - name: gpu
+      # Two of them.
+      deviceClassName: gpu.nvidia.com
+      count: 2
+"""
+
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: training
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly:
+        # Two of them.
+        deviceClassName: gpu.nvidia.com
+        count: 2
+"""
+
 RULE = Rule(
     code="S101",
     name="old-version",
@@ -96,7 +97,7 @@ RULE = Rule(
     ),
     bad=_BAD,
     good=_GOOD,
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

@@ -10,42 +10,8 @@ from allotment.tools.check.objects.misfits import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at
 
-_BAD = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: inference
-spec:
-  resourceClaims:
-  - name: gpu
-    source:
-      resourceClaimTemplateName: one-gpu
-  containers:
-  - name: app
-    image: my-inference-image
-    resources:
-      claims:
-      - name: gpu
-"""
-_GOOD = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: inference
-spec:
-  resourceClaims:
-  - name: gpu
-    resourceClaimTemplateName: one-gpu
-  containers:
-  - name: app
-    image: my-inference-image
-    resources:
-      claims:
-      - name: gpu
-"""
 
-
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """The entries of pods and of workloads' templates that have a source."""
     for owned in misfits_of(bundle, "pod-claim-source"):
         document, path = owned.document, owned.misfit.path
@@ -63,6 +29,41 @@ def find(bundle: Bundle) -> Iterator[Found]:
         )
 
 
+_BAD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: inference
+spec:
+  resourceClaims:
+  - name: gpu
+    source:
+      resourceClaimTemplateName: one-gpu
+  containers:
+  - name: app
+    image: my-inference-image
+    resources:
+      claims:
+      - name: gpu
+"""
+
+_GOOD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: inference
+spec:
+  resourceClaims:
+  - name: gpu
+    resourceClaimTemplateName: one-gpu
+  containers:
+  - name: app
+    image: my-inference-image
+    resources:
+      claims:
+      - name: gpu
+"""
+
 RULE = Rule(
     code="S103",
     name="pod-claim-source",
@@ -76,7 +77,7 @@ RULE = Rule(
     ),
     bad=_BAD,
     good=_GOOD,
-    find=find,
+    find=_find,
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

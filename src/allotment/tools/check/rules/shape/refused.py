@@ -27,7 +27,7 @@ _OTHERS: Final = (
 _UNKNOWN_REQUEST: Final = "must be the name of a request in the claim"
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """The API server's own errors, in its own words."""
     for document, manifest in bundle.manifests.items():
         errors = refused_for(bundle, manifest)
@@ -86,7 +86,7 @@ RULE = Rule(
     ),
     bad=examples.resource_slice(_DEVICE.format("8.0"), node="worker-2"),
     good=examples.resource_slice(_DEVICE.format("8.0.0"), node="worker-2"),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://github.com/kubernetes/kubernetes/tree/master/pkg/apis/resource/validation",
 )

@@ -28,7 +28,7 @@ class _Named(NamedTuple):
     of: str = ""
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Requests and alternatives that need a name, and those whose name is no label."""
     for claim in bundle.claims:
         if is_classic(claim.document):
@@ -167,7 +167,7 @@ RULE = Rule(
     ),
     bad=examples.claim("inference").replace("- name: gpu\n      exactly:", "- exactly:"),
     good=examples.claim("inference"),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",
 )

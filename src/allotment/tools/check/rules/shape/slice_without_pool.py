@@ -12,35 +12,8 @@ from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.sentences import listed
 from allotment.tools.views import is_dra, mapping, text
 
-_BAD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-2-gpu.example.com
-spec:
-  driver: gpu.example.com
-  nodeName: worker-2
-  devices:
-  - name: gpu-0
-"""
-_GOOD = """\
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata:
-  name: worker-2-gpu.example.com
-spec:
-  driver: gpu.example.com
-  pool:
-    name: worker-2
-    generation: 1
-    resourceSliceCount: 1
-  nodeName: worker-2
-  devices:
-  - name: gpu-0
-"""
 
-
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Slices without a pool, or with one that lacks its name or the number of its slices."""
     for document in bundle.documents:
         spec = document.tree.get("spec")
@@ -100,6 +73,34 @@ def _pool(bundle: Bundle, spec: dict[str, Any]) -> dict[str, Any]:
     return {"name": node, "generation": 1, "resourceSliceCount": len(same)}
 
 
+_BAD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata:
+  name: worker-2-gpu.example.com
+spec:
+  driver: gpu.example.com
+  nodeName: worker-2
+  devices:
+  - name: gpu-0
+"""
+
+_GOOD = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata:
+  name: worker-2-gpu.example.com
+spec:
+  driver: gpu.example.com
+  pool:
+    name: worker-2
+    generation: 1
+    resourceSliceCount: 1
+  nodeName: worker-2
+  devices:
+  - name: gpu-0
+"""
+
 RULE = Rule(
     code="S111",
     name="slice-without-pool",
@@ -114,7 +115,7 @@ RULE = Rule(
     ),
     bad=_BAD,
     good=_GOOD,
-    find=find,
+    find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/4381",
 )

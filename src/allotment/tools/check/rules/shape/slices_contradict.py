@@ -14,7 +14,7 @@ from allotment.tools.check.objects.places import written
 from allotment.tools.check.rule import Found, Rule
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """What the slices of each pool disagree about. Slices of different folders are hardly of one cluster."""
     folders: dict[str, list[Manifest]] = {}
     for manifest in bundle.manifests.values():
@@ -54,6 +54,6 @@ RULE = Rule(
     ),
     bad=_two_slices("gpu-0", "gpu-0"),
     good=_two_slices("gpu-0", "gpu-1"),
-    find=find,
+    find=_find,
     see="https://kep.k8s.io/4381",
 )

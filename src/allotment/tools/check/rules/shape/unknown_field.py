@@ -12,19 +12,19 @@ from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, mapping
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Unknown fields that no other rule explains."""
     for owned in misfits_of(bundle, "unknown-field"):
         misfit, struct = owned.misfit, owned.struct
         where = struct.bare_name if struct is not None and struct.bare_name else owned.document.kind
         fix = _fix(owned)
-        hint = "only a template has a spec in its spec" if is_second_spec(owned) else misfit.hint
+        hint = "only a template has a spec in its spec" if _is_second_spec(owned) else misfit.hint
         yield Found(
             owned.document, misfit.path, f'{where} has no field "{misfit.path[-1]}"', help=hint, fix=fix, key=True
         )
 
 
-def is_second_spec(owned: Owned) -> bool:
+def _is_second_spec(owned: Owned) -> bool:
     """Whether a claim was written as if it were a template, with nothing else in its spec."""
     path, tree = owned.misfit.path, owned.document.tree
     spec = mapping(at(tree, path[:-1]))
@@ -45,7 +45,7 @@ def _fix(owned: Owned) -> Fix | None:
         if not inner or inner.keys() & mapping_around.keys():
             return None
         return Fix("write its fields beside the device's name", ((document, Lift(path)),), safe=True)
-    if is_second_spec(owned):
+    if _is_second_spec(owned):
         return Fix("write its fields in the first spec", ((document, Lift(path)),), safe=True)
     parent, dot, _ = suggestion.rpartition(".")
     if dot:
@@ -73,7 +73,7 @@ RULE = Rule(
     ),
     bad=examples.claim("inference").replace("deviceClassName", "deviceClass"),
     good=examples.claim("inference"),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation",
 )

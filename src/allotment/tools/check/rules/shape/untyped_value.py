@@ -23,7 +23,7 @@ from allotment.vocabulary import drivers
 _VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?")
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Bare values, in slices and in pieces of slices."""
     for owned in misfits_of(bundle, "untyped-value"):
         expected = owned.expected
@@ -130,7 +130,7 @@ RULE = Rule(
     ),
     bad=examples.resource_slice(_UNTYPED, node="worker-2"),
     good=examples.resource_slice(_TYPED, node="worker-2"),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",
 )

@@ -29,7 +29,7 @@ _WORDS: Final = {
 _AMOUNT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTtPp])(i?)([Bb]?)\s*")
 
 
-def find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[Found]:
     """Values that do not fit, and what was plainly meant."""
     for owned in misfits_of(bundle, "wrong-type"):
         path, document = owned.misfit.path, owned.document
@@ -69,7 +69,7 @@ def _fix(owned: Owned) -> Fix | None:
     meant = _meant(expected, value) if expected else None
     if isinstance(value, bool | int | float) and meant is not None and isinstance(meant[0], str):
         # y, on and no are words to people, 1.10 and 0x10 are not 1.1 and 16.
-        written = as_written(owned.document, path)
+        written = _as_written(owned.document, path)
         meant = meant if written.startswith(("&", "*", "!")) else (written, True)
     if meant is None:
         return None
@@ -77,7 +77,7 @@ def _fix(owned: Owned) -> Fix | None:
     return Fix(f"write {_shown(new)}", ((owned.document, SetValue(path, new)),), safe)
 
 
-def as_written(document: Document, path: Path) -> str:
+def _as_written(document: Document, path: Path) -> str:
     """A plain scalar as it stands in the file."""
     start, end = document.extent(path)
     line = document.origin.source.removeprefix("\ufeff").splitlines()[start.line - 1]
@@ -164,7 +164,7 @@ RULE = Rule(
     ),
     bad=examples.claim("inference", more='count: "2"'),
     good=examples.claim("inference", more="count: 2"),
-    find=find,
+    find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",
 )

@@ -26,7 +26,7 @@ _USUAL: Final = re.compile(
 )
 
 
-def chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
+def _chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
     """The driver whose chart a document has values for, if it looks like that."""
     if document.kind or document.api_version:
         return None
@@ -53,7 +53,7 @@ def _telling(tree: Mapping[str, Any], words: Vocabulary) -> int:
 
 def _find(bundle: Bundle) -> Iterator[Found]:
     for document in bundle.documents:
-        words = chart_of(bundle, document)
+        words = _chart_of(bundle, document)
         if words is not None:
             yield from _unread(document, words)
             yield from _override(document, words)

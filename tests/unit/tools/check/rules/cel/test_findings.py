@@ -185,9 +185,9 @@ def test_guards(source: str, becomes: str | None) -> None:
 
 def test_a_device_of_the_given_cluster_proves_it() -> None:
     text = unguarded_name.RULE.bad
-    (before,) = unguarded_name.find(bundle_of(text, fleet="a100-40gb"))
+    (before,) = unguarded_name.RULE.find(bundle_of(text, fleet="a100-40gb"))
     assert (before.level, before.help) == (None, "")
-    (after,) = unguarded_name.find(bundle_of(text, fleet="a100-40gb,mi300x-8x-oam"))
+    (after,) = unguarded_name.RULE.find(bundle_of(text, fleet="a100-40gb,mi300x-8x-oam"))
     assert after.level == "error"
     assert after.help.startswith("device gpu.amd.com/")
 
@@ -212,8 +212,8 @@ spec:
     capacity: {memory: {value: 40Gi}}
 """
     text = capacity_in_attributes.RULE.bad.replace(GPU, "gpu.acme.example")
-    assert list(capacity_in_attributes.find(bundle_of(text))) == []
-    (one,) = capacity_in_attributes.find(bundle_of(text, cluster=slices))
+    assert list(capacity_in_attributes.RULE.find(bundle_of(text))) == []
+    (one,) = capacity_in_attributes.RULE.find(bundle_of(text, cluster=slices))
     assert one.message.startswith("memory is a capacity of gpu.acme.example")
 
 
