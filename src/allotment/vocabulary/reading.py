@@ -246,7 +246,6 @@ def _attributes(known: Record, entries: Iterable[AttributeEntry], types: Sequenc
                 values=tuple(dict.fromkeys(values)),
                 closed=one.closed,
                 shared=not one.each,
-                standard=name.startswith("resource.kubernetes.io/"),
             )
 
 

@@ -30,7 +30,6 @@ class Attribute(Value, frozen=True):
     values: tuple[str, ...] = ()
     closed: bool = False
     shared: bool = True
-    standard: bool = False
 
 
 class Capacity(Value, frozen=True):

@@ -83,7 +83,6 @@ def test_tables_are_consistent(driver: str, release: str) -> None:
         assert set(term.on) <= types
         assert term.on
     for attribute in words.attributes:
-        assert attribute.standard == attribute.name.startswith("resource.kubernetes.io/")
         assert not attribute.closed or attribute.values
         if attribute.kind == "version":
             assert all(re.fullmatch(r"\d+\.\d+\.\d+", value) for value in attribute.values)

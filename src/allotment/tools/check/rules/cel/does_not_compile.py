@@ -15,7 +15,7 @@ from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.names.known import SLIP, words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.cel import (
     capacity_in_attributes,
@@ -49,8 +49,6 @@ _SPECIAL: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[Foun
 _OPPOSITE: Final = {ast.EQUALS: "!=", ast.NOT_EQUALS: "=="}
 #: The API server's limit on an expression, in bytes.
 _LONGEST: Final = 10_240
-#: From here on two names differ by a slip of the finger only.
-_SLIP: Final = 0.85
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
@@ -258,7 +256,7 @@ def _function(bundle: Bundle, view: SelectorView, read: Expression, node: Node) 
     close = (
         [elsewhere]
         if elsewhere in known
-        else [n for n in near(node.function, known, 1) if likeness(node.function, n) >= _SLIP]
+        else [n for n in near(node.function, known, 1) if likeness(node.function, n) >= SLIP]
     )
     if not close:
         return None
