@@ -84,12 +84,17 @@ spec: {}
 )
 
 
+def table() -> tuple[Rule, ...]:
+    """The rules that are functions of a bundle."""
+    return RULES
+
+
 @cache
 def catalogue() -> tuple[Rule, ...]:
     """All rules: families in their order, codes in theirs."""
     letters = list(FAMILIES)
     return tuple(
-        sorted((UNREADABLE, UNUSED_IGNORE, *RULES), key=lambda rule: (letters.index(rule.code[0]), rule.code))
+        sorted((UNREADABLE, UNUSED_IGNORE, *table()), key=lambda rule: (letters.index(rule.code[0]), rule.code))
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rules import RULES
+from allotment.tools.check.catalogue import table
 from allotment.tools.check.run import check
 from allotment.tools.check.selecting import Choice, means
 from allotment.tools.check.suppressing import Silenced, silence
@@ -30,16 +30,16 @@ class Policy:
     @property
     def tries(self) -> bool:
         """Whether objects are tried on the devices that are given."""
-        return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in RULES)
+        return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in table())
 
     def judge(self, bundle: Bundle, sources: Mapping[str, str], *, mending: bool = False) -> Silenced:
         """Everything that is to be told of a bundle. ``sources`` are the texts of its files.
 
-        For ``mending`` only rules that offer fixes are asked; what is tried on devices takes longest, and mends nothing.
+        For ``mending`` only rules that offer fixes are asked: what is tried on devices takes longest and mends nothing.
         """
         idle = {
             rule.code
-            for rule in RULES
+            for rule in table()
             if (mending and not rule.fixable) or (rule.family == _NEED_DEVICES and bundle.world is None)
         }
         excused = {file: self.ignored_in(file) for file in sources}
@@ -49,7 +49,7 @@ class Policy:
 
         found = [
             finding
-            for finding in check(bundle, [rule for rule in self.choice.rules(RULES) if rule.code not in idle])
+            for finding in check(bundle, [rule for rule in self.choice.rules(table()) if rule.code not in idle])
             if ran(finding.code, finding.where.file)
         ]
 
