@@ -6,7 +6,7 @@ settings. All of it together is one ask.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey, Value
@@ -20,6 +20,9 @@ Sort: TypeAlias = Literal["whole", "piece", "share", "fraction", "monitoring"]
 
 #: ``init`` ends before the others start; a ``sidecar`` is an init container that stays.
 Role: TypeAlias = Literal["container", "init", "sidecar"]
+
+#: How a name ends that the API server completes (``generateName``); no name has it.
+GENERATED: Final = "*"
 
 Strategy: TypeAlias = Literal["", "time-slicing", "mps"]
 
@@ -89,8 +92,8 @@ class WorkloadAsk:
 
     ``selector``: the requirements of nodeSelector. ``affinity``: those of required node affinity, by term (of which
     any is enough); ``preferred``: whether it prefers nodes by labels, too. ``unknown``: resources that look like a
-    vendor's, and are none that is known here; ``unreadable``: amounts that are no numbers. ``bare``: no pod is written, only what a
-    container of it is to have.
+    vendor's, and are none that is known here; ``unreadable``: amounts that are no numbers. ``bare``: no pod is written,
+    only what a container of it is to have.
     """
 
     __slots__ = ("affinity", "bare", "containers", "preferred", "selector", "unknown", "unreadable", "view")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from allotment.model.editing.edits import Edit, InsertItem, Remove, SetValue
 from allotment.model.loading.marks import Path
 from allotment.tools.migrate.asking import WorkloadAsk
+from allotment.tools.migrate.deciding import Course
 from allotment.tools.migrate.plan import Use
+from allotment.tools.migrate.tolerations import toleration
 from allotment.tools.views import at, mapping
 
 
@@ -22,17 +24,18 @@ def entry_name(workload: WorkloadAsk) -> str:
     return name
 
 
-def edits_of(
-    workload: WorkloadAsk, uses: Iterable[Use], refers: tuple[str, str], removed: Iterable[Path]
-) -> list[Edit]:
+def edits_of(course: Course, refers: tuple[str, str]) -> list[Edit]:
     """The edits for one workload. ``refers``: field and name, ``resourceClaimTemplateName`` and ``web-gpu``."""
+    workload, view = course.workload, course.workload.view
     name = entry_name(workload)
     edits: list[Edit] = []
-    for use in uses:
-        edits += _container(workload.view.document.tree, use, name)
-    edits += (Remove(path) for path in removed)
-    spec = workload.view.spec
-    edits.append(_added(workload.view.tree, spec, "resourceClaims", [{"name": name, refers[0]: refers[1]}]))
+    for use in course.uses:
+        edits += _container(view.document.tree, use, name)
+    edits += (Remove(path) for path in course.where.removed)
+    tolerations = [toleration(key) for key in course.tolerations]
+    if tolerations:
+        edits += _added(view.tree, view.spec, "tolerations", tolerations)
+    edits += _added(view.tree, view.spec, "resourceClaims", [{"name": name, refers[0]: refers[1]}])
     return edits
 
 
@@ -56,8 +59,9 @@ def _container(tree: dict[str, Any], use: Use, name: str) -> Iterator[Edit]:
         yield SetValue((*path, "claims"), [claim])
 
 
-def _added(tree: dict[str, Any], spec: Path, field: str, items: list[dict[str, str]]) -> Edit:
+def _added(tree: dict[str, Any], spec: Path, field: str, items: list[dict[str, str]]) -> Iterator[Edit]:
     written = tree.get(field)
     if isinstance(written, list) and written:
-        return InsertItem((*spec, field), len(written), items[0])
-    return SetValue((*spec, field), items)
+        yield from (InsertItem((*spec, field), len(written) + number, item) for number, item in enumerate(items))
+    else:
+        yield SetValue((*spec, field), items)

@@ -16,6 +16,7 @@ from allotment.tools.migrate.plan import Kind, Plan, Use, planned, turns
 from allotment.tools.migrate.report import Label
 from allotment.tools.migrate.resources import in_words
 from allotment.tools.migrate.target import OLDEST, Target
+from allotment.tools.migrate.tolerations import given_by_admission
 from allotment.tools.migrate.where import Where, where_to
 
 EXTENDED: Final = "DRAExtendedResource"
@@ -26,7 +27,8 @@ class Course(NamedTuple):
     """What is to be done with one workload.
 
     ``plan`` and ``uses`` where its pods get a claim. ``slots``: with outcome ``claim``, how many shares of the GPU all
-    its pods take together; which workloads name one claim is decided later, with all of them known.
+    its pods take together; which workloads name one claim is decided later, with all of them known. ``tolerations``:
+    the taints that its pods must say themselves to tolerate.
     """
 
     workload: WorkloadAsk
@@ -35,6 +37,7 @@ class Course(NamedTuple):
     plan: Plan | None = None
     uses: tuple[Use, ...] = ()
     slots: int = 0
+    tolerations: tuple[str, ...] = ()
 
 
 class Case(NamedTuple):
@@ -71,7 +74,8 @@ def course_of(workload: WorkloadAsk, target: Target) -> Course:
     if devices is not None:
         devices = devices._replace(pieces=any(ask.profile for ask in workload.asks))
     case = Case(workload, target, where_to(workload, devices) if devices else Where(), sharer)
-    return next(course for way in _WAYS if (course := way(case)) is not None)
+    found = next(course for way in _WAYS if (course := way(case)) is not None)
+    return found._replace(tolerations=given_by_admission(workload, target)) if found.decision.changes else found
 
 
 def _unread(workload: WorkloadAsk) -> Course:

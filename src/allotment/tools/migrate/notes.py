@@ -81,6 +81,20 @@ def _left(course: Course) -> Iterable[str]:
         yield "Preferred node affinity stays: it ranks nodes as long as they have the labels."
 
 
+def _tolerations(course: Course) -> Iterable[str]:
+    for key in course.tolerations:
+        yield (
+            f"Toleration {key} is written now: admission (ExtendedResourceToleration) gives it only to pods that ask "
+            "for the resource."
+        )
+
+
+def _priority(course: Course) -> Iterable[str]:
+    name = text(course.workload.view.tree.get("priorityClassName"))
+    if name and course.decision.outcome in ("class", "template", "claim"):
+        yield f"priorityClassName {name}: preemption frees no devices of DRA, and makes no room for its GPUs any more."
+
+
 def _scheduler(course: Course) -> Iterable[str]:
     name = text(course.workload.view.tree.get("schedulerName"))
     if name and name != _SCHEDULER:
@@ -108,5 +122,15 @@ def _environment(course: Course) -> Iterable[str]:
 
 
 _Writer = Callable[[Course], Iterable[str]]
-_ALWAYS: Final[tuple[_Writer, ...]] = (_unknown,)
-_CHANGED: Final[tuple[_Writer, ...]] = (_kind, _together, _left, _autoscaler, _scheduler, _queue, _ray, _environment)
+_ALWAYS: Final[tuple[_Writer, ...]] = (_unknown, _priority)
+_CHANGED: Final[tuple[_Writer, ...]] = (
+    _kind,
+    _together,
+    _left,
+    _autoscaler,
+    _tolerations,
+    _scheduler,
+    _queue,
+    _ray,
+    _environment,
+)

@@ -6,10 +6,14 @@ key; feature discovery repeats it as labels of the nodes. GKE has labels of its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
+from allotment.model.core import Node
 from allotment.model.loading import Document, load_text
+from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.tools.migrate.asking import Sharing, Strategy, Term
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import items, mapping, text
@@ -21,6 +25,8 @@ _STRATEGIES: Final[Mapping[str, Strategy]] = {
 }
 REPLICAS_LABELS: Final = ("nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared-clients-per-gpu")
 STRATEGY_LABELS: Final = ("nvidia.com/gpu.sharing-strategy", "cloud.google.com/gke-gpu-sharing-strategy")
+
+_SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me|\+me)?)(?:-SHARED)?")
 
 
 def configured(documents: Iterable[Document]) -> dict[str, Sharing]:
@@ -70,6 +76,37 @@ def selected(terms: Iterable[Term]) -> Sharing | None:
         elif term.key == "nvidia.com/gpu.product" and term.values and all(v.endswith("-SHARED") for v in term.values):
             told_by = told_by or f"label {term.key}"
     return Sharing(strategy=strategy, replicas=replicas, told_by=told_by) if told_by else None
+
+
+def single_profile(product: str) -> str:
+    """The MIG profile in a product's name, where every GPU of the node is cut alike (strategy ``single``), or empty.
+
+    >>> single_profile("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me-SHARED"), single_profile("Tesla-T4")
+    ('1g.5gb+me', '')
+    """
+    found = _SINGLE_MIG.fullmatch(product)
+    return found[1].replace(".me", "+me") if found else ""
+
+
+def cut_on_nodes(target: Target, terms: Iterable[Term]) -> str:
+    """The profile that ``nvidia.com/gpu`` stands for on all nodes of the cluster that a pod may use; empty if none."""
+    found = {
+        single_profile(node.metadata.labels.get("nvidia.com/gpu.product", ""))
+        for node in target.nodes
+        if "nvidia.com/gpu" in node.status.allocatable and _is_allowed(node, tuple(terms))
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _is_allowed(node: Node, terms: tuple[Term, ...]) -> bool:
+    demands = tuple(NodeSelectorRequirement(key=one.key, operator=one.operator, values=one.values) for one in terms)
+    if not demands:
+        return True
+    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=demands),))
+    try:
+        return selects(selector, NodeFacts(node.metadata.name, node.metadata.labels))
+    except UnusableNodeSelector:
+        return False
 
 
 def on_nodes(target: Target) -> Sharing | None:

@@ -14,17 +14,16 @@ from msgspec.structs import replace
 
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.tools.migrate.asking import Ask, ContainerAsk, Role, Sharing, Strategy, Term, WorkloadAsk
+from allotment.model.meta import ObjectKey
+from allotment.tools.migrate.asking import GENERATED, Ask, ContainerAsk, Role, Sharing, Strategy, Term, WorkloadAsk
 from allotment.tools.migrate.bare import bare_views
-from allotment.tools.migrate.plugin import configured, on_nodes, selected
+from allotment.tools.migrate.plugin import configured, cut_on_nodes, on_nodes, selected, single_profile
 from allotment.tools.migrate.resources import SHARED, asks_of
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_views, strings, text
 
 _REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-#: The product's name where every GPU of the node is cut alike (MIG strategy ``single``).
-_SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me|\+me)?)(?:-SHARED)?")
 #: What MIG manager makes of all GPUs of a node.
 _ALL_CUT: Final = re.compile(r"all-([1-9][0-9]*g\.[0-9]+gb(?:[.+]me)?)")
 _GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
@@ -39,7 +38,7 @@ def workloads_of(documents: Iterable[Document], target: Target, namespace: str =
         _workload(view, shared, nodes, target, bare)
         for document in everything
         for bare, views in ((False, pod_views(document, namespace)), (True, bare_views(document, namespace)))
-        for view in views
+        for view in map(_called, views)
     ]
     return tuple(workload for workload in found if workload is not None)
 
@@ -60,7 +59,7 @@ def _workload(
     if own is None and _chooses_unshared(always):
         nodes = None
         shared = {name: sharing for name, sharing in shared.items() if name.endswith(SHARED)}
-    profile = _profile(always)
+    profile = _profile(always) or cut_on_nodes(target, always)
     containers: list[ContainerAsk] = []
     unknown: dict[str, None] = {}
     unreadable: dict[str, None] = {}
@@ -86,6 +85,13 @@ def _workload(
         unreadable=tuple(unreadable),
         bare=bare,
     )
+
+
+def _called(view: PodView) -> PodView:
+    """The view by its name, or by what the API server makes one of: ``train-*``."""
+    stem = text(mapping(view.document.tree.get("metadata")).get("generateName"))
+    key = ObjectKey(view.key.namespace, f"{stem}{GENERATED}")
+    return view._replace(key=key) if stem and not view.key.name else view
 
 
 def _completed(
@@ -133,8 +139,8 @@ def _profile(terms: Iterable[Term]) -> str:
             continue
         if term.key == _GKE_PARTITION:
             return term.values[0]
-        if term.key == "nvidia.com/gpu.product" and (found := _SINGLE_MIG.fullmatch(term.values[0])):
-            return found[1].replace(".me", "+me")
+        if term.key == "nvidia.com/gpu.product" and (profile := single_profile(term.values[0])):
+            return profile
         if term.key == "nvidia.com/mig.config" and (found := _ALL_CUT.fullmatch(term.values[0])):
             return found[1].replace(".me", "+me")
     return ""

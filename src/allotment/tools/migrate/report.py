@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from allotment.model.loading import Document
 from allotment.model.meta import ObjectKey, Value
-from allotment.tools.migrate.asking import ContainerAsk, subject_of
+from allotment.tools.migrate.asking import GENERATED, ContainerAsk, subject_of
 from allotment.tools.migrate.decision import Decision
 from allotment.tools.migrate.target import Target
 
@@ -46,6 +46,11 @@ class Migrated(Value, frozen=True):
     notes: tuple[str, ...] = ()
     custom: bool = False
     part: str = ""
+
+    @property
+    def generated(self) -> bool:
+        """Whether each creation makes an object of another name (``generateName``)."""
+        return self.name.endswith(GENERATED)
 
     @property
     def subject(self) -> str:

@@ -120,7 +120,7 @@ def _changed(
         course = courses[number]
         document = course.workload.view.document
         refers = "resourceClaimName" if made.kind == "ResourceClaim" else "resourceClaimTemplateName"
-        changes = edits_of(course.workload, course.uses, (refers, made.name), course.where.removed)
+        changes = edits_of(course, (refers, made.name))
         edits.setdefault(document.file, []).extend((document, change) for change in changes)
     texts: dict[str, str] = {}
     unwritten: dict[str, str] = {}

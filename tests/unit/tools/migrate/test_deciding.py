@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.migrate.target import Target
+from allotment.tools.migrate.target import Target, Way
 from tests.unit.tools.migrate.manifests import migrated, only, target, workload
+from tests.unit.tools.migrate.trials import in_cluster, node
 
 GPU = {"nvidia.com/gpu": 1}
 SHARED = {"nvidia.com/gpu.shared": 1}
@@ -268,3 +269,22 @@ def test_what_stays_behind_is_told() -> None:
     notes = " ".join(only(text).notes)
     for word in ("volcano", "nvidia.com/gpu.count=8 stays", "nvidia.com/hostdev"):
         assert word in notes
+
+
+def test_strategy_single_is_read_from_the_nodes() -> None:
+    """``nvidia.com/gpu`` is a MIG device where every GPU of all nodes that a pod may use is cut alike."""
+    product = "nvidia.com/gpu.product"
+    cut = {product: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/mig.strategy": "single", "pool": "small"}
+    nodes = [node("n1", cut, nvidia_com_gpu=7), node("n2", {product: "Tesla-T4", "pool": "big"}, nvidia_com_gpu=1)]
+    small = in_cluster(workload(limits=GPU, nodeSelector={"pool": "small"}), objects=nodes).workloads[0]
+    assert small.decision.outcome == "template"
+    assert small.containers[0].asks[0].profile == "1g.5gb"
+    for selector in ({"pool": "big"}, {}):
+        whole = in_cluster(workload(limits=GPU, nodeSelector=selector), objects=nodes).workloads[0]
+        assert whole.containers[0].asks[0].profile == ""
+
+
+@pytest.mark.parametrize("way", ["class", "claims"])
+def test_preemption_makes_no_room_for_devices(way: Way) -> None:
+    one = only(workload(limits=GPU, priorityClassName="high"), to=target(way=way))
+    assert any("priorityClassName high" in note for note in one.notes)

@@ -18,9 +18,11 @@ def replaced(migration: Migration, file: str, workloads: Iterable[Migrated]) -> 
     """The commands that bring a file into effect in which these workloads are others than before."""
     listed = tuple(workloads)
     for one in listed:
-        if is_made_again(one):
+        if is_made_again(one) and not one.generated:
             yield f"kubectl -n {one.namespace} delete {one.kind.lower()}/{one.name} --ignore-not-found"
-    yield f"kubectl{namespaced(migration)} apply -f {file}"
+    # Of a generated name nothing can be applied; what is made is one more each time.
+    verb = "create" if any(one.generated for one in listed) else "apply"
+    yield f"kubectl{namespaced(migration)} {verb} -f {file}"
     for one in listed:
         if one.kind in _ROLLED and not one.custom:
             yield f"kubectl -n {one.namespace} rollout status {one.kind.lower()}/{one.name} --timeout=10m"

@@ -1,18 +1,21 @@
-"""What a fleet says nothing of, and is taken as given: labels that somebody sets on nodes by hand.
+"""What is taken as given on both sides, for nothing that was given tells of it, and a pod must not fail by it.
 
-``nodeSelector: {pool: gpu}`` would keep a pod from every machine of a fleet, before and after alike. Nothing would be
-learned, so such requirements are left out on both sides, and told.
+``nodeSelector: {pool: gpu}`` would keep a pod from every machine of a fleet, before and after alike; so would a network
+card's resource, or a claim that the pod has already. Nothing would be learned: they are left out, and told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.model.core import Pod, PodSpec
+from allotment.model.core import Container, Pod, PodSpec, Toleration
 from allotment.model.meta import Object
+from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector, NodeSelectorTerm
+from allotment.model.trees import to_value
 from allotment.model.workloads import (
     CronJob,
     DaemonSet,
@@ -25,23 +28,65 @@ from allotment.model.workloads import (
 from allotment.tools.migrate.asking import Term, WorkloadAsk
 from allotment.tools.migrate.kinds import devices_of
 from allotment.tools.migrate.labels import translated
+from allotment.tools.migrate.resources import vendor_of
+from allotment.tools.migrate.target import Target
+from allotment.tools.migrate.tolerations import given_by_admission, toleration
+from allotment.tools.views import EntryView
+
+
+class Assumed(NamedTuple):
+    """What a workload demands and is taken as met: of labels, of other resources, and claims that it has already.
+
+    ``tolerations``: taints that admission lets its pods past as long as they ask for the resource.
+    """
+
+    terms: tuple[Term, ...] = ()
+    resources: tuple[str, ...] = ()
+    claims: tuple[EntryView, ...] = ()
+    tolerations: tuple[str, ...] = ()
+
+    def told(self) -> Iterator[str]:
+        """Each of it in words."""
+        yield from map(str, self.terms)
+        yield from self.resources
+        for entry in self.claims:
+            yield f"{'claim' if entry.kind == 'ResourceClaim' else 'template'} {entry.refers_to}"
+
+
+def assumed_of(
+    workload: WorkloadAsk, target: Target, labels: Collection[str] | None, is_known: Callable[[EntryView], bool]
+) -> Assumed:
+    """What is taken as met of a workload: everything that no device plugin for GPUs decides.
+
+    ``labels`` are those that some machine of a fleet has; None for a cluster, whose nodes say all theirs. ``is_known``
+    tells claims whose devices are known.
+    """
+    terms = unknown_terms(workload, labels) if labels is not None else ()
+    names = (name for one in workload.view.containers for name in (*one.limits, *one.requests))
+    claims = tuple(entry for entry in workload.view.entries if not is_known(entry))
+    others = tuple(dict.fromkeys(name for name in names if _is_others(name)))
+    return Assumed(terms, others, claims, given_by_admission(workload, target))
 
 
 def unknown_terms(workload: WorkloadAsk, known: Iterable[str]) -> tuple[Term, ...]:
     """The requirements on labels that no machine of a fleet has, unless it is known which GPU they mean."""
-    keys = frozenset(known)
-    everything = (*workload.selector, *(term for terms in workload.affinity for term in terms))
     if not workload.asks:
         return ()
+    keys = frozenset(known)
+    everything = (*workload.selector, *(term for terms in workload.affinity for term in terms))
     devices = devices_of(workload.asks[0])
     return tuple(term for term in everything if term.key not in keys and not translated(term, devices).expression)
 
 
-def without(value: Object, keys: frozenset[str]) -> Object:
-    """A workload whose pods demand nothing of labels of these names."""
-    if not keys:
-        return value
-    return _with_spec(value, lambda spec: _free(spec, keys))
+def _is_others(name: str) -> bool:
+    """Whether a resource is an extended one, and not of a GPU."""
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and not domain.endswith("kubernetes.io") and vendor_of(name) is None
+
+
+def without(value: Object, assumed: Assumed) -> Object:
+    """A workload whose pods demand nothing of it."""
+    return _with_spec(value, lambda spec: _free(spec, assumed)) if any(assumed) else value
 
 
 def _with_spec(value: Object, changed: Callable[[PodSpec], PodSpec]) -> Object:
@@ -59,17 +104,36 @@ def _with_spec(value: Object, changed: Callable[[PodSpec], PodSpec]) -> Object:
     return value
 
 
-def _free(spec: PodSpec, keys: frozenset[str]) -> PodSpec:
+def _free(spec: PodSpec, assumed: Assumed) -> PodSpec:
+    keys = frozenset(term.key for term in assumed.terms)
     selector: Mapping[str, str] = {key: value for key, value in spec.node_selector.items() if key not in keys}
     affinity = spec.affinity
-    if affinity is not None and affinity.node_affinity is not None:
+    if keys and affinity is not None and affinity.node_affinity is not None:
         required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
         if required is not None:
             terms = _terms(required, keys)
             left = replace(required, node_selector_terms=terms) if terms else None
             nodes = replace(affinity.node_affinity, required_during_scheduling_ignored_during_execution=left)
             affinity = replace(affinity, node_affinity=nodes)
-    return replace(spec, node_selector=dict(selector), affinity=affinity)
+    claims = frozenset(entry.name for entry in assumed.claims)
+    return replace(
+        spec,
+        node_selector=dict(selector),
+        affinity=affinity,
+        tolerations=(*spec.tolerations, *(to_value(toleration(key), Toleration) for key in assumed.tolerations)),
+        resource_claims=tuple(entry for entry in spec.resource_claims if entry.name not in claims),
+        containers=tuple(_container(one, assumed.resources, claims) for one in spec.containers),
+        init_containers=tuple(_container(one, assumed.resources, claims) for one in spec.init_containers),
+    )
+
+
+def _container(container: Container, resources: Collection[str], claims: Collection[str]) -> Container:
+    def left(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+        return {name: amount for name, amount in amounts.items() if name not in resources}
+
+    had = container.resources
+    uses = tuple(use for use in had.claims if use.name not in claims)
+    return replace(container, resources=replace(had, limits=left(had.limits), requests=left(had.requests), claims=uses))
 
 
 def _terms(required: NodeSelector, keys: frozenset[str]) -> tuple[NodeSelectorTerm, ...]:

@@ -5,7 +5,6 @@ Resource names and labels say what a count stands for: a product, a profile, one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -14,14 +13,13 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
 from allotment.tools.explain.nodes import UNSCHEDULABLE
 from allotment.tools.migrate.models import product_of_label
-from allotment.tools.migrate.plugin import REPLICAS_LABELS
+from allotment.tools.migrate.plugin import REPLICAS_LABELS, single_profile
 from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device
 from allotment.tools.migrate.simulation.plugged import FRACTIONS, Offer, PluginNode
 from allotment.tools.migrate.simulation.supplies import Counted, Fractions
 
 PRODUCT: Final = "nvidia.com/gpu.product"
-_SINGLE_MIG: Final = re.compile(r".+-MIG-([1-9][0-9]*g\.[0-9]+gb(?:\.me)?)(?:-SHARED)?")
 _AMD_PRODUCTS: Final = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
 
 
@@ -78,8 +76,7 @@ def _kind(resource: str, labels: Mapping[str, str], product: str) -> DeviceKind:
     told = ""
     if vendor_of(resource) == "nvidia":
         label = labels.get(PRODUCT, "")
-        found = _SINGLE_MIG.fullmatch(label)
-        profile = profile or (found[1].replace(".me", "+me") if found else "")
+        profile = profile or single_profile(label)
         told = product_of_label(label)[0]
     elif vendor_of(resource) == "amd":
         told = next((labels[key] for key in _AMD_PRODUCTS if key in labels), "")

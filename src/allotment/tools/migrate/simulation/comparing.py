@@ -62,8 +62,8 @@ class Compared(Value, frozen=True, omit_defaults=False):
 class Comparison(Value, frozen=True, omit_defaults=False):
     """All of it. ``kept``: nodes that must keep their device plugin, with the workloads that need them.
 
-    ``moved``: the nodes that go to the driver. ``assumed``: requirements on nodes that were taken as met, with the
-    workloads that have them; ``expected``: nodes whose slices nobody publishes yet; ``dark``: nodes with a device
+    ``moved``: the nodes that go to the driver. ``assumed``: what was taken as met, with the workloads that demand
+    it; ``expected``: nodes whose slices nobody publishes yet; ``dark``: nodes with a device
     plugin of which it is not known what a driver would publish. ``others``: pods with GPUs that are in none of the
     files.
     """
@@ -140,9 +140,9 @@ def _answers(pods: Iterable[Tried]) -> tuple[tuple[Got, ...], ...]:
 
 def _assumed(scene: Scene) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for subject, term in scene.assumed:
-        found.setdefault(str(term), []).append(subject)
-    return {term: tuple(dict.fromkeys(subjects)) for term, subjects in found.items()}
+    for subject, told in scene.assumed:
+        found.setdefault(told, []).append(subject)
+    return {told: tuple(dict.fromkeys(subjects)) for told, subjects in found.items()}
 
 
 def _dark(scene: Scene, with_slices: Iterable[str | None]) -> Iterable[str]:

@@ -11,23 +11,25 @@ from msgspec.structs import replace
 from allotment.fleet import Machine, parse_fleet
 from allotment.model.core import Node, Pod
 from allotment.model.meta import Object
+from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.tools.migrate.asking import Ask, Term, WorkloadAsk
 from allotment.tools.migrate.labels import about_gpus
 from allotment.tools.migrate.reading import workloads_of
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.resources import vendor_of
-from allotment.tools.migrate.simulation.assumed import unknown_terms, without
+from allotment.tools.migrate.simulation.assumed import assumed_of, without
 from allotment.tools.migrate.simulation.cluster_nodes import cluster_nodes, extended_of
 from allotment.tools.migrate.simulation.fleet_nodes import fleet_nodes, labels_without_plugin
 from allotment.tools.migrate.simulation.plugged import PluginNode
 from allotment.tools.migrate.simulation.subjects import Subject, subjects_of, wants_of
+from allotment.tools.views import claim_view
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
     """``machines`` of a fleet, none for a cluster. ``others``: pods that run with GPUs and are in none of the files.
 
-    ``assumed``: requirements on nodes that are taken as met, by the workload that has them.
+    ``assumed``: what is taken as met, by the workload that demands it.
     """
 
     migration: Migration
@@ -36,7 +38,7 @@ class Scene:
     others: tuple[Pod, ...]
     asks: tuple[Ask, ...]
     terms: tuple[Term, ...]
-    assumed: tuple[tuple[str, Term], ...]
+    assumed: tuple[tuple[str, str], ...]
 
     def plugged(self, users: Iterable[Pod]) -> list[PluginNode]:
         """The nodes with their device plugins, beside pods that have GPUs already."""
@@ -62,13 +64,16 @@ def scene_of(migration: Migration) -> Scene:
     machines = parse_fleet(target.fleet)
     workloads = workloads_of(migration.before, target, migration.namespace)
     terms = tuple(term for one in workloads for term in _required(one) if about_gpus(term))
-    known = _keys(machines, workloads, terms)
-    assumed: list[tuple[str, Term]] = []
+    labels = _keys(machines, workloads, terms) if machines else None
+    claims = _known_claims(migration, bool(machines))
+    assumed: list[tuple[str, str]] = []
 
     def adapted(ask: WorkloadAsk, value: Object) -> Object:
-        unknown = unknown_terms(ask, known) if machines else ()
-        assumed.extend((ask.subject, term) for term in unknown)
-        return without(value, frozenset(term.key for term in unknown))
+        one = assumed_of(
+            ask, target, labels, lambda entry: (entry.kind, ask.view.key.namespace, entry.refers_to) in claims
+        )
+        assumed.extend((ask.subject, told) for told in one.told())
+        return without(value, one)
 
     subjects = subjects_of(migration, [node.metadata.name for node in target.nodes], adapted)
     return Scene(
@@ -80,6 +85,18 @@ def scene_of(migration: Migration) -> Scene:
         terms=terms,
         assumed=tuple(dict.fromkeys(assumed)),
     )
+
+
+def _known_claims(migration: Migration, fleet: bool) -> frozenset[tuple[str, str, str]]:
+    """The claims and templates whose devices are known; of a fleet's nodes only GPUs are."""
+    if fleet:
+        return frozenset()
+    views = [view for one in migration.before if (view := claim_view(one, migration.namespace)) is not None]
+    found: set[tuple[str, str, str]] = {(view.kind, view.key.namespace, view.key.name) for view in views}
+    for value in migration.target.objects:
+        if isinstance(value, ResourceClaim | ResourceClaimTemplate):
+            found.add((type(value).__name__, value.metadata.namespace, value.metadata.name))
+    return frozenset(found)
 
 
 def _required(workload: WorkloadAsk) -> Iterable[Term]:

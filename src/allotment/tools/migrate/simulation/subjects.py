@@ -16,7 +16,8 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import Object
 from allotment.model.replicas import pods_of
-from allotment.tools.migrate.asking import Ask, WorkloadAsk
+from allotment.model.workloads import Job
+from allotment.tools.migrate.asking import GENERATED, Ask, WorkloadAsk
 from allotment.tools.migrate.reading import workloads_of
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.simulation.parts import pods_of_part
@@ -92,11 +93,12 @@ class _Sides:
             return old, new, "" if old and new else "it has no pods, or they cannot be read"
         manifest = self._before.get(id(ask.view.document))
         if manifest is None or not isinstance(manifest.value, Object) or not one.name:
-            return (), (), "it is no whole manifest of a kind that makes pods"
-        other = self._after.get((one.kind, one.namespace, one.name), manifest)
+            return (), (), "it is no manifest that can be read, or of a kind that makes no pods"
+        other = self._after.get((one.kind, one.namespace, one.name.rstrip(GENERATED)), manifest)
         if not isinstance(other.value, Object):
             other = manifest
-        values = (_in(value, one.namespace) for value in (manifest.value, other.value) if isinstance(value, Object))
+        both = (value for value in (manifest.value, other.value) if isinstance(value, Object))
+        values = (_started(_in(value, one.namespace)) for value in both)
         old, new = (pods_of(self._adapted(ask, value), nodes=self._nodes, limit=MOST_PODS) for value in values)
         return old, new, ""
 
@@ -112,6 +114,13 @@ def _part_of(view: PodView) -> tuple[str, str, str, Path]:
 def _called(pod: Pod, name: str) -> Pod:
     """A pod by another name: those of two workloads of one name (a Deployment, a StatefulSet) would be one."""
     return replace(pod, metadata=replace(pod.metadata, name=name))
+
+
+def _started(value: Object) -> Object:
+    """A Job as it is when its queue lets it start; until then it has no pods."""
+    if isinstance(value, Job) and value.spec.suspend:
+        return replace(value, spec=replace(value.spec, suspend=False))
+    return value
 
 
 def _by_identity(documents: Iterable[Document], namespace: str) -> Mapping[tuple[str, str, str], Manifest]:

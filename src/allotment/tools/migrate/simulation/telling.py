@@ -101,7 +101,7 @@ def _ended(text: str) -> str:
 
 def _notes(trial: Comparison) -> Iterator[str]:
     if trial.assumed:
-        yield f"Taken as met, for a fleet does not tell: {_with_users(trial.assumed)}."
+        yield f"Taken as met, for nothing tells of it here: {_with_users(trial.assumed)}."
     expected = tuple(node for node in trial.expected if node not in trial.kept)
     if expected:
         yield (

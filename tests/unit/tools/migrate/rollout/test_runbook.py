@@ -42,6 +42,13 @@ def test_a_job_is_deleted_first() -> None:
     assert "kubectl -n default delete job/web --ignore-not-found\nkubectl apply -f app.yaml\n" in there
 
 
+def test_what_gets_its_name_when_it_is_made_is_created() -> None:
+    text = workload("Job", limits=GPU, nodeSelector=PRODUCT).replace("name: web", "generateName: train-", 1)
+    there = section(page(migrated(text)), "4. Workloads")
+    assert "kubectl create -f app.yaml\n" in there
+    assert "kubectl -n default delete" not in there
+
+
 def test_a_file_is_applied_once_for_all_its_workloads() -> None:
     texts = [
         workload(kind, name=kind.lower(), limits=GPU, nodeSelector=PRODUCT) for kind in ("Deployment", "StatefulSet")

@@ -23,9 +23,13 @@ def test_nothing_is_compared_without_hardware() -> None:
 
 
 def test_a_pod_that_is_lost_is_told_with_its_reason() -> None:
-    """With MIG strategy single pieces go by the name of GPUs; a claim for a GPU wants a whole one."""
-    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
-    one = row(in_cluster(workload(limits=GPU), objects=[node("n1", labels, nvidia_com_gpu=7)]))
+    """With MIG strategy single pieces go by the name of GPUs: where nodes differ, nobody knows which are meant."""
+    product = "NVIDIA-A100-SXM4-40GB-MIG-"
+    nodes = [
+        node(profile.replace(".", "-"), {"nvidia.com/gpu.product": product + profile}, nvidia_com_gpu=3)
+        for profile in ("1g.5gb", "2g.10gb")
+    ]
+    one = row(in_cluster(workload(limits=GPU), objects=nodes))
     assert (one.fitted, one.fit, one.lost) == (1, 0, ("default/web-0",))
     assert str(one.before[0][0]) == "1 1g.5gb of A100-SXM4-40GB"
     assert 'no device has type "gpu"; here it is "mig"' in one.reason

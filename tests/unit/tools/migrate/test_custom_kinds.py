@@ -1,0 +1,159 @@
+"""Kinds that are not Kubernetes' own, and places where no pod is written."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from allotment.tools.migrate.run import migrate
+from allotment.tools.migrate.target import Target
+from tests.unit.tools.migrate.manifests import documents, migrated, only, target
+from tests.unit.tools.migrate.trials import on_fleet, row, tried
+
+TRAINING = dedent("""\
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata: {name: bert, namespace: ml}
+    spec:
+      pytorchReplicaSpecs:
+        Master:
+          replicas: 1
+          template:
+            spec:
+              containers:
+              - name: pytorch
+                image: registry.example/bert:1
+                resources:
+                  limits:
+                    nvidia.com/gpu: 1  # the first one
+        Worker:
+          replicas: 3
+          template:
+            spec:
+              nodeSelector: {nvidia.com/gpu.product: Tesla-T4}
+              containers:
+              - name: pytorch
+                image: registry.example/bert:1
+                resources:
+                  limits:
+                    nvidia.com/gpu: 2
+    """)
+RAY = dedent("""\
+    apiVersion: ray.io/v1
+    kind: RayCluster
+    metadata: {name: ray}
+    spec:
+      workerGroupSpecs:
+      - groupName: gpus
+        replicas: 1
+        template:
+          spec:
+            containers:
+            - {name: worker, image: i, resources: {limits: {nvidia.com/gpu: 1}}}
+    """)
+SERVICE = dedent("""\
+    apiVersion: serving.kserve.io/v1beta1
+    kind: InferenceService
+    metadata: {name: llama}
+    spec:
+      predictor:
+        model:
+          modelFormat: {name: huggingface}
+          resources: {limits: {RESOURCE: 1}}
+    """)
+
+
+def test_a_class_serves_whole_gpus_of_any_kind_without_a_change() -> None:
+    migration = migrated(TRAINING)
+    assert [one.subject for one in migration.workloads] == [
+        "PyTorchJob ml/bert (Master)",
+        "PyTorchJob ml/bert (Worker)",
+    ]
+    assert [one.decision.outcome for one in migration.workloads] == ["class", "class"]
+    assert [one.line for one in migration.workloads] == [9, 19]
+    assert [one.replicas for one in migration.workloads] == [1, 3]
+    assert not migration.texts
+
+
+def test_claims_are_written_where_they_are_wanted() -> None:
+    migration = migrated(TRAINING, to=target(way="claims"))
+    assert [one.claim_name for one in migration.workloads] == ["bert-master-gpu", "bert-worker-gpu"]
+    text = migration.texts["app.yaml"]
+    assert "resourceClaimTemplateName: bert-worker-gpu" in text
+    assert "nvidia.com/gpu: 1" not in text.partition("---")[0]
+    assert "# the first one" in text
+    assert all("a kind of its own" in one.notes[0] for one in migration.workloads)
+
+
+def test_equal_parts_of_an_object_share_a_template_named_after_it() -> None:
+    equal = TRAINING.replace("nvidia.com/gpu: 2", "nvidia.com/gpu: 1").replace("nodeSelector", "annotations")
+    migration = migrated(equal, to=target(way="claims"))
+    assert [one.claim_name for one in migration.workloads] == ["bert-gpu", "bert-gpu"]
+    assert len(migration.made) == 1
+
+
+@pytest.mark.parametrize("way", ["auto", "claims"])
+def test_its_pods_are_tried(way: str) -> None:
+    migration = on_fleet(TRAINING, fleet="t4-4x-pcie:2", way="claims" if way == "claims" else "auto")
+    for part, pods in (("(Master)", 1), ("(Worker)", 3)):
+        one = row(migration, part)
+        assert (one.pods, one.fitted, one.fit, one.changed) == (pods, pods, pods, ())
+
+
+def test_ray_must_be_told_how_many_gpus_it_has() -> None:
+    assert any("num-gpus" in note for note in only(RAY, to=target(way="claims")).notes)
+    assert only(RAY).notes == ()
+
+
+def test_a_job_of_volcano_is_not_deleted_like_one_of_kubernetes() -> None:
+    text = RAY.replace("ray.io/v1", "batch.volcano.sh/v1alpha1").replace("RayCluster", "Job")
+    one = only(text, to=target(way="claims"))
+    assert one.custom
+    assert not any("immutable" in note or "cannot change" in note for note in one.notes)
+
+
+@pytest.mark.parametrize(
+    ("resource", "to", "outcome"),
+    [
+        ("nvidia.com/gpu", target(), "class"),
+        ("nvidia.com/mig-1g.5gb", target(), "class"),
+        ("nvidia.com/gpu", target(way="claims"), "class"),
+        ("nvidia.com/gpu", target("1.35"), "leave"),
+        ("nvidia.com/gpu.shared", target(shares=4), "cannot"),
+    ],
+)
+def test_where_no_pod_is_written_only_a_class_can_serve(resource: str, to: Target, outcome: str) -> None:
+    one = only(SERVICE.replace("RESOURCE", resource), to=to)
+    assert (one.subject, one.decision.outcome) == ("InferenceService default/llama (predictor.model)", outcome)
+
+
+def test_a_charts_values_are_no_manifest_and_are_told() -> None:
+    one = only("server:\n  resources:\n    limits: {nvidia.com/gpu: 1}\n")
+    assert one.subject == "Values (server)"
+    assert "a chart's values" in one.decision.reason
+
+
+def test_quotas_and_pools_ask_for_nothing() -> None:
+    texts = (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {requests.nvidia.com/gpu: 4}}\n",
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {limits: {nvidia.com/gpu: 8}}\n",
+    )
+    assert migrated(*texts).workloads == ()
+
+
+def test_what_is_no_whole_number_cannot_be_migrated() -> None:
+    one = only(RAY.replace("gpu: 1", 'gpu: "${GPUS}"'))
+    assert one.decision.outcome == "cannot"
+    assert "nvidia.com/gpu: ${GPUS}" in one.decision.reason
+    assert tried(on_fleet(RAY.replace("gpu: 1", 'gpu: "${GPUS}"'), fleet="t4")).workloads[0].untried
+
+
+def test_a_resource_that_nobody_knows_is_told() -> None:
+    one = only(RAY.replace("nvidia.com/gpu: 1", "gpu.intel.com/dxg: 1"))
+    assert one.decision.outcome == "leave"
+    assert "gpu.intel.com/dxg" in one.decision.reason
+
+
+def test_a_list_of_lists_is_passed_over() -> None:
+    assert migrate(documents("apiVersion: x.io/v1\nkind: X\nspec: {a: [[{resources: 1}]]}\n"), target()).workloads == ()

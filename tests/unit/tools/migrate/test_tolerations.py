@@ -1,0 +1,55 @@
+"""Tolerations that admission gave, and nobody gives to pods with claims."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from allotment.model.core import Taint
+from allotment.model.loading import load_text
+from tests.unit.tools.migrate.manifests import migrated, target, workload
+from tests.unit.tools.migrate.trials import in_cluster, row, t4s
+
+GPU = {"nvidia.com/gpu": 1}
+GKE = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
+ADDED = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def tolerations(text: str) -> list[object]:
+    spec = load_text(text, "app.yaml").documents[0].tree["spec"]["template"]["spec"]
+    return list(spec.get("tolerations") or [])
+
+
+def test_gke_lets_pods_past_its_taint_that_ask_for_gpus() -> None:
+    migration = migrated(workload(limits=GPU, nodeSelector=GKE))
+    assert tolerations(migration.texts["app.yaml"]) == [ADDED]
+    assert any("Toleration nvidia.com/gpu" in note for note in migration.workloads[0].notes)
+
+
+def test_it_is_added_to_others() -> None:
+    own = {"key": "team", "operator": "Exists"}
+    migration = migrated(workload(limits=GPU, nodeSelector=GKE, tolerations=[own]))
+    assert tolerations(migration.texts["app.yaml"]) == [own, ADDED]
+
+
+@pytest.mark.parametrize(
+    "own", [{"operator": "Exists"}, {"key": "nvidia.com/gpu", "value": "present"}, {**ADDED, "effect": ""}]
+)
+def test_what_is_there_is_enough(own: dict[str, str]) -> None:
+    migration = migrated(workload(limits=GPU, nodeSelector=GKE, tolerations=[own]))
+    assert tolerations(migration.texts["app.yaml"]) == [own]
+
+
+def test_a_manifest_that_stays_still_asks() -> None:
+    assert not migrated(workload(limits=GPU, nodeSelector=GKE), to=target(way="class")).texts
+
+
+def test_a_tainted_node_of_the_cluster_tells_as_much() -> None:
+    node = t4s("n1")
+    tainted = replace(node, spec=replace(node.spec, taints=(Taint(key="nvidia.com/gpu", effect="NoSchedule"),)))
+    migration = in_cluster(workload(limits=GPU), objects=[tainted], way="claims")
+    assert tolerations(migration.texts["app.yaml"]) == [ADDED]
+    one = row(migration)
+    assert (one.fitted, one.fit) == (1, 1)
+    other = replace(node, spec=replace(node.spec, taints=(Taint(key="team", effect="NoSchedule"),)))
+    assert tolerations(in_cluster(workload(limits=GPU), objects=[other], way="claims").texts["app.yaml"]) == []
