@@ -12,10 +12,10 @@ An expression that does not parse names nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.conjuncts import Operator, comparison
@@ -30,6 +30,7 @@ from allotment.cel.syntax.lexer import Token, tokenize
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import SelectorView
 
+_T = TypeVar("_T")
 AccessKind: TypeAlias = Literal["attributes", "capacity"]
 
 
@@ -283,6 +284,18 @@ class Expression:
 def read_selectors(bundle: Bundle) -> Iterator[tuple[SelectorView, Expression]]:
     """Every selector, with what can be understood of it."""
     return ((view, expression(bundle, view)) for view in bundle.selectors)
+
+
+def in_each(
+    of_selector: Callable[[Bundle, SelectorView, Expression], Iterable[_T]],
+) -> Callable[[Bundle], Iterator[_T]]:
+    """What a function finds in one selector, as one that looks at all of them."""
+
+    def find(bundle: Bundle) -> Iterator[_T]:
+        for view, read in read_selectors(bundle):
+            yield from of_selector(bundle, view, read)
+
+    return find
 
 
 def expression(bundle: Bundle, view: SelectorView) -> Expression:

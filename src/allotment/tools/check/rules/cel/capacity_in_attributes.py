@@ -9,18 +9,12 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import is_in_other_map
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.views import SelectorView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Names in the wrong one of a device's two maps."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Names in the wrong one of a device's two maps."""
     for access in read.accesses:
         if not access.name or not is_in_other_map(bundle, access.kind, access.domain, access.name):
             continue
@@ -45,7 +39,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")'),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

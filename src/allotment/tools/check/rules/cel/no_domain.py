@@ -13,7 +13,7 @@ from allotment.tools.check.names.known import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.selectors.domains import meant
 from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Access, Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Access, Expression, in_each
 from allotment.tools.check.selectors.operands import is_accessor
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers
@@ -22,14 +22,8 @@ from allotment.vocabulary import drivers
 _ENDS: Final = frozenset({"com", "io", "org", "net", "dev"})
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Accesses whose first key is no domain."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Accesses whose first key is no domain."""
     for access in read.accesses:
         if not access.steps or words_of(bundle, access.domain) is not None:
             continue
@@ -115,7 +109,7 @@ RULE = Rule(
     ),
     bad=examples.claim("ampere", selector='device.attributes["architecture"] == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe or unsafe",
     see="https://kep.k8s.io/4381",
 )

@@ -10,19 +10,13 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.amounts import amount
 from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.check.selectors.operands import is_quantity
 from allotment.tools.views import SelectorView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Literals in ``quantity`` that are no quantities."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Literals in ``quantity`` that are no quantities."""
     for node in read.nodes:
         if not isinstance(node, Call) or node.function != "quantity" or node.target is not None or len(node.args) != 1:
             continue
@@ -57,7 +51,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40GB"))'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

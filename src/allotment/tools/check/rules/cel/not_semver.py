@@ -10,19 +10,13 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.check.selectors.operands import operand, version_text
 from allotment.tools.views import SelectorView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Literals in ``semver`` that are no versions."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Literals in ``semver`` that are no versions."""
     for node in read.nodes:
         if not isinstance(node, Call) or node.function != "semver" or node.target is not None or not node.args:
             continue
@@ -72,7 +66,7 @@ RULE = Rule(
     good=examples.claim(
         "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0.0"))'
     ),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )

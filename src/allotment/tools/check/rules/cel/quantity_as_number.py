@@ -12,19 +12,13 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.amounts import Amount, amount, amount_of_number
 from allotment.tools.check.selectors.edits import bare, mended, receiver
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand
 from allotment.tools.views import SelectorView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Comparisons of quantities with what is none."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Comparisons of quantities with what is none."""
     for node in read.nodes:
         if not isinstance(node, Call):
             continue
@@ -101,7 +95,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory > "40Gi"'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0'),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

@@ -11,21 +11,15 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.check.selectors.operands import operand
 from allotment.tools.views import SelectorView
 
 _SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Comparisons and sums of quantities that are written with operators."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Comparisons and sums of quantities that are written with operators."""
     for node in read.nodes:
         if not isinstance(node, Call) or node.function not in (*ORDERINGS, *_SUMS):
             continue
@@ -63,7 +57,7 @@ RULE = Rule(
     good=examples.claim(
         "high-memory", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'
     ),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

@@ -8,19 +8,13 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.check.selectors.operands import PARTS, is_accessor
 from allotment.tools.views import SelectorView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """The type of a value taken for a part of it."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """The type of a value taken for a part of it."""
     for access in read.accesses:
         part = next((step for step in access.steps[2:] if step.key in PARTS and not step.quoted), None)
         if part is not None and access.kind == "attributes":
@@ -54,7 +48,7 @@ RULE = Rule(
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

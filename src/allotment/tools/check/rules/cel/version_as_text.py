@@ -11,19 +11,13 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.expressions import Expression, in_each
 from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand, version_text
 from allotment.tools.views import SelectorView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    """Comparisons of versions that are none."""
-    for view, read in read_selectors(bundle):
-        yield from of_selector(bundle, view, read)
-
-
 def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
-    """Those of one selector."""
+    """Comparisons of versions that are none."""
     for node in read.nodes:
         if not isinstance(node, Call):
             continue
@@ -123,7 +117,7 @@ RULE = Rule(
     good=examples.claim(
         "ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'
     ),
-    find=_find,
+    find=in_each(of_selector),
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )
