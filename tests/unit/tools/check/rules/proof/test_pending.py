@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.check.objects.places import written
 from allotment.tools.check.proof.tried import tried
 from allotment.tools.check.rules.proof import not_tried, pending
 from allotment.tools.check.rules.untried import UNTRIED
@@ -88,12 +87,6 @@ def test_claims_and_templates_alone_are_tried_too() -> None:
 def test_an_older_version_is_pointed_at_as_it_is_written() -> None:
     flat = FLAT.format(version="v1beta1", count=2)
     assert told(PENDING, flat, fleet="t4") == [("error", "ResourceClaimTemplate spec.spec.devices.requests[0].count")]
-
-
-def test_paths_go_as_far_as_they_are_written() -> None:
-    (document,) = bundle_of("spec: {devices: {requests: [{name: gpu}]}}\n").documents
-    path = ("spec", "devices", "requests", 0, "exactly", "name", "further")
-    assert written(document, path) == ("spec", "devices", "requests", 0, "name")
 
 
 def test_labels_of_nodes_are_not_known_of_machines() -> None:
