@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from allotment.cli.checking.reading import Files, read_files
+from allotment.cli.checking.reading import Files, passed_over, read_files
+from allotment.cli.diffs import show_diff
 from allotment.cli.migrating.meaning import target_of
-from allotment.cli.migrating.telling import tell, tell_diff
+from allotment.cli.migrating.telling import tell, tell_lines
 from allotment.cli.migrating.writing import write_folder, write_in_place
 from allotment.cli.mistakes import BadInput, Mistake
 from allotment.cli.screen import open_screen
@@ -39,12 +40,15 @@ def run(arguments: Namespace) -> int:
         from allotment.cli.migrating.data import data
         from allotment.model.formats import to_json
 
-        screen.line(to_json(data(migration, sections, written)))
+        screen.line(to_json(data(migration, sections, written, (*files.templates, *files.patches))))
     elif arguments.diff:
-        tell_diff(screen, migration)
+        show_diff(screen, migration.sources, migration.new_texts)
     else:
         shown = arguments.output_dir is None and not arguments.in_place
         tell(screen, migration, sections, written, shown)
+        for told in passed_over(files.templates, files.patches, "migrate"):
+            screen.line()
+            tell_lines(screen, told)
     return EXIT_FINE if is_fine(migration, sections) else EXIT_NOT_FINE
 
 

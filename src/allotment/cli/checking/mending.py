@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,6 +15,7 @@ from allotment.cli.checking.options import Options
 from allotment.cli.checking.reading import Files
 from allotment.cli.checking.telling import TIED, Told, by_level, counted, left_out, say, summary, tell_findings
 from allotment.cli.checking.writing import write_all
+from allotment.cli.diffs import show_diff
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, width_of
 from allotment.tools.check.bundle import Bundle
@@ -43,7 +42,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
     told.fixed = fixed.applied
     told.findings = _by_hand(told.findings, fixed)
     if arguments.diff:
-        _show(screen, files.sources, changed)
+        show_diff(screen, files.sources, changed)
         _tell_diff(told, changed)
         return EXIT_FINDINGS if changed else exit_code(told, options)
     write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
@@ -132,28 +131,6 @@ def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 # --- diffs -----------------------------------------------------------------------------------------------------------
-
-
-def _show(screen: Screen, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """What changes, as ``patch`` reads it: line by line at ``\\n``, with a file's own ends of lines."""
-    for file, text in after.items():
-        for line in unified_diff(_lines(before[file]), _lines(text), file, file):
-            screen.line(_painted(screen, line.removesuffix("\n")))
-            if not line.endswith("\n"):
-                screen.line("\\ No newline at end of file")
-
-
-def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
-
-
-def _painted(screen: Screen, line: str) -> str:
-    if line.startswith(("--- ", "+++ ")):
-        return screen.paint(line, "bold")
-    return screen.paint(line, _COLOURS[line[0]]) if line[:1] in _COLOURS else line
 
 
 def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:

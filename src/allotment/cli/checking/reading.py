@@ -69,6 +69,17 @@ class Files:
         return after
 
 
+def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) -> Iterator[str]:
+    """What was passed over, and how ``check`` or ``migrate`` gets to see what is made of it."""
+    if templates:
+        files = f"{len(templates)} template{'s' if len(templates) > 1 else ''}"
+        made = f"{command} what it makes: helm template … | allot {command} -"
+        yield f"Left out {files}, as {templates[0]}: {made}"
+    if patches:
+        files = f"{len(patches)} patch{'es' if len(patches) > 1 else ''}"
+        yield f"Left out {files}, as {patches[0]}: {command} the whole: kubectl kustomize … | allot {command} -"
+
+
 def _judged(loaded: Loaded, found: bool) -> Loaded:
     """Of a file that was found in a folder, what is for us."""
     return Loaded([document for document in loaded.documents if not found or is_ours(document)], loaded.problems)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from allotment.cli.checking.reading import passed_over
 from allotment.cli.framing import frame
 from allotment.cli.mistakes import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
 from allotment.cli.screen import Screen, folded
@@ -172,12 +173,7 @@ def left_out(told: Told) -> Iterator[str]:
         yield f"Hardware that would do: {told.hardware} (--fleet SPEC tries yours)."
     if told.silenced:
         yield f"{counted(told.silenced, 'finding')} silenced by comments."
-    if told.templates:
-        number = counted(len(told.templates), "template")
-        yield f"Left out {number}, as {told.templates[0]}: check what it makes: helm template … | allot check -"
-    if told.patches:
-        files = "1 patch" if len(told.patches) == 1 else f"{len(told.patches)} patches"
-        yield f"Left out {files}, as {told.patches[0]}: check the whole: kubectl kustomize … | allot check -"
+    yield from passed_over(told.templates, told.patches, "check")
 
 
 def by_level(told: Told) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from allotment.cli.migrating.telling import new_texts
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.section import Section
 
 
-def data(migration: Migration, sections: Sequence[Section], written: Sequence[str]) -> dict[str, Any]:
-    """Decisions, new texts by file, sections, and what was written."""
+def data(
+    migration: Migration, sections: Sequence[Section], written: Sequence[str], left_out: Sequence[str]
+) -> dict[str, Any]:
+    """Decisions, new texts by file, sections, what was written, and files that must be rendered first."""
     return {
         "decided": migration.decided,
         "fine": migration.decided and all(section.fine for section in sections),
@@ -23,10 +24,11 @@ def data(migration: Migration, sections: Sequence[Section], written: Sequence[st
             {"kind": one.kind, "namespace": one.namespace, "name": one.name, "file": one.file, "users": one.users}
             for one in (*migration.made, *migration.classes)
         ],
-        "files": new_texts(migration),
+        "files": migration.new_texts,
         "unwritten": dict(migration.unwritten),
         "sections": {section.title: msgspec.to_builtins(section) for section in sections},
         "written": list(written),
+        "leftOut": list(left_out),
     }
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from difflib import unified_diff
+from collections.abc import Sequence
 from typing import Final
 
+from allotment.cli.diffs import show_diff
 from allotment.cli.screen import Screen, folded, table
 from allotment.tools.migrate.decision import Outcome
 from allotment.tools.migrate.report import Migrated, Migration
-from allotment.tools.migrate.run import CLASSES_FILE
 from allotment.tools.migrate.section import Section
 
 _WIDTH: Final = 80
@@ -29,27 +28,32 @@ def tell(
 ) -> None:
     """Everything; the changes themselves where they are not written to files (``shown``)."""
     width = screen.width or _WIDTH
-    for line in folded(_summary(migration), width):
-        screen.line(line)
+    tell_lines(screen, _summary(migration))
+    alike: dict[tuple[str, ...], list[Migrated]] = {}
     for one in migration.workloads:
+        alike.setdefault(_said(one), []).append(one)
+    for texts, workloads in alike.items():
         screen.line()
-        _workload(screen, one, width)
-    if shown and (changes := list(diff(migration))):
+        _workloads(screen, workloads, texts, width)
+    if shown and (changed := migration.new_texts):
         screen.line()
-        for line in changes:
-            screen.line(_painted(screen, line))
+        show_diff(screen, migration.sources, changed)
     for section in sections:
         screen.line()
         screen.line(screen.paint(section.title, "bold" if section.fine else "red"))
         _section(screen, section, width)
     if written:
         screen.line()
-        for line in folded(f"Wrote {', '.join(written)}.", width):
-            screen.line(line)
+        tell_lines(screen, f"Wrote {', '.join(written)}.")
     elif shown and migration.texts:
         screen.line()
-        for line in folded("Nothing is written: -d DIR writes to a folder, --in-place changes the files.", width):
-            screen.line(line)
+        tell_lines(screen, "Nothing is written: -d DIR writes to a folder, --in-place changes the files.")
+
+
+def tell_lines(screen: Screen, text: str) -> None:
+    """A paragraph, folded."""
+    for line in folded(text, screen.width or _WIDTH):
+        screen.line(line)
 
 
 def _section(screen: Screen, section: Section, width: int) -> None:
@@ -66,29 +70,6 @@ def _section(screen: Screen, section: Section, width: int) -> None:
                 screen.line()
 
 
-def tell_diff(screen: Screen, migration: Migration) -> None:
-    """Only what changes, as ``patch`` reads it."""
-    for line in diff(migration):
-        screen.line(_painted(screen, line))
-
-
-def diff(migration: Migration) -> Iterator[str]:
-    """What changes, file by file, as a unified diff; new files against ``/dev/null``."""
-    for file, text in new_texts(migration).items():
-        before = migration.sources.get(file)
-        old = [] if before is None else before.splitlines()
-        name = "/dev/null" if before is None else file
-        yield from unified_diff(old, text.splitlines(), name, file, lineterm="")
-
-
-def new_texts(migration: Migration) -> dict[str, str]:
-    """The texts of files that change or are new, by name; new classes have a file of their own."""
-    texts = {file: text for file, text in migration.texts.items() if text != migration.sources.get(file)}
-    if migration.classes:
-        texts[CLASSES_FILE] = "---\n".join(one.text for one in migration.classes)
-    return texts
-
-
 def _summary(migration: Migration) -> str:
     counts = Counter(one.decision.outcome for one in migration.workloads)
     total = sum(counts.values())
@@ -103,21 +84,29 @@ def _summary(migration: Migration) -> str:
     return f"{subject} a device plugin for GPUs: {', '.join(told)}."
 
 
-def _workload(screen: Screen, one: Migrated, width: int) -> None:
-    verdict = one.decision.outcome
-    screen.line(f"{one.file}:{one.line} {one.subject}: {screen.paint(_verdict(one), _COUNTED[verdict][2])}")
-    texts = [one.decision.reason]
-    texts += [f"hint: {one.decision.hint}"] if one.decision.hint else []
-    texts += [f"decided on: {'; '.join(one.decision.basis)}"]
+def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], width: int) -> None:
+    """Workloads of which the same is to be said, and that, once."""
+    for one in workloads:
+        colour = _COUNTED[one.decision.outcome][2]
+        screen.line(f"{one.file}:{one.line} {one.subject}: {screen.paint(_verdict(one), colour)}")
+    for text in texts:
+        for line in folded(text, width, "  "):
+            screen.line(line)
+
+
+def _said(one: Migrated) -> tuple[str, ...]:
+    """What is said of a workload: labels that become something, or go, are no more than told so."""
+    decision = one.decision
+    texts = [decision.reason]
+    texts += [f"hint: {decision.hint}"] if decision.hint else []
+    told = {f"label {label.term}" for label in one.labels if label.expression or label.dropped}
+    texts += [f"decided on: {'; '.join(fact for fact in decision.basis if fact not in told)}"]
     for label in one.labels:
         if label.expression:
             texts.append(f"{label.term} becomes {label.expression}")
         elif label.dropped:
             texts.append(f"{label.term} goes: {label.why}")
-    texts += [f"note: {note}" for note in one.notes]
-    for text in texts:
-        for line in folded(text, width, "  "):
-            screen.line(line)
+    return (*texts, *(f"note: {note}" for note in one.notes))
 
 
 def _verdict(one: Migrated) -> str:
@@ -132,11 +121,3 @@ def _verdict(one: Migrated) -> str:
             return "stays with the device plugin"
         case "cannot":
             return "cannot be migrated"
-
-
-def _painted(screen: Screen, line: str) -> str:
-    if line.startswith(("---", "+++")):
-        return screen.paint(line, "bold")
-    if line.startswith(("+", "-")):
-        return screen.paint(line, "green" if line.startswith("+") else "red")
-    return screen.paint(line, "dim") if line.startswith("@@") else line

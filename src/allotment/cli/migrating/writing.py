@@ -13,12 +13,10 @@ from pathlib import Path
 
 from allotment.cli.checking.reading import Files
 from allotment.cli.checking.writing import write_all
-from allotment.cli.migrating.telling import new_texts
 from allotment.cli.mistakes import Mistake
-from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.report import CLASSES_FILE, Migration
 from allotment.tools.migrate.rollout.places import RUNBOOK, places_of
 from allotment.tools.migrate.rollout.runbook import runbook
-from allotment.tools.migrate.run import CLASSES_FILE
 from allotment.tools.migrate.simulation.comparing import Comparison
 
 _STDIN_NAME = "migrated.yaml"
@@ -29,7 +27,7 @@ def write_folder(folder: str, migration: Migration, trial: Comparison | None, fi
 
     Beside them: the texts before of those that change, and a runbook, where any workload asks for something.
     """
-    new = new_texts(migration)
+    new = migration.new_texts
     everything = {**files.sources, **new}
     names = _below(everything, files.stdin)
     texts = {names[file]: text for file, text in everything.items()}
@@ -45,11 +43,11 @@ def write_folder(folder: str, migration: Migration, trial: Comparison | None, fi
 
 def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:
     """Change the files; new ones are made beside them, and classes beside the first of all."""
-    texts = new_texts(migration)
+    texts = migration.new_texts
     first = next(iter(files.sources), "")
     placed = {_beside(first) if file == CLASSES_FILE else file: text for file, text in texts.items()}
     changed = {file: text for file, text in placed.items() if file in files.sources}
-    new = {file: text for file, text in placed.items() if file not in files.sources}
+    new = {file: text for file, text in placed.items() if file not in files.sources and not _holds(file, text)}
     _create(new)
     try:
         write_all(changed, files.sources)
@@ -58,6 +56,12 @@ def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:
             Path(file).unlink(missing_ok=True)
         raise
     return tuple(placed)
+
+
+def _holds(file: str, text: str) -> bool:
+    """Whether a file is what it would be made, as after the same migration once before."""
+    path = Path(file)
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def _beside(file: str) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from allotment.model.loading import Document
 from allotment.model.meta import ObjectKey, Value
 from allotment.tools.migrate.asking import GENERATED, ContainerAsk, subject_of
 from allotment.tools.migrate.decision import Decision
 from allotment.tools.migrate.target import Target
+
+#: Where new DeviceClasses go, which are nobody's file.
+CLASSES_FILE: Final = "device-classes.yaml"
 
 
 class Label(Value, frozen=True):
@@ -92,6 +96,14 @@ class Migration:
     after: tuple[Document, ...]
     unwritten: Mapping[str, str]
     namespace: str = "default"
+
+    @property
+    def new_texts(self) -> dict[str, str]:
+        """The texts of files that change or are new, by name; new classes have a file of their own."""
+        texts = {file: text for file, text in self.texts.items() if text != self.sources.get(file)}
+        if self.classes:
+            texts[CLASSES_FILE] = "---\n".join(one.text for one in self.classes)
+        return texts
 
     @property
     def decided(self) -> bool:

@@ -18,14 +18,12 @@ from allotment.tools.migrate.naming import Names, after_object, after_plan
 from allotment.tools.migrate.notes import notes_of
 from allotment.tools.migrate.plan import Plan
 from allotment.tools.migrate.reading import workloads_of
-from allotment.tools.migrate.report import Made, Migrated, Migration
+from allotment.tools.migrate.report import CLASSES_FILE, Made, Migrated, Migration
 from allotment.tools.migrate.resources import in_words
 from allotment.tools.migrate.sharing import put_together, with_needs
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.writing import claim_text, class_text
 from allotment.tools.views import mapping, text
-
-CLASSES_FILE = "device-classes.yaml"
 
 
 def migrate(documents: Iterable[Document], target: Target, namespace: str = "default") -> Migration:
@@ -75,11 +73,12 @@ class _Claims:
         self._names = Names(self.documents, self.namespace)
 
     def templates(self, courses: list[Course]) -> None:
-        """One template for each distinct ask of a namespace."""
+        """One template for each distinct ask of a file: applied or deleted alone, a file must hold all it needs."""
         alike: dict[object, list[int]] = {}
         for number, course in enumerate(courses):
             if course.decision.outcome == "template" and course.plan is not None:
-                alike.setdefault((course.workload.view.key.namespace, course.plan.identity), []).append(number)
+                view = course.workload.view
+                alike.setdefault((view.document.file, view.key.namespace, course.plan.identity), []).append(number)
         for numbers in alike.values():
             plan = courses[numbers[0]].plan
             assert plan is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from allotment.tools.migrate.run import CLASSES_FILE
+from allotment.tools.migrate.report import CLASSES_FILE
 from tests.unit.cli.conftest import Allot
 
 POD = """\
@@ -96,6 +98,9 @@ def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path:
     assert names(tmp_path / "new") == ["README.md", "app.yaml", CLASSES_FILE]
     assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
     assert names(app.parent) == ["app.yaml", CLASSES_FILE]
+    assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
+    (app.parent / CLASSES_FILE).write_text("mine\n")
+    assert allot("migrate", str(app), "--to", "class", "--in-place").code == 2
 
 
 def test_standard_input(allot: Allot, tmp_path: Path) -> None:
@@ -109,6 +114,46 @@ def test_a_diff_is_what_patch_reads(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app), "--diff")
     assert ran.out.startswith(f"--- {app}\n+++ {app}\n@@ ")
     assert app.read_text() == GPU
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch")
+@pytest.mark.parametrize("text", [GPU, GPU.rstrip("\n"), GPU.replace("\n", "\r\n")], ids=["usual", "no end", "CRLF"])
+def test_patch_makes_of_it_what_is_written(allot: Allot, app: Path, tmp_path: Path, text: str) -> None:
+    app.write_bytes(text.encode())
+    assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 0
+    diff = allot("migrate", str(app), "--diff").out
+    subprocess.run(["patch", "-s", str(app)], input=diff.encode(), check=True)
+    assert app.read_bytes() == (tmp_path / "new" / "app.yaml").read_bytes()
+
+
+def test_what_is_said_of_several_is_said_once(allot: Allot, app: Path) -> None:
+    plain = "\n".join(line for line in GPU.splitlines() if "nodeSelector" not in line and "product" not in line)
+    app.write_text("\n---\n".join(plain.replace("name: a", f"name: {name}") for name in "abc"))
+    ran = allot("migrate", str(app))
+    assert ran.out.splitlines()[2:5] == [
+        f"{app}:{line} Pod default/{name}: stays, served by class gpu.nvidia.com"
+        for line, name in ((2, "a"), (15, "b"), (28, "c"))
+    ]
+    assert ran.out.count("It asks for whole GPUs by count alone") == 1
+
+
+def test_a_file_holds_all_that_it_needs(allot: Allot, app: Path, tmp_path: Path) -> None:
+    (app.parent / "other.yaml").write_text(POD.format(name="b", resource="nvidia.com/gpu"))
+    assert allot("migrate", str(app.parent), "-d", str(tmp_path / "new")).code == 0
+    for file, name in (("app.yaml", "a-gpu"), ("other.yaml", "b-gpu")):
+        text = (tmp_path / "new" / file).read_text()
+        assert f"resourceClaimTemplateName: {name}\n" in text
+        assert f"  name: {name}\n" in text
+
+
+def test_patches_that_were_passed_over_are_told(allot: Allot, app: Path) -> None:
+    (app.parent / "kustomization.yaml").write_text("resources: [app.yaml]\npatches: [{path: more.yaml}]\n")
+    (app.parent / "more.yaml").write_text(GPU)
+    ran = allot("migrate", str(app.parent))
+    assert "1 workload asks" in ran.out
+    assert f"Left out 1 patch, as {app.parent / 'more.yaml'}: migrate the whole: kubectl" in " ".join(ran.out.split())
+    data = json.loads(allot("migrate", str(app.parent), "-o", "json").out)
+    assert data["leftOut"] == [str(app.parent / "more.yaml")]
 
 
 def test_what_cannot_be_migrated_ends_with_1(allot: Allot, app: Path) -> None:

@@ -11,7 +11,7 @@ from allotment.tools.migrate.preflight.check import Check, State
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.preflight.commands import plugin_on, to_driver, to_plugin
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
-from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.report import CLASSES_FILE, Migration
 from allotment.tools.migrate.rollout.places import ROLLBACK, Places
 from allotment.tools.migrate.rollout.steps import changed, is_made_again, namespaced, obsolete, replaced, wrapped
 from allotment.tools.migrate.simulation.comparing import Comparison
@@ -94,7 +94,7 @@ def _checks(checks: Iterable[Check]) -> Iterator[str]:
 def _files(migration: Migration, places: Places) -> list[str]:
     """The files to apply: classes first."""
     with_classes = [name for name in places.new.values() if name not in places.old.values()]
-    classes = [name for name in with_classes if name.endswith("device-classes.yaml")] if migration.classes else []
+    classes = [name for name in with_classes if name.endswith(CLASSES_FILE)] if migration.classes else []
     return [*classes, *(name for name in with_classes if name not in classes)]
 
 
