@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from allotment.cli.diffs import show_diff
@@ -34,7 +34,7 @@ def tell(
         alike.setdefault(_said(one), []).append(one)
     for texts, workloads in alike.items():
         screen.line()
-        _workloads(screen, workloads, texts, width)
+        _workloads(screen, workloads, texts, migration)
     if shown and (changed := migration.new_texts):
         screen.line()
         show_diff(screen, migration.sources, changed)
@@ -45,7 +45,7 @@ def tell(
     if written:
         screen.line()
         tell_lines(screen, f"Wrote {', '.join(written)}.")
-    elif shown and migration.texts:
+    elif shown and migration.new_texts:
         screen.line()
         tell_lines(screen, "Nothing is written: -d DIR writes to a folder, --in-place changes the files.")
 
@@ -84,13 +84,14 @@ def _summary(migration: Migration) -> str:
     return f"{subject} a device plugin for GPUs: {', '.join(told)}."
 
 
-def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], width: int) -> None:
+def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], migration: Migration) -> None:
     """Workloads of which the same is to be said, and that, once."""
+    new = {one.name for one in migration.classes}
     for one in workloads:
-        colour = _COUNTED[one.decision.outcome][2]
-        screen.line(f"{one.file}:{one.line} {one.subject}: {screen.paint(_verdict(one), colour)}")
+        verdict, colour = _verdict(one, new), _COUNTED[one.decision.outcome][2]
+        screen.line(f"{one.file}:{one.line} {one.subject}: {screen.paint(verdict, colour)}")
     for text in texts:
-        for line in folded(text, width, "  "):
+        for line in folded(text, screen.width or _WIDTH, "  "):
             screen.line(line)
 
 
@@ -109,14 +110,16 @@ def _said(one: Migrated) -> tuple[str, ...]:
     return (*texts, *(f"note: {note}" for note in one.notes))
 
 
-def _verdict(one: Migrated) -> str:
+def _verdict(one: Migrated, new_classes: Collection[str]) -> str:
     match one.decision.outcome:
         case "template":
             return f"claims from template {one.claim_name}"
         case "claim":
             return f"shares claim {one.claim_name}"
         case "class":
-            return f"stays, served by class {', '.join(one.decision.needs.classes)}"
+            classes = one.decision.needs.classes
+            new = "new " if any(name in new_classes for name in classes) else ""
+            return f"stays, served by {new}class {', '.join(classes)}"
         case "leave":
             return "stays with the device plugin"
         case "cannot":

@@ -267,7 +267,7 @@ def _whole(case: Case) -> Course | None:
         reason = (
             f"Its labels choose a GPU ({asked.term}). The claim asks for that GPU itself, and needs no label of a node."
         )
-        return _template(case, reason)
+        return _template(case, reason, hint=_KEEPS if extended and way == "auto" else "")
     if any(container.role == "init" for container in case.workload.containers):
         reason = "An init container and the others use a GPU: in a claim it is the same one for both, by name."
         return _template(case, reason)
@@ -282,6 +282,7 @@ def _whole(case: Case) -> Course | None:
     )
 
 
+_KEEPS: Final = "--to class keeps the manifest: the class serves it, on the nodes of its labels"
 _OTHERS_KIND: Final = " Its kind is not Kubernetes' own: whether it knows claims is not told, so nothing is changed."
 
 
@@ -334,7 +335,7 @@ def _kept(where: Where) -> Where:
 
 
 def _template(
-    case: Case, reason: str, *basis: str, sharer: Sharer | None = None, gates: tuple[str, ...] = ()
+    case: Case, reason: str, *basis: str, sharer: Sharer | None = None, gates: tuple[str, ...] = (), hint: str = ""
 ) -> Course:
     plan, uses = _plan(case, sharer)
     if _is_unwritable(uses):
@@ -342,7 +343,7 @@ def _template(
     classes = tuple(dict.fromkeys(request.kind.class_name for request in plan.requests))
     mode = "shared" if sharer is not None and sharer.driver != HAMI else ""
     needs = Needs(kube_gates=gates, classes=classes, mode=mode)
-    decision = Decision(outcome="template", reason=reason, basis=case.basis(*basis), needs=needs)
+    decision = Decision(outcome="template", reason=reason, basis=case.basis(*basis), hint=hint, needs=needs)
     return Course(case.workload, decision, case.where, plan, uses)
 
 

@@ -39,7 +39,8 @@ class Got(Value, frozen=True):
     count: int
 
     def __str__(self) -> str:
-        return f"{self.count} {self.kind}"
+        told = str(self.kind)
+        return f"{self.count} {told.replace('share of', 'shares of', 1) if self.count > 1 else told}"
 
 
 def kind_of_device(device: Device, driver: str, shared: bool) -> DeviceKind:
