@@ -7,60 +7,27 @@ where that gains something: the claim asks for the model itself, a profile, an a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from allotment.tools.migrate.asking import Ask, WorkloadAsk
-from allotment.tools.migrate.decision import Decision, Needs, Outcome
-from allotment.tools.migrate.kinds import HAMI, Sharer, devices_of, kind_of, memory_of_products, sharer_of
-from allotment.tools.migrate.plan import Kind, Plan, Use, planned, turns
-from allotment.tools.migrate.report import Label
-from allotment.tools.migrate.resources import in_words
+from allotment.tools.migrate.asking import WorkloadAsk
+from allotment.tools.migrate.course import (
+    EXTENDED,
+    SEVERAL,
+    Case,
+    Course,
+    is_unwritable,
+    planned_for,
+    served,
+    stays,
+    templated,
+)
+from allotment.tools.migrate.decision import Decision, Needs
+from allotment.tools.migrate.kinds import Sharer, devices_of, memory_of_products, sharer_of
 from allotment.tools.migrate.target import OLDEST, Target
 from allotment.tools.migrate.tolerations import given_by_admission
 from allotment.tools.migrate.where import Where, where_to
 
-EXTENDED: Final = "DRAExtendedResource"
 CONSUMABLE: Final = "DRAConsumableCapacity"
-
-
-class Course(NamedTuple):
-    """What is to be done with one workload.
-
-    ``plan`` and ``uses`` where its pods get a claim. ``slots``: with outcome ``claim``, how many shares of the GPU all
-    its pods take together; which workloads name one claim is decided later, with all of them known. ``tolerations``:
-    the taints that its pods must say themselves to tolerate.
-    """
-
-    workload: WorkloadAsk
-    decision: Decision
-    where: Where = Where()
-    plan: Plan | None = None
-    uses: tuple[Use, ...] = ()
-    slots: int = 0
-    tolerations: tuple[str, ...] = ()
-
-
-class Case(NamedTuple):
-    """A workload with what was found out about it. ``where``: what its labels become."""
-
-    workload: WorkloadAsk
-    target: Target
-    where: Where
-    sharer: Sharer | None
-
-    @property
-    def asks(self) -> tuple[Ask, ...]:
-        """All asks of the pod."""
-        return self.workload.asks
-
-    def sorts(self) -> frozenset[str]:
-        """The sorts of asks that the pod has."""
-        return frozenset(ask.sort for ask in self.asks)
-
-    def basis(self, *more: str) -> tuple[str, ...]:
-        """The facts that a decision is made on."""
-        labels = tuple(f"label {label.term}" for label in self.where.labels)
-        return (in_words(self.workload.containers), *labels, *(fact for fact in more if fact))
 
 
 def course_of(workload: WorkloadAsk, target: Target) -> Course:
@@ -96,7 +63,7 @@ def _too_old(case: Case) -> Course | None:
     if case.target.features is not None:
         return None
     reason = f"Kubernetes {case.target.kube} does not serve resource.k8s.io/v1, which begins with {OLDEST}."
-    return _as_is(case, "leave", reason, f"Kubernetes {case.target.kube}")
+    return stays(case, "leave", reason, f"Kubernetes {case.target.kube}")
 
 
 def _bare(case: Case) -> Course | None:
@@ -108,11 +75,11 @@ def _bare(case: Case) -> Course | None:
         state = _extended(case)
         if case.target.on(EXTENDED):
             reason = f"This is {written}: whoever makes the pods asks in the old name, which a class serves."
-            return _by_class(case, reason, state)
+            return served(case, reason, state)
         reason = f"This is {written}, and has no place for a claim; a class can serve no device plugin's name: {state}."
-        return _as_is(case, "leave", reason, state)
+        return stays(case, "leave", reason, state)
     reason = f"This is {written}, and has no place for a claim: it says only what a container is to have."
-    return _as_is(case, "cannot", reason, hint="migrate what is made of it: helm template … | allot migrate -")
+    return stays(case, "cannot", reason, hint="migrate what is made of it: helm template … | allot migrate -")
 
 
 def _extended(case: Case) -> str:
@@ -126,7 +93,7 @@ def _mixture(case: Case) -> Course | None:
         "Its pods ask for a share of a GPU and for devices of their own. A claim that several pods name holds the same "
         "devices for all of them, so one of the two asks must go into a workload of its own."
     )
-    return _as_is(case, "cannot", reason)
+    return stays(case, "cannot", reason)
 
 
 def _fraction(case: Case) -> Course | None:
@@ -138,28 +105,28 @@ def _fraction(case: Case) -> Course | None:
             "It asks for a part of an Intel GPU, which only Intel's scheduler extension counts. Intel's DRA driver "
             "gives whole GPUs and SR-IOV functions."
         )
-        return _as_is(case, "cannot", reason, hint="ask for a whole GPU (gpu.intel.com/i915 alone), then migrate")
+        return stays(case, "cannot", reason, hint="ask for a whole GPU (gpu.intel.com/i915 alone), then migrate")
     if not case.target.on(CONSUMABLE):
         reason = f"A part of a GPU needs {CONSUMABLE}, which is off in Kubernetes {case.target.kube}."
-        return _as_is(case, "leave", reason, f"{CONSUMABLE} is off", hint="it is on by default since 1.36")
+        return stays(case, "leave", reason, f"{CONSUMABLE} is off", hint="it is on by default since 1.36")
     if case.sharer is None:
         reason = "No driver of this cluster lets several claims have parts of one GPU (allowMultipleAllocations)."
         hint = "install HAMi's DRA driver, or run NVIDIA's with shared GPUs (--fleet …/shared)"
-        return _as_is(case, "cannot", reason, hint=hint)
+        return stays(case, "cannot", reason, hint=hint)
     sized = _sized(case)
     if sized is None:
         reason = (
             f"It asks for {ask.memory_percent}% of a GPU's memory, and a claim asks for an amount. No label tells "
             "which GPU it will be."
         )
-        return _as_is(case, "cannot", reason, hint="ask in MiB (nvidia.com/gpumem), or name the model with a label")
+        return stays(case, "cannot", reason, hint="ask in MiB (nvidia.com/gpumem), or name the model with a label")
     reason = (
         "It asks for a part of a GPU. The claim takes that amount of the GPU's capacity, and other claims can have the "
         "rest."
     )
     if ask.cores and "cores" not in sized.capacities:
         reason += f" This driver does not count cores: the limit of {ask.cores}% is gone."
-    return _template(case, reason, f"{CONSUMABLE} is on", sharer=sized, gates=(CONSUMABLE,))
+    return templated(case, reason, f"{CONSUMABLE} is on", sharer=sized, gates=(CONSUMABLE,))
 
 
 def _sized(case: Case) -> Sharer | None:
@@ -183,7 +150,7 @@ def _share(case: Case) -> Course | None:
             "Its pods share GPUs with others, but how many may share one is told neither by the files nor by labels."
         )
         hint = "add the device plugin's ConfigMap to the files, give --cluster, or say --shares 4"
-        return _as_is(case, "cannot", reason, told, hint=hint)
+        return stays(case, "cannot", reason, told, hint=hint)
     daemon = case.workload.view.kind == "DaemonSet"
     counted = case.sharer is not None and bool({"shares", "memory"} & case.sharer.capacities)
     if counted and not case.asks[0].profile and (daemon or slots > each or sharing.strategy == "mps"):
@@ -193,14 +160,14 @@ def _share(case: Case) -> Course | None:
         )
         if sharing.strategy != "mps" and case.sharer is not None and "shares" not in case.sharer.capacities:
             reason += " New: each pod is held to its part of the memory; time-slicing let it have all."
-        return _template(case, reason, told, sharer=case.sharer, gates=(CONSUMABLE,))
+        return templated(case, reason, told, sharer=case.sharer, gates=(CONSUMABLE,))
     if daemon:
         reason = (
             "Its pods run one per node and share the node's GPU with others. A claim is for the devices of one node, "
             "and a template would take a whole GPU on each."
         )
         hint = "let the driver share GPUs by amounts (consumable capacity, Kubernetes 1.36)"
-        return _as_is(case, "cannot", reason, told, hint=hint)
+        return stays(case, "cannot", reason, told, hint=hint)
     if slots > each:
         needed = -(-slots // each)
         reason = (
@@ -211,11 +178,11 @@ def _share(case: Case) -> Course | None:
             f"split it into {needed} workloads of at most {each} pods, or let the driver share GPUs by amounts "
             "(consumable capacity, Kubernetes 1.36)"
         )
-        return _as_is(case, "cannot", reason, told, hint=hint)
+        return stays(case, "cannot", reason, told, hint=hint)
     reason = f"Up to {each} pods share a GPU. Pods that name one ResourceClaim share its GPU, all on its node."
-    plan, uses = _plan(case, None)
-    if _is_unwritable(uses):
-        return _as_is(case, "cannot", _SEVERAL, told)
+    plan, uses = planned_for(case, None)
+    if is_unwritable(uses):
+        return stays(case, "cannot", SEVERAL, told)
     return Course(
         case.workload, Decision(outcome="claim", reason=reason, basis=case.basis(told)), case.where, plan, uses, slots
     )
@@ -229,7 +196,7 @@ def _monitoring(case: Case) -> Course | None:
         "It watches all GPUs without taking any. That is admin access: the claim lists every GPU of the node, in use "
         f"or not, and namespace {namespace} must allow it."
     )
-    course = _template(case, reason, gates=("DRAAdminAccess",))
+    course = templated(case, reason, gates=("DRAAdminAccess",))
     needs = course.decision.needs
     more = Needs(kube_gates=needs.kube_gates, classes=needs.classes, admin_namespaces=(namespace,))
     return course._replace(
@@ -244,9 +211,9 @@ def _piece(case: Case) -> Course | None:
     profile = f"profile{'s' if len(named) > 1 else ''} {' and '.join(named)}"
     if case.target.on(EXTENDED) and (case.target.way == "class" or _is_custom(case)):
         reason = f"A class for {profile} serves the resource's old name, so the manifest stays as it is."
-        return _by_class(case, reason + (_OTHERS_KIND if _is_custom(case) else ""))
+        return served(case, reason + (_OTHERS_KIND if _is_custom(case) else ""))
     reason = f"The claim asks for {profile} by name, of any GPU that is cut so or can be."
-    return _template(case, reason)
+    return templated(case, reason)
 
 
 def _whole(case: Case) -> Course | None:
@@ -255,29 +222,29 @@ def _whole(case: Case) -> Course | None:
     extended, state = case.target.on(EXTENDED), _extended(case)
     if way == "class":
         if extended:
-            return _by_class(case, "It asks for whole GPUs by count, which a class serves under the old name.", state)
-        return _as_is(case, "leave", f"A class can serve no device plugin's name: {state}.", state)
+            return served(case, "It asks for whole GPUs by count, which a class serves under the old name.", state)
+        return stays(case, "leave", f"A class can serve no device plugin's name: {state}.", state)
     if case.target.same and count > 1:
         name = case.target.same.rpartition("/")[2]
-        return _template(case, f"The claim makes sure that its {count} GPUs share their {name} (--same).")
+        return templated(case, f"The claim makes sure that its {count} GPUs share their {name} (--same).")
     if extended and _is_custom(case):
         reason = "It asks for whole GPUs by count, which the class serves under the old name." + _OTHERS_KIND
-        return _by_class(case, reason, state)
+        return served(case, reason, state)
     if asked is not None:
         reason = (
             f"Its labels choose a GPU ({asked.term}). The claim asks for that GPU itself, and needs no label of a node."
         )
-        return _template(case, reason, hint=_KEEPS if extended and way == "auto" else "")
+        return templated(case, reason, hint=_KEEPS if extended and way == "auto" else "")
     if any(container.role == "init" for container in case.workload.containers):
         reason = "An init container and the others use a GPU: in a claim it is the same one for both, by name."
-        return _template(case, reason)
+        return templated(case, reason)
     if way == "claims":
-        return _template(case, "Claims are wanted for everything (--to claims); its GPUs are asked for by count alone.")
+        return templated(case, "Claims are wanted for everything (--to claims); its GPUs are asked for by count alone.")
     if extended:
         reason = "It asks for whole GPUs by count alone, which the class serves under the old name: nothing changes."
-        return _by_class(case, reason, state)
+        return served(case, reason, state)
     reason = f"It asks for whole GPUs by count alone, where a claim gains nothing, and {state}."
-    return _as_is(
+    return stays(
         case, "leave", reason, state, hint="Kubernetes 1.36 serves it through the class; --to claims forces it"
     )
 
@@ -301,56 +268,3 @@ _WAYS: Final[tuple[Callable[[Case], Course | None], ...]] = (
     _piece,
     _whole,
 )
-
-
-# --- courses ---------------------------------------------------------------------------------------------------------
-
-
-_SEVERAL: Final = (
-    "A container asks for devices of several kinds, and another container for more. A container can name one request "
-    "of a claim or the whole claim, and not two requests."
-)
-
-
-def _is_unwritable(uses: tuple[Use, ...]) -> bool:
-    return any(len(use.requests) > 1 for use in uses)
-
-
-def _as_is(case: Case, outcome: Outcome, reason: str, *basis: str, hint: str = "") -> Course:
-    """The workload stays, and so do its labels."""
-    return Course(
-        case.workload, Decision(outcome=outcome, reason=reason, basis=case.basis(*basis), hint=hint), _kept(case.where)
-    )
-
-
-def _by_class(case: Case, reason: str, *basis: str) -> Course:
-    needs = Needs(kube_gates=(EXTENDED,))
-    decision = Decision(outcome="class", reason=reason, basis=case.basis(*basis), needs=needs)
-    return Course(case.workload, decision, _kept(case.where))
-
-
-def _kept(where: Where) -> Where:
-    """Nothing of the manifest changes, labels neither."""
-    return Where(labels=tuple(Label(term=label.term, why="the manifest stays as it is") for label in where.labels))
-
-
-def _template(
-    case: Case, reason: str, *basis: str, sharer: Sharer | None = None, gates: tuple[str, ...] = (), hint: str = ""
-) -> Course:
-    plan, uses = _plan(case, sharer)
-    if _is_unwritable(uses):
-        return _as_is(case, "cannot", _SEVERAL, *basis)
-    classes = tuple(dict.fromkeys(request.kind.class_name for request in plan.requests))
-    mode = "shared" if sharer is not None and sharer.driver != HAMI else ""
-    needs = Needs(kube_gates=gates, classes=classes, mode=mode)
-    decision = Decision(outcome="template", reason=reason, basis=case.basis(*basis), hint=hint, needs=needs)
-    return Course(case.workload, decision, case.where, plan, uses)
-
-
-def _plan(case: Case, sharer: Sharer | None) -> tuple[Plan, tuple[Use, ...]]:
-    def kind(ask: Ask) -> Kind:
-        return kind_of(ask, case.target, case.where.conditions, sharer if ask.sort in ("share", "fraction") else None)
-
-    if sharer is None and "share" in case.sorts():
-        return turns(case.workload.containers, kind)
-    return planned(case.workload.containers, kind, case.target.same)

@@ -12,7 +12,8 @@ from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document, load_text
 from allotment.tools.migrate.changing import edits_of
 from allotment.tools.migrate.classes import Serving, serving
-from allotment.tools.migrate.deciding import Course, course_of
+from allotment.tools.migrate.course import Course
+from allotment.tools.migrate.deciding import course_of
 from allotment.tools.migrate.decision import Decision
 from allotment.tools.migrate.naming import Names, after_object, after_plan
 from allotment.tools.migrate.notes import notes_of

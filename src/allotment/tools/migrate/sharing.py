@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from allotment.tools.migrate.asking import Sharing
-from allotment.tools.migrate.deciding import Course
+from allotment.tools.migrate.course import Course
 from allotment.tools.migrate.decision import DriverGate, Needs
 from allotment.tools.migrate.kinds import NVIDIA, memory_of_products
 from allotment.tools.migrate.plan import Config, Plan

@@ -1,0 +1,39 @@
+"""Rules look at the pods of kinds that are not Kubernetes' own, too."""
+
+from __future__ import annotations
+
+from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, no_such_request
+from tests.unit.tools.check.rules.meaning.manifests import asking, found, template
+
+RAY = """\
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: ray, namespace: default}
+spec:
+  workerGroupSpecs:
+  - groupName: gpus
+    template:
+      spec:
+        resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+        containers:
+        - name: worker
+          image: i
+          resources: RESOURCES
+"""
+
+
+def test_a_request_that_its_claim_does_not_have() -> None:
+    ray = RAY.replace("RESOURCES", "{claims: [{name: gpu, request: gpus}]}")
+    (one,) = found(no_such_request.RULE, template(asking("gpu")), ray)
+    assert one.path[:3] == ("spec", "workerGroupSpecs", 0)
+
+
+def test_a_claim_that_no_container_uses() -> None:
+    assert len(found(claim_unused.RULE, template(asking("gpu")), RAY.replace("RESOURCES", "{}"))) == 1
+    used = RAY.replace("RESOURCES", "{claims: [{name: gpu}]}")
+    assert found(claim_unused.RULE, template(asking("gpu")), used) == []
+
+
+def test_the_device_plugin_beside_a_claim() -> None:
+    ray = RAY.replace("RESOURCES", "{limits: {nvidia.com/gpu: 1}, claims: [{name: gpu}]}")
+    assert len(found(device_plugin_too.RULE, template(asking("gpu")), ray)) == 1
