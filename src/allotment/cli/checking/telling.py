@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,7 @@ from allotment.cli.mistakes import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler
 from allotment.cli.screen import Screen, folded
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Level
+from allotment.tools.sentences import listed
 
 #: Legible on light and on dark: no yellow, no bright colour.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
@@ -198,13 +199,3 @@ def counted(number: int, noun: str) -> str:
     ('1 error', '2 errors')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def listed(words: Iterable[str]) -> str:
-    """Words as a sentence lists them.
-
-    >>> listed(["1 error", "2 warnings", "1 note"])
-    '1 error, 2 warnings and 1 note'
-    """
-    *before, last = words
-    return f"{', '.join(before)} and {last}" if before else last

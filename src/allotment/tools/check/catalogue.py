@@ -36,7 +36,7 @@ UNREADABLE: Final = Rule(
     name="unreadable",
     family="shape",
     level="error",
-    summary="A file or document that is neither YAML nor JSON, or no object.",
+    summary="a file or document that is neither YAML nor JSON, or no object",
     why="What cannot be read cannot be applied: kubectl refuses the document. Templates of a chart are no YAML before"
     " they are rendered: check what `helm template` prints. A key that is given twice is refused, too, because nobody"
     " can tell which value is meant.",
@@ -63,7 +63,7 @@ UNUSED_IGNORE: Final = Rule(
     name="unused-ignore",
     family="shape",
     level="note",
-    summary="A comment that silences findings, where there are none.",
+    summary="a comment that silences findings, where there are none",
     why="A comment that was right once hides the next mistake on its line. It can go, or names a rule that does not"
     " exist. Rules that were not asked for, and those that need a cluster when none is given, are not counted.",
     bad="""\
