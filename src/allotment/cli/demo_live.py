@@ -35,6 +35,8 @@ Tree = dict[str, Any]
 _SPEED = 20.0
 _WIDTH = 80
 _GAP = "   "
+#: A space at which no line ends.
+_TIED = "\u00a0"
 #: Devices of a pod by name, before the rest is only counted.
 _NAMES = 4
 #: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
@@ -321,7 +323,8 @@ def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator
     yield ""
     yield "What was wrong with them (allot rule CODE tells more):"
     for mended, outcome in again:
-        yield from folded(f"{outcome.number:>2}  {', '.join(mended.rules)}", width)
+        rules = ", ".join(rule.replace(" ", _TIED) for rule in mended.rules)
+        yield from (line.replace(_TIED, " ") for line in folded(f"{outcome.number:>2}  {rules}", width))
         if not outcome.runs:
             yield from folded(f"does not run: {outcome.refused or next(_reason(outcome.told))}", width, "    ")
 
