@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.cluster_commands import Lazy, add_target
 
 FAIL_ON: Final = ("error", "warning", "note", "never")
 FORMATS: Final = ("text", "concise", "json", "sarif", "github")
@@ -33,7 +33,6 @@ Options may stand in allotment.toml under [check], or in pyproject.toml under
 Exit codes: 0 nothing as bad as --fail-on says, 1 findings, 2 bad input, 3 an
 error of Allotment's own.
 """
-_FLEET_HELP: Final = "try them on hardware: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 _DRIVER_HELP: Final = "the release of a driver that is meant (default: the newest known): gpu.nvidia.com=25.8"
 
 
@@ -51,16 +50,7 @@ def add_check(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     mend.add_argument("--unsafe", action="store_true", help="with --fix or --diff: also where the meaning is guessed")
     mend.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
 
-    meant = check.add_argument_group("what they are meant for")
-    meant.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
-    meant.add_argument(
-        "--feature-gates", "--gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
-    cluster = meant.add_mutually_exclusive_group()
-    cluster.add_argument("--cluster", action="append", metavar="FILE", help="try them in a snapshot of a cluster")
-    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=_FLEET_HELP)
-    add_way(meant)
-    meant.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
+    meant = add_target(check)
     meant.add_argument("--driver", action="append", default=[], metavar="NAME=RELEASE", help=_DRIVER_HELP)
     meant.add_argument(
         "--driver-gates", action="append", default=[], metavar="A=true,B=false",

@@ -13,12 +13,28 @@ Lazy = Callable[..., Run]
 EXIT_FAILED = 1
 
 _CONTEXT_HELP = "which cluster (default: that of a lab, if there is one, else the current context)"
+_FLEET_HELP = "try them on hardware: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
 
 def add_way(parser: argparse._ActionsContainer) -> None:
     """Which cluster."""
     parser.add_argument("--context", metavar="NAME", help=_CONTEXT_HELP)
     parser.add_argument("--kubeconfig", metavar="FILE", help="kubectl's configuration (default: KUBECONFIG, ~/.kube)")
+
+
+def add_target(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """What manifests are checked or migrated for: a release, and a cluster or hardware to try them on."""
+    meant = parser.add_argument_group("what they are meant for")
+    meant.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
+    meant.add_argument(
+        "--feature-gates", "--gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+    )
+    cluster = meant.add_mutually_exclusive_group()
+    cluster.add_argument("--cluster", action="append", metavar="FILE", help="try them in a snapshot of a cluster")
+    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=_FLEET_HELP)
+    add_way(meant)
+    meant.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
+    return meant
 
 
 def add_commands(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:

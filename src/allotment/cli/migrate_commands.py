@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.cluster_commands import Lazy, add_target
 
 WAYS: Final = ("auto", "class", "claims")
 SAME: Final = ("pcieRoot", "numaNode")
@@ -29,7 +29,6 @@ _TO_HELP: Final = (
     "class: what a DeviceClass can serve under its old name stays as it is; claims: everything gets claims; "
     "auto: claims where they gain something (default)"
 )
-_FLEET_HELP: Final = "try them on hardware: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
 
 def add_migrate(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
@@ -62,13 +61,4 @@ def add_migrate(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
         "--shares", type=int, default=0, metavar="N", help="how many pods share a GPU, where no file or label says it"
     )
 
-    meant = migrate.add_argument_group("what they are meant for")
-    meant.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
-    meant.add_argument(
-        "--feature-gates", "--gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
-    cluster = meant.add_mutually_exclusive_group()
-    cluster.add_argument("--cluster", action="append", metavar="FILE", help="try them in a snapshot of a cluster")
-    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=_FLEET_HELP)
-    add_way(meant)
-    meant.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
+    add_target(migrate)
