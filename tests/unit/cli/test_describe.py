@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -83,7 +84,12 @@ def ageless(text: str) -> str:
 def test_the_reason_for_waiting_stands_with_all_its_lines(live: Allot) -> None:
     live("apply", "-f", "-", stdin=GREEDY)
     live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
-    text = live("describe", "pod", "greedy").out
+    text = ""
+    for _ in range(100):  # the event is written a moment after the status
+        text = live("describe", "pod", "greedy").out
+        if "FailedScheduling" in text:
+            break
+        time.sleep(0.05)
     assert fields(text)["Claim"] == "nine"
     assert fields(text)["Devices"] == "not allocated"
     events = text.partition("Events:")[2]
