@@ -15,17 +15,17 @@ from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
 from allotment.model.pod_groups import absent
 from allotment.model.resource import AllocationResult, ResourceClaim
+from allotment.placing.filters.neighbours import Namespaces, neighbour_scores, neighbours
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.filters.resources import room
+from allotment.placing.filters.spread import spread, spread_scores
+from allotment.placing.machines import Machine, Machines
+from allotment.placing.table import Table, Tables, places_in
 from allotment.scheduler import extended, readiness
 from allotment.scheduler.devices import NO_FIT, DeviceTable, DeviceTables
-from allotment.scheduler.filters.neighbours import Namespaces, neighbour_scores, neighbours
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.filters.resources import room
-from allotment.scheduler.filters.spread import spread, spread_scores
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
-from allotment.scheduler.machines import Machine, Machines
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
-from allotment.scheduler.table import Table, Tables, places_in
 
 _NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
 _ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")

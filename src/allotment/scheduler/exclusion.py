@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.model.core import Pod
 from allotment.model.trees import to_value
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.machines import UNSCHEDULABLE, Machine
 from allotment.scheduler import reasons, shortage
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.machines import UNSCHEDULABLE, Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.tools.explain.mending import let_in
 from allotment.tools.explain.nodes import KnownNode, served_node

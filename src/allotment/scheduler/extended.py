@@ -15,10 +15,10 @@ from allotment.model.features import Features
 from allotment.model.generated import name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import to_tree, to_value
-from allotment.scheduler.demand import Demand
+from allotment.placing.demand import Demand
+from allotment.placing.machines import Machines
+from allotment.placing.table import places_in
 from allotment.scheduler.ledger import EXTENDED
-from allotment.scheduler.machines import Machines
-from allotment.scheduler.table import places_in
 from allotment.tools.explain.extended import extended_claim, is_extended, provided_by_none
 
 Tree = dict[str, Any]

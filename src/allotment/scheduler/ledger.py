@@ -20,7 +20,7 @@ from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
 from allotment.model.trees import read_value, to_tree, to_value
-from allotment.scheduler.demand import admits
+from allotment.placing.demand import admits
 
 Tree = dict[str, Any]
 

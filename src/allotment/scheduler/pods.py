@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_owners_text
-from allotment.scheduler.demand import Demand
+from allotment.placing.demand import Demand
+from allotment.placing.resident import resident_of
 from allotment.scheduler.ledger import KnownClaim, Ledger
-from allotment.scheduler.resident import Resident
 
 Tree = dict[str, Any]
 
@@ -63,27 +63,6 @@ class Hold(NamedTuple):
     text: str
     entry: int = -1
     """Number of the entry of ``spec.resourceClaims``."""
-
-
-def resident_of(tree: Tree, demand: Demand) -> Resident:
-    """The pod as its node will count it."""
-    metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
-    return Resident(
-        uid=metadata["uid"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        labels=metadata.get("labels") or {},
-        priority=spec.get("priority") or 0,
-        demand=demand,
-        started=status.get("startTime") or metadata.get("creationTimestamp") or "",
-        terminating="deletionTimestamp" in metadata,
-        preempted=any(
-            c.get("type") == "DisruptionTarget"
-            and c.get("status") == "True"
-            and c.get("reason") == "PreemptionByScheduler"
-            for c in status.get("conditions") or ()
-        ),
-    )
 
 
 def claims_of(tree: Tree, ledger: Ledger, group: str = "") -> list[KnownClaim] | Hold:

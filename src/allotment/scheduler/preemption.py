@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.model.trees import to_value
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.labels import matcher
-from allotment.scheduler.machines import Machine, Machines
-from allotment.scheduler.podspec import LabelSelector
-from allotment.scheduler.resident import Resident
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.labels import matcher
+from allotment.placing.machines import Machine, Machines
+from allotment.placing.podspec import LabelSelector
+from allotment.placing.resident import Resident
 from allotment.scheduler.sentence import NO_VICTIMS, NOT_HELPFUL, counted
 
 Tree = dict[str, Any]

@@ -23,16 +23,17 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
+from allotment.placing.demand import Demands
+from allotment.placing.machines import Machines
+from allotment.placing.resident import resident_of
 from allotment.scheduler import preemption, sentence
 from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
 from allotment.scheduler.binding import Binder, NotBound
-from allotment.scheduler.demand import Demands
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.happenings import OF_SURROUNDINGS, Happening, helped_by
 from allotment.scheduler.holding import Held
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
-from allotment.scheduler.machines import Machines
-from allotment.scheduler.pods import Hold, WaitingPod, claims_of, resident_of
+from allotment.scheduler.pods import Hold, WaitingPod, claims_of
 from allotment.scheduler.queue import Queue
 from allotment.scheduler.sending import Sender
 from allotment.scheduler.surroundings import Surroundings

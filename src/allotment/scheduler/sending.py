@@ -12,8 +12,8 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
+from allotment.placing.resident import Resident
 from allotment.scheduler.pods import WaitingPod
-from allotment.scheduler.resident import Resident
 from allotment.scheduler.telling import Teller
 
 _log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from allotment.model.quantity import Quantity
-from allotment.scheduler.demand import Demand
-from allotment.scheduler.filters.admission import untolerated
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.machines import Machine
+from allotment.placing.demand import Demand
+from allotment.placing.filters.admission import untolerated
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.machines import Machine
 
 #: Names that are shown before the rest is counted.
 _NAMES = 3

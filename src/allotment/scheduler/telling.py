@@ -21,10 +21,10 @@ from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.model.meta import ObjectKey
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.machines import Machine
 from allotment.scheduler import exclusion, extended, reasons, shortage
 from allotment.scheduler.attempt import Attempts
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.machines import Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
 from allotment.scheduler.verdict import Verdict

@@ -6,10 +6,9 @@ from typing import Any
 
 from allotment.cluster.client import Tree
 from allotment.engine.cluster.inventory import Inventory
-from allotment.scheduler.demand import Demand, Demands
-from allotment.scheduler.machines import Machines
-from allotment.scheduler.pods import resident_of
-from allotment.scheduler.resident import Resident
+from allotment.placing.demand import Demand, Demands
+from allotment.placing.machines import Machines
+from allotment.placing.resident import Resident, resident_of
 from tests.unit.scheduler.world import FEATURES, node, pod
 
 _DEMANDS = Demands()

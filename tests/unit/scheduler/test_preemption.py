@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.cluster.client import Tree
-from allotment.scheduler.filters import judge
-from allotment.scheduler.machines import Machine, Machines
+from allotment.placing.filters import judge
+from allotment.placing.machines import Machine, Machines
 from allotment.scheduler.preemption import Preemption, choose
 from allotment.scheduler.sentence import NO_VICTIMS, NOT_HELPFUL
 from tests.unit.scheduler.machines import machines_of, resident

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.engine.refusal import Change, Diagnosis, Refused
+from allotment.placing.filters import judge
+from allotment.placing.machines import Machines
 from allotment.scheduler import reasons, sentence, shortage
-from allotment.scheduler.filters import judge
-from allotment.scheduler.machines import Machines
 from allotment.scheduler.telling import condition_patch
 from tests.unit.scheduler.machines import demand, machines_of, resident, tree_of
 from tests.unit.scheduler.world import node

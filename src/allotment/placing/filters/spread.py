@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from allotment.scheduler.demand import Demand, admits
-from allotment.scheduler.filters.admission import untolerated
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.labels import matcher, with_pod_keys
-from allotment.scheduler.machines import Machine, Machines
-from allotment.scheduler.podspec import TopologySpreadConstraint
-from allotment.scheduler.resident import Resident
-from allotment.scheduler.tallies import Tally
+from allotment.placing.demand import Demand, admits
+from allotment.placing.filters.admission import untolerated
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.labels import matcher, with_pod_keys
+from allotment.placing.machines import Machine, Machines
+from allotment.placing.podspec import TopologySpreadConstraint
+from allotment.placing.resident import Resident
+from allotment.placing.tallies import Tally
 
 _UNEVEN = Refusal(("node(s) didn't match pod topology spread constraints",), preemption_may_help=True, cause="spread")
 _NO_LABEL = Refusal(("node(s) didn't match pod topology spread constraints (missing required label)",), cause="spread")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from allotment.scheduler.filters import judge
-from allotment.scheduler.filters.neighbours import neighbour_scores, neighbours
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.filters.spread import spread, spread_scores
-from allotment.scheduler.machines import Machines
+from allotment.placing.filters import judge
+from allotment.placing.filters.neighbours import neighbour_scores, neighbours
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.filters.spread import spread, spread_scores
+from allotment.placing.machines import Machines
 from tests.unit.scheduler.machines import demand, in_zones, machines_of, resident
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from allotment.scheduler.demand import Demand
-from allotment.scheduler.filters import judge
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.machines import Machine, Machines
-from allotment.scheduler.scores import score
+from allotment.placing.demand import Demand
+from allotment.placing.filters import judge
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.machines import Machine, Machines
+from allotment.placing.scores import score
 
 
 class Table:

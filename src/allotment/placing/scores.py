@@ -7,9 +7,9 @@ node changes. The order among nodes is the same.
 
 from __future__ import annotations
 
-from allotment.scheduler.demand import Demand, admits
-from allotment.scheduler.filters.admission import tolerates
-from allotment.scheduler.machines import Machine
+from allotment.placing.demand import Demand, admits
+from allotment.placing.filters.admission import tolerates
+from allotment.placing.machines import Machine
 
 
 def score(demand: Demand, machine: Machine) -> int:

@@ -17,7 +17,7 @@ from allotment.model.core import ResourceRequirements, Toleration
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector
 from allotment.model.trees import to_value, without_nulls
-from allotment.scheduler.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from allotment.placing.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
 Tree = dict[str, Any]
 Amounts = Mapping[str, int]

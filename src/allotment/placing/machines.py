@@ -14,9 +14,9 @@ from allotment.engine.cluster.journal import Journal
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.scheduler.demand import HostPort, amount
-from allotment.scheduler.resident import Resident
-from allotment.scheduler.tallies import Tallies
+from allotment.placing.demand import HostPort, amount
+from allotment.placing.resident import Resident
+from allotment.placing.tallies import Tallies
 
 Tree = dict[str, Any]
 

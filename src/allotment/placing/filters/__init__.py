@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from allotment.scheduler.demand import Demand
-from allotment.scheduler.filters.admission import node_affinity, schedulable, taints
-from allotment.scheduler.filters.ports import ports
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.filters.resources import room
-from allotment.scheduler.machines import Machine
+from allotment.placing.demand import Demand
+from allotment.placing.filters.admission import node_affinity, schedulable, taints
+from allotment.placing.filters.ports import ports
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.filters.resources import room
+from allotment.placing.machines import Machine
 
 Filter = Callable[[Demand, Machine], Refusal | None]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from allotment.scheduler.resident import Resident
+from allotment.placing.resident import Resident
 
 Counts = Callable[[Resident], bool]
 

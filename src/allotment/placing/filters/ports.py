@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from allotment.scheduler.demand import Demand
-from allotment.scheduler.filters.refusal import Refusal
-from allotment.scheduler.machines import Machine
+from allotment.placing.demand import Demand
+from allotment.placing.filters.refusal import Refusal
+from allotment.placing.machines import Machine
 
 _TAKEN = Refusal(
     ("node(s) didn't have free ports for the requested pod ports",), preemption_may_help=True, cause="ports"

@@ -1,0 +1,82 @@
+"""One instance type of a cloud, as facts with their origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Literal, TypeAlias
+
+from allotment.fleet.profiles import Accelerator
+from allotment.model.core import Node
+from allotment.model.resource import ResourceSlice
+
+CapacityType: TypeAlias = Literal["on-demand", "spot"]
+CAPACITY_TYPES: Final[tuple[CapacityType, ...]] = ("on-demand", "spot")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a node has for pods: CPU in thousandths, memory in MiB, how many pods.
+
+    ``estimated``: by a rule, not from a source.
+    """
+
+    cpu_milli: int
+    memory_mib: int
+    pods: int
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """A type of machine. ``prices``: USD per hour by capacity type, only those that are known.
+
+    ``accelerator``: what each of its ``gpus`` is, None where it has none. ``unusable``: why it cannot be planned with
+    (a part of a GPU, no price, no known size); empty if it can. ``memory_bound``: the GPU's memory is no figure of its
+    driver but the smaller one of those that are known, so that claims near it are borderline.
+    """
+
+    provider: str
+    name: str
+    region: str
+    zones: tuple[str, ...]
+    vcpu: Decimal | None
+    memory_gib: Decimal | None
+    room: Room | None
+    gpus: int
+    accelerator: Accelerator | None
+    gpu_model: str
+    prices: tuple[tuple[CapacityType, Decimal], ...]
+    as_of: str
+    price_source: str
+    spec_source: str = ""
+    notes: str = ""
+    hardware: str = ""
+    """How ``--fleet`` calls it, without a mode: ``8xa100-40gb``, or a known server; empty without GPUs."""
+    unusable: str = ""
+    memory_bound: bool = False
+
+    @property
+    def key(self) -> str:
+        """``aws/p4d.24xlarge``, unique in a catalogue."""
+        return f"{self.provider}/{self.name}"
+
+    def price(self, capacity: CapacityType) -> Decimal | None:
+        """USD per hour; None if not known."""
+        return dict(self.prices).get(capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A node that does not exist yet, and the slices that its driver will publish.
+
+    ``form``: the hardware as ``--fleet`` says it, with the mode (``8xa100-40gb/static-mig=1g.5gb:7``); empty without
+    GPUs. ``runtime_only``: attributes (``uuid``, ``resource.kubernetes.io/pcieRoot``) whose values here are symbols:
+    equal symbols will be equal, whatever they will be, and a selector must not read them.
+    """
+
+    instance: InstanceType
+    form: str
+    node: Node
+    slices: tuple[ResourceSlice, ...]
+    runtime_only: frozenset[str]

@@ -1,0 +1,45 @@
+"""A pod that takes room on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from allotment.placing.demand import Demand
+
+Tree = dict[str, Any]
+
+
+class Resident(NamedTuple):
+    """A pod on a node, or on its way there."""
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    priority: int
+    demand: Demand
+    started: str
+    terminating: bool = False
+    preempted: bool = False
+
+
+def resident_of(tree: Tree, demand: Demand) -> Resident:
+    """The pod as its node will count it."""
+    metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
+    return Resident(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        labels=metadata.get("labels") or {},
+        priority=spec.get("priority") or 0,
+        demand=demand,
+        started=status.get("startTime") or metadata.get("creationTimestamp") or "",
+        terminating="deletionTimestamp" in metadata,
+        preempted=any(
+            c.get("type") == "DisruptionTarget"
+            and c.get("status") == "True"
+            and c.get("reason") == "PreemptionByScheduler"
+            for c in status.get("conditions") or ()
+        ),
+    )
