@@ -20,7 +20,7 @@ WHOLE: Final = 1000
 _GIB_IN_MIB: Final = 1024
 #: More of anything on one node or in one pod is a typing error.
 _MOST: Final = 10**12
-_MOST_GPUS: Final = 1024
+_MOST_GPUS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,196 @@
+"""A trace in Kubernetes' words: pods with claims on devices, and nodes that publish what the trace says they have.
+
+- A share of a GPU is a request for capacity of a device that several claims may hold (KEP-5075): every GPU has 1,000
+  ``shares`` (``consumable-shares=1000`` of ``--fleet``), and a whole GPU is all of them.
+- Several GPUs are one request with a count; a list of models is a CEL selector on ``productName``.
+- At most N pods of an application on a node is spread over hostnames (KEP-895): where there are fewer nodes than
+  ``minDomains`` (KEP-3022) the least loaded one counts as empty, so that ``maxSkew`` is a plain limit. For N = 1 it is
+  anti-affinity, which says the same.
+
+So the scheduler and the engine decide about a trace as they do about any cluster, with nothing that is made for traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from allotment.fleet.classes import CLASSES
+from allotment.fleet.modes import ConsumableShares
+from allotment.fleet.nvidia.gpu import DRIVER, Gpu, gpu_uuid
+from allotment.fleet.nvidia.shared import counted
+from allotment.model.core import Node, Pod
+from allotment.model.meta import Object, ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import (
+    CapacityRequirements,
+    CELDeviceSelector,
+    DeviceClaim,
+    DeviceRequest,
+    DeviceSelector,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from allotment.model.trees import to_value
+from allotment.tools.replay.trace import WHOLE, TraceNode, TracePod
+
+#: How the GPUs are published, in the words of ``--fleet``.
+MODE: Final = f"consumable-shares={WHOLE}"
+#: The DeviceClass of the claims.
+CLASS: Final = "gpu.nvidia.com"
+#: The name of a pod's claim, in the pod.
+CLAIM: Final = "gpu"
+NAMESPACE: Final = "default"
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+#: More nodes than any cluster has, so that the limit holds everywhere.
+_ALWAYS: Final = 2**31 - 1
+
+Tree = dict[str, Any]
+
+#: What a trace's model stands for among GPUs that clouds sell: products, as the driver names them.
+#: P100s are no longer sold: V100 with as much memory came after them. G2 and G3 are undisclosed types of eight GPUs,
+#: with 96 and 128 CPUs: the A100s that are sold by eight stand for them, G3 for the one with more memory.
+SOLD: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "T4": ("Tesla T4",),
+        "A10": ("NVIDIA A10", "NVIDIA A10G"),
+        "P100": ("Tesla V100-SXM2-16GB", "Tesla V100-PCIE-16GB"),
+        "V100M16": ("Tesla V100-SXM2-16GB", "Tesla V100-PCIE-16GB"),
+        "V100M32": ("Tesla V100-SXM2-32GB",),
+        "G2": ("NVIDIA A100-SXM4-40GB",),
+        "G3": ("NVIDIA A100-SXM4-80GB",),
+    }
+)
+
+
+def objects_of(pods: Iterable[TracePod], products: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Object, ...]:
+    """The pods of a trace, each followed by its ResourceClaim, if it asks for GPUs.
+
+    ``products``: what the models of the trace are called where the pods are to go: nothing on the trace's own nodes
+    (`nodes_of`), which publish its words; `SOLD` on machines that can be bought. A model that is not in it keeps its
+    name.
+
+    >>> pod, claim = objects_of([TracePod("p", 4000, 8192, 1, 460, ("T4",))], SOLD)
+    >>> claim.spec.devices.requests[0].exactly.selectors[0].cel.expression
+    "device.attributes['gpu.nvidia.com'].productName in ['Tesla T4']"
+    """
+    found: list[Object] = []
+    for one in pods:
+        tree = pod_tree(one)
+        found.append(to_value(tree, Pod))
+        if one.gpus:
+            found.append(claim_of(one, products))
+    return tuple(found)
+
+
+def nodes_of(nodes: Iterable[TraceNode]) -> tuple[Object, ...]:
+    """The nodes of a trace with the slices of their GPUs, and the DeviceClasses that claims name."""
+    found: list[Object] = []
+    for one in nodes:
+        found.append(to_value(node_tree(one), Node))
+        if one.gpus:
+            found.append(slice_of(one))
+    return (*found, *(each for each in CLASSES["nvidia"] if each.metadata.name == CLASS))
+
+
+def name_of(one: TracePod | TraceNode) -> str:
+    """Its name as Kubernetes allows it.
+
+    >>> name_of(TracePod("instance_7", 1, 1, 0, 0))
+    'instance-7'
+    """
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in one.name.lower()).strip("-.")
+
+
+def pod_tree(pod: TracePod) -> Tree:
+    """The pod as a manifest."""
+    name = name_of(pod)
+    requests = {"cpu": f"{pod.cpu_milli}m", "memory": f"{pod.memory_mib}Mi"}
+    container: Tree = {"name": "main", "image": "trace", "resources": {"requests": requests}}
+    metadata: Tree = {"name": name, "namespace": NAMESPACE}
+    spec: Tree = {"containers": [container]}
+    if pod.gpus:
+        container["resources"]["claims"] = [{"name": CLAIM}]
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": f"{name}-{CLAIM}"}]
+    if pod.per_node is not None:
+        label = pod.app.replace("/", "-")
+        metadata["labels"] = {"app": label}
+        spec |= _at_most(pod.per_node, {"matchLabels": {"app": label}})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _at_most(pods: int, selector: Tree) -> Tree:
+    """So many of these pods on a node."""
+    if pods == 1:
+        term = {"labelSelector": selector, "topologyKey": _HOSTNAME}
+        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    constraint = {
+        "maxSkew": pods, "topologyKey": _HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+        "minDomains": _ALWAYS,
+    }  # fmt: skip
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def claim_of(pod: TracePod, products: Mapping[str, tuple[str, ...]] | None = None) -> ResourceClaim:
+    """The claim of a pod that asks for GPUs."""
+    request = ExactDeviceRequest(
+        device_class_name=CLASS,
+        selectors=_selectors(pod.models, products or {}),
+        allocation_mode="ExactCount",
+        count=pod.gpus,
+        capacity=CapacityRequirements(requests={"shares": Quantity.of_int(pod.gpu_milli)}),
+    )
+    return ResourceClaim(
+        metadata=ObjectMeta(name=f"{name_of(pod)}-{CLAIM}", namespace=NAMESPACE),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=(DeviceRequest(name=CLAIM, exactly=request),))),
+    )
+
+
+def _selectors(models: Sequence[str], products: Mapping[str, tuple[str, ...]]) -> tuple[DeviceSelector, ...]:
+    if not models:
+        return ()
+    names = dict.fromkeys(name for model in models for name in products.get(model, (model,)))
+    listed = ", ".join("'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in names)
+    expression = f"device.attributes['{DRIVER}'].productName in [{listed}]"
+    return (DeviceSelector(cel=CELDeviceSelector(expression=expression)),)
+
+
+def node_tree(node: TraceNode) -> Tree:
+    """The node as the API server shows it; it has no memory to run out of where the trace does not say how much."""
+    name = name_of(node)
+    allocatable = {"cpu": f"{node.cpu_milli}m", "pods": str(_ALWAYS)}
+    allocatable["memory"] = f"{node.memory_mib}Mi" if node.memory_mib is not None else f"{_ALWAYS}Gi"
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    return {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": allocatable, "capacity": dict(allocatable)},
+    }  # fmt: skip
+
+
+def slice_of(node: TraceNode) -> ResourceSlice:
+    """What the driver publishes on a node of the trace: its GPUs, each with its shares."""
+    name = name_of(node)
+    return ResourceSlice(
+        metadata=ObjectMeta(name=f"{name}-{DRIVER}"),
+        spec=ResourceSliceSpec(
+            driver=DRIVER,
+            pool=ResourcePool(name=name, generation=1, resource_slice_count=1),
+            node_name=name,
+            devices=tuple(counted(_gpu(name, node.model, n), ConsumableShares(WHOLE)) for n in range(node.gpus)),
+        ),
+    )
+
+
+def _gpu(node: str, model: str, minor: int) -> Gpu:
+    pci = f"0000:{minor + 1:02x}:00.0"
+    # What a trace does not tell is not published.
+    return Gpu(
+        pci=pci, uuid=gpu_uuid(node, pci), minor=minor, product=model, brand="", architecture="",
+        compute_capability="", driver_version="", cuda_driver_version="", memory_bytes=None,
+    )  # fmt: skip
