@@ -7,6 +7,7 @@ product reads.
 from __future__ import annotations
 
 from allotment.model.meta import Object, ObjectMeta, Value
+from allotment.model.pod_placement import ContainerPort, PodAffinity, PodSchedulingGate, TopologySpreadConstraint
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector, NodeSelectorTerm
 
@@ -35,6 +36,7 @@ class Container(Value, frozen=True):
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str | None = None
+    ports: tuple[ContainerPort, ...] = ()
 
 
 class PodResourceClaim(Value, frozen=True):
@@ -70,9 +72,11 @@ class NodeAffinity(Value, frozen=True):
 
 
 class Affinity(Value, frozen=True):
-    """Of the affinities only the one to nodes."""
+    """To nodes, to pods, and away from pods."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
 
 
 class PodSchedulingGroup(Value, frozen=True):
@@ -94,6 +98,9 @@ class PodSpec(Value, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     priority_class_name: str = ""
     priority: int | None = None
+    overhead: dict[str, Quantity] = {}
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     resources: ResourceRequirements | None = None
     scheduling_group: PodSchedulingGroup | None = None

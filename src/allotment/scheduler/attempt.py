@@ -22,7 +22,7 @@ from allotment.placing.filters.spread import spread, spread_scores
 from allotment.placing.machines import Machine, Machines
 from allotment.placing.table import Table, Tables, places_in
 from allotment.scheduler import extended, readiness
-from allotment.scheduler.devices import NO_FIT, DeviceTable, DeviceTables
+from allotment.placing.devices import NO_FIT, DeviceTable, DeviceTables
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import MOST_USERS, WaitingPod

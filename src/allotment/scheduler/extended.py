@@ -19,12 +19,11 @@ from allotment.placing.demand import Demand
 from allotment.placing.machines import Machines
 from allotment.placing.table import places_in
 from allotment.scheduler.ledger import EXTENDED
-from allotment.tools.explain.extended import extended_claim, is_extended, provided_by_none
+from allotment.tools.explain.extended import extended_claim, is_extended, provided_by_none, served
 
 Tree = dict[str, Any]
 
 _SUFFIX: Final = "extended-resources"
-_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 
 
 class Group(NamedTuple):
@@ -32,18 +31,6 @@ class Group(NamedTuple):
 
     among: int
     claim: ResourceClaim | None
-
-
-def served(classes: Mapping[str, DeviceClass], demand: Demand, features: Features) -> frozenset[str]:
-    """The pod's extended resources that some class serves."""
-    if not demand.extended or not features.enabled("DRAExtendedResource"):
-        return frozenset()
-    names = {c.spec.extended_resource_name for c in classes.values()}
-    return frozenset(
-        name
-        for name in demand.extended
-        if name in names or (name.startswith(_IMPLICIT) and name.removeprefix(_IMPLICIT) in classes)
-    )
 
 
 def unserved(

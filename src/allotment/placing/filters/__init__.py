@@ -1,7 +1,7 @@
 """Which nodes a pod may use: plain functions, in the order in which Kubernetes asks them.
 
 A filter here looks at one node alone, so that its answers are kept until that node changes. What depends on pods
-elsewhere (`spread`, `neighbours`) answers for all nodes at once, and devices come last (`scheduler.devices`).
+elsewhere (`spread`, `neighbours`) answers for all nodes at once, and devices come last (`placing.devices`).
 """
 
 from __future__ import annotations

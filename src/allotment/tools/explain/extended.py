@@ -21,6 +21,7 @@ from allotment.model.resource import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from allotment.placing.demand import Demand
 from allotment.tools.explain.obstacles import told
 
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -81,6 +82,18 @@ def extended_claim(
     return ResourceClaim(
         metadata=ObjectMeta(name=f"{pod.metadata.name}-extended-resources", namespace=pod.metadata.namespace),
         spec=ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests))),
+    )
+
+
+def served(classes: Mapping[str, DeviceClass], demand: Demand, features: Features) -> frozenset[str]:
+    """The pod's extended resources that some class serves."""
+    if not demand.extended or not features.enabled("DRAExtendedResource"):
+        return frozenset()
+    names = {c.spec.extended_resource_name for c in classes.values()}
+    return frozenset(
+        name
+        for name in demand.extended
+        if name in names or (name.startswith(_IMPLICIT) and name.removeprefix(_IMPLICIT) in classes)
     )
 
 
