@@ -1,0 +1,251 @@
+"""The inside of a planned machine: its GPUs, the pieces that they are in, and whose each piece is.
+
+Screens count what is free by it, and pictures draw it. What a machine publishes is told by its form; a partition lies
+on its GPU where the driver's table of placements puts it, so that what is left between pieces is seen, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from allotment.fleet.description import Machine, parse_fleet
+from allotment.fleet.errors import FleetError
+from allotment.fleet.modes import Partitioned, StaticMig
+from allotment.fleet.slices import slices_of
+from allotment.model.quantity import Quantity, QuantityError
+from allotment.tools.plan.report import PlannedMachine, Seat
+
+_NVIDIA: Final = re.compile(r"gpu-(?P<gpu>[0-9]+)(?:-mig-(?P<profile>.+)-[0-9]+-(?P<start>[0-9]+))?")
+_AMD: Final = re.compile(r"gpu-(?P<card>[0-9]+)-[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a GPU. ``start`` and ``size`` are fractions of it; ``pods`` have it, nobody if empty.
+
+    ``kind``: what the piece is, empty for a whole GPU: a MIG profile, an amount of memory, a number of shares.
+    """
+
+    start: Fraction
+    size: Fraction
+    device: str
+    kind: str = ""
+    pods: tuple[str, ...] = ()
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, its pieces in the order in which they lie. ``whole``: it is given, or left, as one."""
+
+    number: int
+    parts: tuple[Part, ...]
+    whole: bool = True
+
+    @property
+    def given(self) -> Fraction:
+        """The fraction of it that somebody has."""
+        return sum((part.size for part in self.parts if part.pods), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """What a machine is made of. ``model``: the accelerator's id; empty without GPUs, or if the form is not known."""
+
+    gpus: tuple[Gpu, ...] = ()
+    model: str = ""
+    product: str = ""
+
+    @property
+    def idle(self) -> int:
+        """GPUs of which nobody has anything."""
+        return sum(1 for gpu in self.gpus if not gpu.given)
+
+    @property
+    def spare(self) -> tuple[tuple[str, int], ...]:
+        """Pieces that are left on GPUs in use: kind and how many."""
+        found: dict[str, int] = {}
+        for gpu in self.gpus:
+            for part in gpu.parts:
+                if gpu.given and not part.pods and part.kind:
+                    found[part.kind] = found.get(part.kind, 0) + 1
+        return tuple(found.items())
+
+
+@dataclass(slots=True)
+class _Share:
+    """So much of each of a device's capacities, which one request of a claim has; ``pods`` use that claim."""
+
+    owner: str
+    amounts: dict[str, str]
+    pods: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Given:
+    """Who has a device: the pods with their workloads, and their shares, if it is not given whole."""
+
+    pods: dict[str, str] = field(default_factory=dict)
+    shares: dict[tuple[str, str], _Share] = field(default_factory=dict)
+
+
+def anatomy(machine: PlannedMachine) -> Anatomy:
+    """The GPUs of a planned machine and who has what of them."""
+    known = _known(machine.form)
+    if known is None:
+        return Anatomy()
+    given = _given(machine.seats)
+    gpus: list[Gpu] = []
+    sizes = _capacities(machine.form)
+    for number in range(len(known.hardware.slots)):
+        here = {name: who for name, who in given.items() if _gpu_of(known, name) == number}
+        gpus.append(_gpu(known, number, here, sizes))
+    record = known.hardware.accelerator
+    return Anatomy(tuple(gpus), record.id, record.product)
+
+
+def _given(seats: Iterable[Seat]) -> dict[str, _Given]:
+    """By device, who has it."""
+    found: dict[str, _Given] = {}
+    for seat in seats:
+        for claim in seat.claims:
+            for device in claim.devices:
+                if device.admin_access:  # looks on, and takes nothing
+                    continue
+                entry = found.setdefault(device.device, _Given())
+                entry.pods[str(seat.pod)] = seat.owner
+                if device.share:
+                    mine = (claim.name, device.request)
+                    entry.shares.setdefault(mine, _Share(seat.owner, device.share)).pods.append(str(seat.pod))
+    return found
+
+
+def _gpu(known: Machine, number: int, given: dict[str, _Given], sizes: dict[str, dict[str, Quantity]]) -> Gpu:
+    cut = _static_parts(known, number)
+    parts = list(cut)
+    for name, who in given.items():
+        place = _place(known, name)
+        if place is None:
+            parts += _shared(name, who, sizes.get(name, {})) if who.shares else [_whole(name, who)]
+            continue
+        start, size, kind = place
+        parts = [p for p in parts if p.device != name]
+        pods, owner = tuple(who.pods), next(iter(who.pods.values()), "")
+        parts.append(Part(start, size, name, kind, pods, owner))
+    parts.sort(key=lambda part: (part.start, part.device))
+    whole = not cut and all(_place(known, name) is None for name in given)
+    return Gpu(number, tuple(_with_rests(parts)), whole)
+
+
+def _whole(name: str, who: _Given) -> Part:
+    return Part(Fraction(0), Fraction(1), name, "", tuple(who.pods), next(iter(who.pods.values()), ""))
+
+
+def _shared(name: str, who: _Given, whole: dict[str, Quantity]) -> list[Part]:
+    """Shares of one device side by side, each as wide as the largest fraction of a capacity that it takes."""
+    parts: list[Part] = []
+    at = Fraction(0)
+    for share in who.shares.values():
+        size, kind = Fraction(0), ""
+        for capacity, text in share.amounts.items():
+            fraction = _fraction(text, whole.get(capacity))
+            if fraction >= size:
+                size, kind = fraction, text if capacity == "memory" else f"{text} {capacity}"
+        parts.append(Part(at, size, name, kind, tuple(share.pods), share.owner))
+        at += size
+    return parts
+
+
+def _fraction(text: str, whole: Quantity | None) -> Fraction:
+    try:
+        amount = Quantity.parse(text)
+    except QuantityError:
+        return Fraction(0)
+    return min(Fraction(amount.nano, whole.nano), Fraction(1)) if whole is not None and whole.nano else Fraction(0)
+
+
+def _with_rests(parts: list[Part]) -> list[Part]:
+    """The pieces with what nobody has between and behind them."""
+    found: list[Part] = []
+    at = Fraction(0)
+    for part in parts:
+        if part.start > at:
+            found.append(Part(at, part.start - at, ""))
+        found.append(part)
+        at = max(at, part.start + part.size)
+    if at < 1:
+        found.append(Part(at, 1 - at, ""))
+    return found
+
+
+def _static_parts(known: Machine, number: int) -> list[Part]:
+    """The pieces that a GPU is cut into before anybody asks."""
+    if not isinstance(known.mode, StaticMig | Partitioned):
+        return []
+    names = [name for name in _devices(known) if _gpu_of(known, name) == number]
+    placed = ((name, _place(known, name)) for name in names)
+    return [Part(place[0], place[1], name, place[2]) for name, place in placed if place is not None]
+
+
+def _place(known: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
+    """Where a partition lies on its GPU, how large it is, and of what kind; None for a whole GPU."""
+    match = _NVIDIA.fullmatch(device)
+    mig = known.hardware.accelerator.mig
+    if match is not None and match["profile"] and mig is not None:
+        for profile in mig.profiles:
+            if _plain(profile.name) == match["profile"]:
+                grid = mig.memory_slices
+                return Fraction(int(match["start"]), grid), Fraction(profile.size, grid), profile.name
+    if isinstance(known.mode, Partitioned):
+        number = _gpu_of(known, device)
+        names = [name for name in _devices(known) if _gpu_of(known, name) == number]
+        if len(names) > 1 and device in names:
+            kind = known.mode.partition.profile if known.mode.partition is not None else ""
+            return Fraction(names.index(device), len(names)), Fraction(1, len(names)), kind
+    return None
+
+
+def _plain(profile: str) -> str:
+    """A profile as names of devices have it."""
+    return profile.replace(".", "").replace("+", "-")
+
+
+def _gpu_of(known: Machine, device: str) -> int:
+    """Which GPU of the machine a device is, or is on; -1 if its name does not say so."""
+    if (found := _NVIDIA.fullmatch(device)) is not None:
+        return int(found["gpu"])
+    if (found := _AMD.fullmatch(device)) is not None:
+        card = int(found["card"])
+        before = [n for n, slot in enumerate(known.hardware.slots) if slot.card <= card]
+        return max(before, key=lambda n: known.hardware.slots[n].card, default=-1)
+    return -1
+
+
+@lru_cache(maxsize=1024)
+def _known(form: str) -> Machine | None:
+    try:
+        return parse_fleet([form])[0] if form else None
+    except FleetError:
+        return None
+
+
+def _devices(known: Machine) -> tuple[str, ...]:
+    return tuple(_capacities(known.form))
+
+
+@lru_cache(maxsize=1024)
+def _capacities(form: str) -> dict[str, dict[str, Quantity]]:
+    """What each device of a form has, by name, in the order in which the driver publishes them."""
+    known = _known(form)
+    if known is None:
+        return {}
+    return {
+        device.name: {name.rpartition("/")[2]: capacity.value for name, capacity in device.capacity.items()}
+        for one in slices_of(known.hardware, known.mode, "n")
+        for device in one.spec.devices or ()
+    }
