@@ -1,0 +1,245 @@
+"""The values of `cloud_provider` and `expander` as protobuf messages and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from allotment.externalgrpc import objects
+from allotment.externalgrpc.cloud_provider import (
+    Group,
+    Instance,
+    InstanceError,
+    InstanceState,
+    NodeRef,
+    Options,
+    TemplateNode,
+    Tree,
+)
+from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
+from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+
+#: The full names of the services, as in the paths of their methods.
+CLOUD_PROVIDER: Final = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
+EXPANDER: Final = "grpcplugin.Expander"
+
+_SECOND: Final = 10**9
+_HOUR: Final = 3600.0 * _SECOND
+
+_STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.InstanceState]] = {
+    "unspecified": cloud_wire.InstanceStatus.unspecified,
+    "running": cloud_wire.InstanceStatus.instanceRunning,
+    "creating": cloud_wire.InstanceStatus.instanceCreating,
+    "deleting": cloud_wire.InstanceStatus.instanceDeleting,
+}
+_STATE_NAMES: Final = {number: name for name, number in _STATES.items()}
+#: cluster-autoscaler's classes of errors.
+_OUT_OF_RESOURCES, _OTHER = 1, 99
+
+#: Numbers that no field can have, and the response's own.
+_KEPT_FOR_PROTOBUF: Final = range(19_000, 20_000)
+_LAST_NUMBER: Final = 2**29 - 1
+
+
+def encode(message: Message) -> bytes:
+    """The same bytes for the same message: maps sorted by key."""
+    return message.SerializeToString(deterministic=True)
+
+
+class Garbled(Exception):
+    """What a peer sent is no message of the kind that was due; the text is grpc-go's."""
+
+    def __init__(self) -> None:
+        super().__init__("grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data")
+
+
+_M = TypeVar("_M", bound=Message)
+
+
+def decode(kind: type[_M], data: bytes) -> _M:
+    """The message in ``data``. Raises Garbled; gRPC's own way is to log it and hand on None."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise Garbled from error
+
+
+# --- the cloud provider ----------------------------------------------------------------------------------------------
+
+
+def group_message(group: Group | None) -> cloud_wire.NodeGroup:
+    """A group; none is one without an id."""
+    if group is None:
+        return cloud_wire.NodeGroup()
+    return cloud_wire.NodeGroup(id=group.id, minSize=group.min_size, maxSize=group.max_size, debug=group.debug)
+
+
+def group_of(message: cloud_wire.NodeGroup) -> Group | None:
+    """The reverse."""
+    return Group(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
+
+
+def node_message(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
+    """What is shown of a node."""
+    return cloud_wire.ExternalGrpcNode(
+        providerID=node.provider_id, name=node.name, labels=node.labels, annotations=node.annotations
+    )
+
+
+def node_of(message: cloud_wire.ExternalGrpcNode) -> NodeRef:
+    """The reverse."""
+    return NodeRef(message.providerID, message.name, dict(message.labels), dict(message.annotations))
+
+
+def instance_message(instance: Instance) -> cloud_wire.Instance:
+    """A machine of a group."""
+    error = instance.error
+    info = None
+    if error is not None:
+        number = _OUT_OF_RESOURCES if error.out_of_resources else _OTHER
+        info = cloud_wire.InstanceErrorInfo(errorCode=error.code, errorMessage=error.message, instanceErrorClass=number)
+    status = cloud_wire.InstanceStatus(instanceState=_STATES[instance.state], errorInfo=info)
+    return cloud_wire.Instance(id=instance.id, status=status)
+
+
+def instance_of(message: cloud_wire.Instance) -> Instance:
+    """The reverse. A state that is newer than we are is unspecified."""
+    info = message.status.errorInfo
+    error = None
+    if info.errorCode:
+        error = InstanceError(info.errorCode, info.errorMessage, info.instanceErrorClass == _OUT_OF_RESOURCES)
+    return Instance(message.id, _STATE_NAMES.get(message.status.instanceState, "unspecified"), error)
+
+
+def options_message(options: Options | None) -> cloud_wire.NodeGroupAutoscalingOptions | None:
+    """How a group is treated."""
+    if options is None:
+        return None
+    return cloud_wire.NodeGroupAutoscalingOptions(
+        scaleDownUtilizationThreshold=options.scale_down_utilization,
+        scaleDownGpuUtilizationThreshold=options.scale_down_gpu_utilization,
+        zeroOrMaxNodeScaling=options.zero_or_max,
+        ignoreDaemonSetsUtilization=options.ignore_daemon_sets,
+        scaleDownUnneededDuration=_duration(options.unneeded),
+        scaleDownUnreadyDuration=_duration(options.unready),
+        MaxNodeProvisionDuration=_duration(options.provisioning),
+    )
+
+
+def options_of(message: cloud_wire.NodeGroupAutoscalingOptions) -> Options:
+    """The reverse."""
+    return Options(
+        message.scaleDownUtilizationThreshold,
+        message.scaleDownGpuUtilizationThreshold,
+        message.zeroOrMaxNodeScaling,
+        message.ignoreDaemonSetsUtilization,
+        *(
+            _nanoseconds(getattr(message, name)) if message.HasField(name) else None
+            for name in ("scaleDownUnneededDuration", "scaleDownUnreadyDuration", "MaxNodeProvisionDuration")
+        ),
+    )
+
+
+def gpu_types_response(types: Iterable[str]) -> cloud_wire.GetAvailableGPUTypesResponse:
+    """Types as keys; what they stand for is nobody's business."""
+    return cloud_wire.GetAvailableGPUTypesResponse(gpuTypes={name: AnyMessage() for name in types})
+
+
+def hours(start: Timestamp, end: Timestamp) -> float:
+    """From one moment to another."""
+    return (_nanoseconds(end) - _nanoseconds(start)) / _HOUR
+
+
+def checked_slices_field(number: int) -> int:
+    """A field number for the slices of a template, 0 for none. Raises ValueError for one that cannot be it."""
+    taken = {field.number for field in cloud_wire.NodeGroupTemplateNodeInfoResponse.DESCRIPTOR.fields}
+    if not 0 <= number <= _LAST_NUMBER or number in _KEPT_FOR_PROTOBUF or number in taken:
+        raise ValueError(f"{number} cannot be the number of a field of NodeGroupTemplateNodeInfoResponse")
+    return number
+
+
+def template_response(template: TemplateNode, slices_field: int = 0) -> bytes:
+    """A template, with its slices if their field has a number in the autoscaler that asks; it skips what it has not."""
+    node = objects.to_bytes(objects.NODE, template.node)
+    data = encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
+    if not slices_field:
+        return data
+    tag = _varint(slices_field << 3 | 2)
+    bodies = (objects.to_bytes(objects.SLICE, slice_) for slice_ in template.slices)
+    more = b"".join(tag + _varint(len(body)) + body for body in bodies)
+    # As generated code does: by number.
+    return more + data if slices_field < 2 else data + more
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*found, number))
+
+
+def _duration(nanoseconds: int | None) -> Duration | None:
+    if nanoseconds is None:
+        return None
+    # Both parts have the sign of the whole.
+    seconds, rest = divmod(abs(nanoseconds), _SECOND)
+    sign = -1 if nanoseconds < 0 else 1
+    return Duration(seconds=sign * seconds, nanos=sign * rest)
+
+
+def _nanoseconds(message: Duration | Timestamp) -> int:
+    return message.seconds * _SECOND + message.nanos
+
+
+# --- the expander ----------------------------------------------------------------------------------------------------
+
+
+def best_options_request(options: Iterable[Option], nodes: Mapping[str, Tree]) -> expander_wire.BestOptionsRequest:
+    """The question."""
+    return expander_wire.BestOptionsRequest(
+        options=[
+            expander_wire.Option(
+                nodeGroupId=option.group,
+                nodeCount=option.nodes,
+                debug=option.debug,
+                podBytes=[objects.to_bytes(objects.POD, pod) for pod in option.pods],
+            )
+            for option in options
+        ],
+        nodeBytesMap={group: objects.to_bytes(objects.NODE, node) for group, node in nodes.items()},
+    )
+
+
+def asked(request: expander_wire.BestOptionsRequest) -> tuple[tuple[Option, ...], dict[str, Tree]]:
+    """Options and nodes of a question. Raises `objects.Unreadable`."""
+    pods: dict[bytes, Tree] = {}
+
+    def pod(data: bytes) -> Tree:
+        # A pod that several groups would help is sent with each of them.
+        if data not in pods:
+            pods[data] = objects.from_bytes(objects.POD, data)
+        return pods[data]
+
+    options = tuple(
+        Option(option.nodeGroupId, option.nodeCount, option.debug, tuple(map(pod, option.podBytes)))
+        for option in request.options
+    )
+    return options, {group: objects.from_bytes(objects.NODE, data) for group, data in request.nodeBytesMap.items()}
+
+
+def best_options_response(options: Sequence[Option], best: Iterable[str]) -> expander_wire.BestOptionsResponse:
+    """The options of these groups, without their pods, which nobody reads."""
+    known = {option.group: option for option in options}
+    return expander_wire.BestOptionsResponse(
+        options=[
+            expander_wire.Option(nodeGroupId=group, nodeCount=known[group].nodes, debug=known[group].debug)
+            for group in best
+        ]
+    )

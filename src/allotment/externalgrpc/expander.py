@@ -1,0 +1,28 @@
+"""What cluster-autoscaler asks of an expander and what it is answered, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from allotment.externalgrpc.cloud_provider import Tree
+
+
+class Option(NamedTuple):
+    """A group that could grow by ``nodes``, and the Pods that, as the autoscaler sees it, would then have a place."""
+
+    group: str
+    nodes: int
+    debug: str = ""
+    pods: tuple[Tree, ...] = ()
+
+
+class Chooser(Protocol):
+    """Says which groups may grow. The autoscaler waits five seconds, and keeps all options if no answer came."""
+
+    async def best(self, options: Sequence[Option], nodes: Mapping[str, Tree]) -> Sequence[str]:
+        """Ids of the groups that are left to choose from; none: no group grows in this round.
+
+        ``nodes``: by the group's id, a node as its next will be.
+        """
+        ...

@@ -1,0 +1,50 @@
+"""Objects as these protocols carry them: the bare message of one kind, without the envelope of API bodies.
+
+It is what ``Marshal`` of Kubernetes' Go types makes: neither magic bytes nor a kind, since the field says which it is.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+from allotment.externalgrpc.cloud_provider import Tree
+from allotment.model.fields import Shape, shape_of
+from allotment.model.protobuf.reading import ProtobufError, decode
+from allotment.model.protobuf.writing import enveloped, message
+
+
+class Kind(NamedTuple):
+    """A kind of one version."""
+
+    api_version: str
+    kind: str
+
+
+NODE: Final = Kind("v1", "Node")
+POD: Final = Kind("v1", "Pod")
+SLICE: Final = Kind("resource.k8s.io/v1", "ResourceSlice")
+
+
+class Unreadable(ValueError):
+    """The bytes are no object of the kind that was due."""
+
+
+def to_bytes(kind: Kind, tree: Tree) -> bytes:
+    """The message of an object, byte for byte as Go marshals it."""
+    return message(tree, _shape(kind))
+
+
+def from_bytes(kind: Kind, data: bytes) -> Tree:
+    """The object in a message. Raises Unreadable."""
+    try:
+        return decode(enveloped(kind.api_version, kind.kind, data))
+    except ProtobufError as error:
+        raise Unreadable(f"no {kind.kind}: {error}") from error
+
+
+@cache
+def _shape(kind: Kind) -> Shape:
+    shape = shape_of(kind.api_version, kind.kind)
+    assert shape is not None, kind
+    return shape
