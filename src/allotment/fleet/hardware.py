@@ -6,6 +6,7 @@ machines.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -57,11 +58,27 @@ def hardware(name: str, gpus: int | None = None) -> Hardware:
         return whole if gpus is None else _first(whole, gpus)
     accelerator = _accelerator_names().get(name.lower())
     if accelerator is None:
-        raise FleetError(
-            f"unknown hardware {name!r}: wanted a server or an accelerator",
-            nearest(name, known_names()) or "`allot fleet list` names all that are known",
-        )
+        raise _unknown(name, "a server or an accelerator", known_names())
     return _plain(accelerator, name.lower(), 1 if gpus is None else gpus)
+
+
+def accelerator_of(name: str) -> Accelerator:
+    """The accelerator with that id or alias.
+
+    >>> accelerator_of("a10g").memory_mib
+    23028
+    """
+    accelerator = _accelerator_names().get(name.lower())
+    if accelerator is None:
+        raise _unknown(name, "an accelerator", tuple(_accelerator_names()))
+    return accelerator
+
+
+def _unknown(name: str, wanted: str, known: Iterable[str]) -> FleetError:
+    return FleetError(
+        f"unknown hardware {name!r}: wanted {wanted}",
+        nearest(name, known) or "`allot fleet list` names all that are known",
+    )
 
 
 def _first(whole: Hardware, gpus: int) -> Hardware:

@@ -80,7 +80,11 @@ class Link(Fact, frozen=True):
 
 
 class Accelerator(Fact, frozen=True):
-    """One accelerator model. ``memory_mib`` is what NVML or KFD reports; ``product`` is the driver's attribute."""
+    """One accelerator model. ``memory_mib`` is what NVML or KFD reports; ``product`` is the driver's attribute.
+
+    ``memory_bound``: the memory is the smallest figure that is known, and drivers may report more (ECC off, a newer
+    driver, or nobody has seen it).
+    """
 
     id: str
     aliases: tuple[str, ...]
@@ -94,6 +98,7 @@ class Accelerator(Fact, frozen=True):
     pcie: tuple[int, int]
     power_w: int
     driver_version: str
+    memory_bound: bool = False
     min_power_w: int | None = None
     brand: str = ""
     cuda_driver_version: str = ""

@@ -33,7 +33,9 @@ class InstanceType:
 
     ``accelerator``: what each of its ``gpus`` is, None where it has none. ``unusable``: why it cannot be planned with
     (a part of a GPU, no price, no known size); empty if it can. ``memory_bound``: the GPU's memory is no figure of its
-    driver but the smaller one of those that are known, so that claims near it are borderline.
+    driver but the smaller one of those that are known, so that claims near it are borderline. ``arch``: as in the label
+    ``kubernetes.io/arch``. ``gpu_fraction``: which part of a GPU it has (``1/8``), empty for whole ones.
+    ``gpu_memory_gib``: what the cloud says of each GPU, which is not what its driver says.
     """
 
     provider: str
@@ -51,6 +53,9 @@ class InstanceType:
     price_source: str
     spec_source: str = ""
     notes: str = ""
+    arch: str = "amd64"
+    gpu_fraction: str = ""
+    gpu_memory_gib: Decimal | None = None
     hardware: str = ""
     """How ``--fleet`` calls it, without a mode: ``8xa100-40gb``, or a known server; empty without GPUs."""
     unusable: str = ""
@@ -72,7 +77,9 @@ class Template:
 
     ``form``: the hardware as ``--fleet`` says it, with the mode (``8xa100-40gb/static-mig=1g.5gb:7``); empty without
     GPUs. ``runtime_only``: attributes (``uuid``, ``resource.kubernetes.io/pcieRoot``) whose values here are symbols:
-    equal symbols will be equal, whatever they will be, and a selector must not read them.
+    equal symbols will be equal, whatever they will be, and a selector must not read them. ``unmeasured``: those of them
+    where unequal symbols may be equal in the end, because nobody knows which GPUs of the type share a root or a NUMA
+    node: ``matchAttribute`` cannot rely on them, and ``distinctAttribute`` must not.
     """
 
     instance: InstanceType
@@ -80,3 +87,4 @@ class Template:
     node: Node
     slices: tuple[ResourceSlice, ...]
     runtime_only: frozenset[str]
+    unmeasured: frozenset[str] = frozenset()

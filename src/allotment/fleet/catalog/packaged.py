@@ -1,0 +1,66 @@
+"""The catalogue that comes with Allotment, and a user's own on top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.reading import read_catalog
+from allotment.fleet.catalog.verdicts import judged
+
+_FILE = "instances.csv"
+
+
+@cache
+def catalog() -> tuple[InstanceType, ...]:
+    """Every type of the packaged catalogue, in the order of its file: what each costs, with date and source.
+
+    >>> str(dict((one.key, one) for one in catalog())["aws/g5.xlarge"].price("on-demand"))
+    '1.006'
+    """
+    text = resources.files("allotment.fleet").joinpath("data", _FILE).read_text("utf-8")
+    types, problems = read_catalog(text, _FILE)
+    if problems:
+        raise ValueError(f"the packaged catalogue has mistakes: {problems[0]}")
+    return types
+
+
+def merged(base: Iterable[InstanceType], overrides: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
+    """A catalogue with a user's rows: known types get what a row says, and keep what it leaves blank; others are added.
+
+    So a file of negotiated prices needs three columns. A price that a row gives replaces that of its capacity type.
+    """
+    types = {one.key: one for one in base}
+    for row in overrides:
+        known = types.get(row.key)
+        types[row.key] = row if known is None else _over(known, row)
+    return tuple(types.values())
+
+
+def _over(known: InstanceType, row: InstanceType) -> InstanceType:
+    sized = row.vcpu is not None or row.memory_gib is not None or row.room is not None
+    equipped = row.accelerator is not None or row.gpus > 0
+    return judged(
+        replace(
+            known,
+            region=row.region or known.region,
+            zones=row.zones or known.zones,
+            vcpu=row.vcpu if sized else known.vcpu,
+            memory_gib=row.memory_gib if sized else known.memory_gib,
+            room=row.room if sized else known.room,
+            arch=row.arch if sized else known.arch,
+            gpus=row.gpus if equipped else known.gpus,
+            accelerator=row.accelerator if equipped else known.accelerator,
+            gpu_model=row.gpu_model if equipped else known.gpu_model,
+            gpu_fraction=row.gpu_fraction if equipped else known.gpu_fraction,
+            gpu_memory_gib=row.gpu_memory_gib if equipped else known.gpu_memory_gib,
+            prices=tuple((dict(known.prices) | dict(row.prices)).items()),
+            as_of=row.as_of if row.prices else row.as_of or known.as_of,
+            price_source=row.price_source if row.prices else known.price_source,
+            spec_source=row.spec_source or known.spec_source,
+            notes=row.notes or known.notes,
+        )
+    )

@@ -1,0 +1,263 @@
+"""A catalogue as CSV: one row per instance type, each cell judged for itself.
+
+A row with a fault is left out and the fault named with its place; the others are kept. A price that is blank or zero is
+unknown. (A well-known list of prices has 0.0 for types that it has no price of; who takes that for a price buys the
+dearest machine first.) Figures that no machine has are refused, for they are slips of the pen: 10000 for 1.0000.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Final, NamedTuple, TypeAlias
+
+from allotment.fleet.catalog.instance import CAPACITY_TYPES, CapacityType, InstanceType, Room
+from allotment.fleet.catalog.rooms import PODS, estimated_room
+from allotment.fleet.catalog.verdicts import judged
+from allotment.fleet.catalog.zones import zones_of
+from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.hardware import accelerator_of
+from allotment.fleet.profiles import Accelerator
+from allotment.model.problems import Position, Problem
+
+CatalogProblem: TypeAlias = Problem
+
+#: USD per hour. The dearest machine of any cloud costs a few hundred.
+MOST_USD: Final = 10_000
+#: A rack that is one machine to its GPUs (NVL72).
+MOST_GPUS: Final = 72
+_MOST_CPUS: Final = 4096
+_MOST_GIB: Final = 65_536
+_MOST_PODS: Final = 10_000
+
+PROVIDER, NAME = "provider", "instance_type"
+PRICES: Final[Mapping[CapacityType, str]] = {"on-demand": "on_demand_usd_per_hour", "spot": "spot_usd_per_hour"}
+#: Every column; only the first two must be there.
+COLUMNS: Final = (
+    PROVIDER, NAME, "region", "zones", "arch", "vcpu", "memory_gib", "gpu_count", "gpu", "gpu_model", "gpu_fraction",
+    "gpu_memory_gib", *PRICES.values(), "alloc_vcpu_milli", "alloc_memory_mib", "pods", "as_of", "price_source",
+    "spec_source", "notes",
+)  # fmt: skip
+
+_PROVIDER = re.compile(r"[a-z0-9]([-a-z0-9.]{0,38}[a-z0-9])?")
+_INSTANCE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.+]{0,61}[A-Za-z0-9])?")
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
+
+
+class Cell(NamedTuple):
+    """The text between two commas, and at which character of its line it begins, from 1."""
+
+    text: str
+    column: int
+
+
+class _Bad(Exception):
+    """What was wanted of a cell."""
+
+
+def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[CatalogProblem, ...]]:
+    """The rows of a catalogue that can be used, and what is wrong with the others.
+
+    >>> rows = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour\\nus,box,8,64,1,l4,-1"
+    >>> read_catalog(rows, "own.csv")[1][0].message
+    "on_demand_usd_per_hour: wanted USD per hour, above 0 and at most 10000, found '-1'"
+    """
+    lines = [(number, line) for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in lines if not line.startswith("#")]
+    if not lines:
+        return (), (_problem("empty-catalog", f"wanted a line of column names, such as {PROVIDER},{NAME}", file, 1, 1),)
+    number, first = lines[0]
+    headers = cells(first) or []
+    problems = list(_headers(headers, file, number))
+    if any(problem.code == "missing-column" for problem in problems):
+        return (), tuple(problems)
+    names = [header.text.strip() for header in headers]
+    found: dict[str, InstanceType] = {}
+    places: dict[str, int] = {}
+    for number, line in lines[1:]:
+        row = _Row(file, number, names, line)
+        instance = row.instance()
+        problems.extend(row.problems)
+        if instance is None:
+            continue
+        if instance.key in found:
+            message = f"{instance.key} is listed twice: first in line {places[instance.key]}"
+            hint = "a type stands once in a catalogue, with one region"
+            problems.append(_problem("listed-twice", message, file, number, 1, hint))
+            continue
+        found[instance.key] = instance
+        places[instance.key] = number
+    return tuple(found.values()), tuple(problems)
+
+
+def cells(line: str) -> list[Cell] | None:
+    """The cells of a line, quotes taken off; None where a quote is not closed.
+
+    >>> [cell.text for cell in cells('a,"b, c",') or ()]
+    ['a', 'b, c', '']
+    """
+    if '"' not in line:
+        at, plain = 1, []
+        for text in line.split(","):
+            plain.append(Cell(text, at))
+            at += len(text) + 1
+        return plain
+    found, at = [], 0
+    while True:
+        start = at
+        if line[at : at + 1] != '"':
+            end = line.find(",", at)
+            end = len(line) if end < 0 else end
+            text = line[at:end]
+        else:
+            end = at + 1
+            while (end := line.find('"', end)) >= 0 and line[end + 1 : end + 2] == '"':
+                end += 2
+            if end < 0:
+                return None
+            text, end = line[at + 1 : end].replace('""', '"'), end + 1
+            if line[end : end + 1] not in ("", ","):
+                return None
+        found.append(Cell(text, start + 1))
+        if end >= len(line):
+            return found
+        at = end + 1
+
+
+def _problem(code: str, message: str, file: str, line: int, column: int, hint: str = "") -> CatalogProblem:
+    return Problem(code=code, message=message, position=Position(file, line, column), hint=hint)
+
+
+def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProblem]:
+    known = set(COLUMNS)
+    names = [header.text.strip() for header in headers]
+    for needed in (PROVIDER, NAME):
+        if needed not in names:
+            hint = f"the columns are {', '.join(COLUMNS)}"
+            yield _problem("missing-column", f"wanted a column {needed}, found {', '.join(names)}", file, line, 1, hint)
+    for header, name in zip(headers, names, strict=True):
+        if name not in known:
+            hint = nearest(name, COLUMNS) or f"the columns are {', '.join(COLUMNS)}"
+            yield _problem(
+                "unknown-column", f"column {name!r} is not known and not read", file, line, header.column, hint
+            )
+        elif names.count(name) > 1:
+            yield _problem("listed-twice", f"column {name} stands there twice", file, line, header.column)
+
+
+class _Row:
+    """One line, read cell by cell; what is wrong is collected, so that all of it is named at once."""
+
+    def __init__(self, file: str, line: int, names: list[str], text: str) -> None:
+        self.file, self.line = file, line
+        self.problems: list[CatalogProblem] = []
+        found = cells(text)
+        if found is None:
+            self._say("bad-line", "a quote is opened and not closed", 1)
+        elif len(found) > len(names):
+            self._say("bad-line", f"wanted {len(names)} cells, found {len(found)}", found[len(names)].column)
+        self.cells = dict(zip(names, found or (), strict=False))
+
+    def _say(self, code: str, message: str, column: int, hint: str = "") -> None:
+        self.problems.append(_problem(code, message, self.file, self.line, column, hint))
+
+    def text(self, name: str) -> str:
+        cell = self.cells.get(name)
+        return "" if cell is None else cell.text.strip()
+
+    def matching(self, name: str, wanted: re.Pattern[str], words: str, needed: bool = False) -> str:
+        text = self.text(name)
+        if (text or needed) and wanted.fullmatch(text) is None:
+            self._say("bad-cell", f"{name}: wanted {words}, found {text!r}", self._column(name))
+        return text
+
+    def number(self, name: str, words: str, right: Callable[[Decimal], bool]) -> Decimal | None:
+        text = self.text(name)
+        if not text:
+            return None
+        value = Decimal(text) if _NUMBER.fullmatch(text) else None
+        if value is not None and right(value):
+            return value
+        self._say("bad-cell", f"{name}: wanted {words}, found {text!r}", self._column(name))
+        return None
+
+    def size(self, name: str, unit: str, most: int) -> Decimal | None:
+        return self.number(name, f"{unit}, above 0 and at most {most}", lambda n: 0 < n <= most)
+
+    def whole(self, name: str, words: str, least: int, most: int) -> int | None:
+        value = self.number(name, words, lambda n: n == n.to_integral_value() and least <= n <= most)
+        return None if value is None else int(value)
+
+    def _column(self, name: str) -> int:
+        cell = self.cells.get(name)
+        return 1 if cell is None else cell.column
+
+    def price(self, capacity: CapacityType) -> Decimal | None:
+        """None where it is not known; a zero says just that."""
+        words = f"USD per hour, above 0 and at most {MOST_USD}"
+        return self.number(PRICES[capacity], words, lambda n: n <= MOST_USD) or None
+
+    def accelerator(self, gpus: int) -> Accelerator | None:
+        name = self.text("gpu")
+        if not name or not (gpus or self.text("gpu_fraction")):
+            if name:
+                self._say("bad-cell", f"gpu: found {name!r}, and no gpu_count", self._column("gpu"))
+            return None
+        try:
+            return accelerator_of(name)
+        except FleetError as error:
+            self._say("bad-cell", f"gpu: {error}", self._column("gpu"), error.hint)
+            return None
+
+    def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> Room | None:
+        milli = self.whole("alloc_vcpu_milli", "thousandths of a CPU, at least 1", 1, _MOST_CPUS * 1000)
+        mib = self.whole("alloc_memory_mib", "MiB, at least 1", 1, _MOST_GIB * 1024)
+        pods = self.whole("pods", f"how many pods a node takes, 1 to {_MOST_PODS}", 1, _MOST_PODS)
+        for name, part, whole in (
+            ("alloc_vcpu_milli", milli, vcpu and vcpu * 1000), ("alloc_memory_mib", mib, memory and memory * 1024),
+        ):  # fmt: skip
+            if part and whole and part > whole:
+                self._say("bad-cell", f"{name}: {part} for pods, more than the {whole} that it has", self._column(name))
+        if vcpu is None or memory is None:
+            return None if milli is None or mib is None else Room(milli, mib, pods or PODS)
+        rule = estimated_room(provider, vcpu, memory)
+        if milli is None and mib is None and pods is None:
+            return rule
+        return Room(milli or rule.cpu_milli, mib or rule.memory_mib, pods or PODS, milli is None or mib is None)
+
+    def instance(self) -> InstanceType | None:
+        """The instance type; None if anything is wrong with the row."""
+        if self.problems:
+            return None
+        provider = self.matching(PROVIDER, _PROVIDER, "a provider, in lower-case letters, digits and -", needed=True)
+        name = self.matching(NAME, _INSTANCE, "the name of a type, as its cloud says it", needed=True)
+        region = self.matching("region", _LABEL, "a region, or nothing")
+        arch = self.matching("arch", re.compile("amd64|arm64"), "amd64 or arm64") or "amd64"
+        as_of = self.matching("as_of", _DATE, "a date such as 2026-08-03")
+        vcpu = self.size("vcpu", "vCPUs", _MOST_CPUS)
+        memory = self.size("memory_gib", "GiB", _MOST_GIB)
+        told = self.size("gpu_memory_gib", "GiB of a GPU", _MOST_GIB)
+        gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MOST_GPUS}", 0, MOST_GPUS) or 0
+        told = self.number(
+            "gpu_memory_gib", f"GiB of a GPU, above 0 and at most {_MOST_GIB}", lambda n: 0 < n <= _MOST_GIB
+        )
+        accelerator = self.accelerator(gpus)
+        prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]
+        zones = tuple(self.text("zones").split())
+        room = self.room(provider, vcpu, memory)
+        if self.problems:
+            return None
+        return judged(
+            InstanceType(
+                provider=provider, name=name, region=region, zones=zones or zones_of(provider, region), arch=arch,
+                vcpu=vcpu, memory_gib=memory, room=room, gpus=gpus, accelerator=accelerator,
+                gpu_model=self.text("gpu_model") or (accelerator.product if accelerator else ""),
+                gpu_fraction=self.text("gpu_fraction"), gpu_memory_gib=told,
+                prices=tuple((capacity, price) for capacity, price in prices if price is not None),
+                as_of=as_of, price_source=self.text("price_source") or f"{self.file}:{self.line}",
+                spec_source=self.text("spec_source"), notes=self.text("notes"),
+            )
+        )  # fmt: skip

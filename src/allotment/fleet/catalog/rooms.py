@@ -1,0 +1,76 @@
+"""What a node has for pods where no source says it: the advertised size, less what system and kubelet keep.
+
+GKE and AKS publish what they reserve. For clouds that do not, GKE's rule is taken, which reserves the most. Before any
+reserve the kernel and the firmware keep a part of the memory; 3 % is more than was seen on any virtual machine. All of
+it errs to the small side: a node that turns out larger holds every pod that was planned for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import ROUND_FLOOR, Decimal
+from typing import Final, NamedTuple
+
+from allotment.fleet.catalog.instance import Room
+
+#: The kubelet's own limit, and what GKE and AKS (with an overlay network) allow by default.
+PODS: Final = 110
+
+_MIB_OF_GIB: Final = 1024
+#: Both clouds evict pods when less than this is left.
+_EVICTION_MIB: Final = 100
+_KERNEL_PERCENT: Final = 3
+
+
+class _Kept(NamedTuple):
+    """Thousandths of a CPU, and MiB."""
+
+    cpu_milli: Decimal
+    memory_mib: Decimal
+
+
+def _gke(cpus: Decimal, memory_mib: Decimal) -> _Kept:
+    """6 % of the first core, 1 % of the next, 0.5 % of two more, 0.25 % of the others; memory in steps likewise."""
+    cpu = _steps(cpus * 1000, ((1000, "0.06"), (2000, "0.01"), (4000, "0.005")), "0.0025")
+    gib = Decimal(_MIB_OF_GIB)
+    if memory_mib < gib:
+        return _Kept(cpu, Decimal(255))
+    steps = ((4 * gib, "0.25"), (8 * gib, "0.20"), (16 * gib, "0.10"), (128 * gib, "0.06"))
+    return _Kept(cpu, _steps(memory_mib, steps, "0.02"))
+
+
+def _aks(cpus: Decimal, memory_mib: Decimal) -> _Kept:
+    """60 m for one core, 100 for two, 140 for four, then 10 for each; 20 MB a pod and 50 MB, at most a quarter."""
+    cpu = Decimal(20) + _steps(cpus, ((2, "40"), (4, "20")), "10")
+    megabytes = Decimal((20 * PODS + 50) * 10**6) / (1 << 20)
+    return _Kept(cpu, min(megabytes, memory_mib / 4))
+
+
+def _steps(amount: Decimal, steps: tuple[tuple[int | Decimal, str], ...], rest: str) -> Decimal:
+    """A sum of shares: of what lies below each limit its own share, of what lies above all the rest's."""
+    total, below = Decimal(0), Decimal(0)
+    for limit, share in steps:
+        total += (min(amount, Decimal(limit)) - below) * Decimal(share)
+        below = Decimal(limit)
+        if amount <= below:
+            return total
+    return total + (amount - below) * Decimal(rest)
+
+
+_RULES: Final[Mapping[str, Callable[[Decimal, Decimal], _Kept]]] = {"azure": _aks}
+
+
+def estimated_room(provider: str, vcpu: Decimal, memory_gib: Decimal) -> Room:
+    """What is left for pods of an advertised size.
+
+    >>> estimated_room("gcp", Decimal(4), Decimal(16))
+    Room(cpu_milli=3920, memory_mib=13179, pods=110, estimated=True)
+    """
+    memory = memory_gib * _MIB_OF_GIB * (100 - _KERNEL_PERCENT) / 100
+    kept = _RULES.get(provider, _gke)(vcpu, memory)
+    return Room(
+        int((vcpu * 1000 - kept.cpu_milli).to_integral_value(ROUND_FLOOR)),
+        int((memory - kept.memory_mib - _EVICTION_MIB).to_integral_value(ROUND_FLOOR)),
+        PODS,
+        estimated=True,
+    )

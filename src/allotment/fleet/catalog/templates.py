@@ -1,0 +1,155 @@
+"""The node that a machine of a type will be, and the ResourceSlices that its driver will publish there.
+
+The devices are made once for each hardware and mode, by the functions that make those of a simulated node; a template
+of another node shares them, and differs in names only. Memory is what the driver reports, and not what the cloud says:
+who plans for 80Gi with the cloud's figure of an H100 pays for a node on which the pod never runs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.symbols import runtime_only, symbolic, unmeasured
+from allotment.fleet.cluster import node_of
+from allotment.fleet.description import Machine
+from allotment.fleet.errors import FleetError
+from allotment.fleet.hardware import Hardware, hardware
+from allotment.fleet.modes import mode_names, parse_mode
+from allotment.fleet.profiles import servers
+from allotment.fleet.slices import slices_of
+from allotment.model.core import Node, NodeStatus
+from allotment.model.meta import ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import ResourceSlice
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+ARCH: Final = "kubernetes.io/arch"
+
+_SIMULATED: Final = "allotment.dev/simulated"
+_HARDWARE: Final = "allotment.dev/hardware"
+#: Stands for the node's name while devices are made; part of nothing that is published.
+_ANY: Final = "node"
+
+
+class _Published(NamedTuple):
+    """What hardware in a mode publishes on any node."""
+
+    slices: tuple[ResourceSlice, ...]
+    runtime_only: frozenset[str]
+    unmeasured: frozenset[str]
+
+
+def modes_of(instance: InstanceType) -> tuple[str, ...]:
+    """The kinds of modes that the driver of this type's GPUs knows; none where it has no whole GPUs.
+
+    >>> from allotment.fleet.catalog.packaged import catalog
+    >>> modes_of(next(one for one in catalog() if one.name == "g5.xlarge"))
+    ('full', 'shared', 'consumable-shares', 'vfio')
+    """
+    return mode_names(instance.accelerator) if instance.hardware and instance.accelerator else ()
+
+
+def template_of(
+    instance: InstanceType,
+    mode: str,
+    node: str,
+    *,
+    zone: str = "",
+    capacity_type: CapacityType = "on-demand",
+    kube: str = "1.36",
+) -> Template:
+    """The node called ``node`` of that type, with its GPUs in ``mode`` (in the words of ``--fleet``, "" is whole GPUs).
+
+    ``zone``: the first of its region unless one is named. Raises FleetError for a mode that its GPUs do not have.
+    """
+    if not instance.hardware:
+        if mode:
+            raise FleetError(f"{instance.key} has no whole GPUs: no mode {mode!r}")
+        return Template(instance, "", _node(instance, None, "", node, zone, capacity_type), (), frozenset())
+    published = _published(instance.hardware, mode, kube)
+    form = f"{instance.hardware}/{mode}" if mode else instance.hardware
+    return Template(
+        instance,
+        form,
+        _node(instance, hardware_of(instance), form, node, zone, capacity_type),
+        tuple(_on(one, node) for one in published.slices),
+        published.runtime_only,
+        published.unmeasured,
+    )
+
+
+def hardware_of(instance: InstanceType) -> Hardware:
+    """The hardware of a type that has whole GPUs."""
+    return _hardware(instance.hardware)
+
+
+@lru_cache(maxsize=512)
+def _hardware(name: str) -> Hardware:
+    if name in servers():
+        return hardware(name)
+    count, times, model = name.partition("x")
+    return hardware(model, int(count)) if times and count.isdecimal() else hardware(name)
+
+
+@lru_cache(maxsize=2048)
+def _published(name: str, mode: str, kube: str) -> _Published:
+    machine = _hardware(name)
+    parsed = parse_mode(mode, machine)
+    made = slices_of(machine, parsed, _ANY, kube)
+    names = runtime_only(made, parsed)
+    unknown = unmeasured(machine) & names
+    return _Published(symbolic(made, names, unknown), names, unknown)
+
+
+def _on(made: ResourceSlice, node: str) -> ResourceSlice:
+    spec = made.spec
+    return msgspec.structs.replace(
+        made,
+        metadata=ObjectMeta(name=f"{made.metadata.name.removesuffix(_ANY)}{node}"),
+        spec=msgspec.structs.replace(spec, node_name=node, pool=msgspec.structs.replace(spec.pool, name=node)),
+    )
+
+
+def _node(
+    instance: InstanceType, machine: Hardware | None, form: str, node: str, zone: str, capacity_type: CapacityType
+) -> Node:
+    labels = {ARCH: instance.arch, "kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}
+    if machine is not None:
+        labels = node_of(Machine(node, machine, parse_mode("", machine))).metadata.labels | labels
+    # A composite (a host with T4 attached to it) is, to its node, a host.
+    labels |= {INSTANCE_TYPE: instance.name.partition("+")[0], CAPACITY_TYPE: capacity_type}
+    where = {REGION: instance.region, ZONE: zone or next(iter(instance.zones), "")}
+    labels |= {label: value for label, value in where.items() if value}
+    annotations = {_SIMULATED: "true"} | ({_HARDWARE: form} if form else {})
+    return Node(
+        metadata=ObjectMeta(name=node, labels=dict(sorted(labels.items())), annotations=annotations),
+        status=_status(instance),
+    )
+
+
+def _status(instance: InstanceType) -> NodeStatus:
+    room = instance.room
+    if room is None:
+        return NodeStatus()
+    allocatable = {
+        "cpu": _milli(room.cpu_milli),
+        "memory": Quantity.binary(room.memory_mib << 20),
+        "pods": Quantity.of_int(room.pods),
+    }
+    capacity = dict(allocatable)
+    if instance.vcpu is not None:
+        capacity["cpu"] = _milli(int(instance.vcpu * 1000))
+    if instance.memory_gib is not None:
+        capacity["memory"] = Quantity.binary(int(instance.memory_gib * 1024) << 20)
+    return NodeStatus(capacity=capacity, allocatable=allocatable)
+
+
+def _milli(amount: int) -> Quantity:
+    return Quantity.of_int(amount // 1000) if amount % 1000 == 0 else Quantity.parse(f"{amount}m")
