@@ -1,0 +1,88 @@
+"""The arguments of ``allot plan``. Nothing is imported here that a screen needs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from allotment.cli.cluster_commands import Lazy, add_way
+
+FORMATS: Final = ("wide", "json", "yaml", "machines")
+CAPACITY: Final = ("on-demand", "spot", "cheapest")
+
+_PLAN: Final = """\
+The cheapest machines for everything that waits: what to buy, which pod gets
+which device of it, how far from the cheapest possible that is, and why each
+other type was not taken. Nothing is bought.
+
+  allot plan app.yaml                        with the packaged prices
+  allot plan app.yaml --catalog aws,gcp      of these providers only
+  allot plan app.yaml --fleet t4:2           beside two nodes that are there
+  allot plan --context NAME                  what waits in a cluster that runs
+  allot plan app.yaml --why                  every type, and what is in its way
+  allot plan app.yaml --picture plan.svg     machines, devices and pods, drawn
+"""
+_MORE: Final = """\
+Exit codes: 0 all is served, 1 something is not (or rows of the catalogue are
+left out), 2 bad input, 3 an error of Allotment's own.
+"""
+_CATALOG: Final = "providers of the packaged catalogue (aws,gcp), or files of your own (.csv), whose rows come first"
+_FLEET: Final = "nodes that are there: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
+_MODES: Final = "modes that GPUs may be put into: static-mig, dynamic-mig, … (default: those that claims ask for)"
+
+
+def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+    """``plan``."""
+    plan: argparse.ArgumentParser = commands.add_parser(
+        "plan", help="the cheapest machines for what waits, and why no others", description=_PLAN, epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    plan.add_argument("paths", nargs="*", metavar="FILE", help="manifests to plan for: files, folders, -")
+    plan.add_argument(
+        "-f", "--filename", action="append", nargs="+", default=[], metavar="FILE", dest="files",
+        help="the same, in kubectl's spelling",
+    )  # fmt: skip
+    plan.set_defaults(
+        run=lazy("plan"), missing="nothing to plan for",
+        otherwise="give manifests, a snapshot with --cluster FILE, or run allot up",
+    )  # fmt: skip
+
+    there = plan.add_argument_group("what is there")
+    cluster = there.add_mutually_exclusive_group()
+    cluster.add_argument(
+        "--cluster", action="append", nargs=1, default=[], metavar="FILE", help="a snapshot of the cluster"
+    )
+    cluster.add_argument("--fleet", action="append", nargs=1, default=[], metavar="SPEC", help=_FLEET)
+    add_way(there)
+    there.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
+    there.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
+    there.add_argument(
+        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+    )
+    there.add_argument("--only", metavar="NAME", help="only for this pod, claim or workload: name or kind/name")
+
+    bought = plan.add_argument_group("what may be bought")
+    bought.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
+    bought.add_argument("--types", action="append", default=[], metavar="PATTERN", help="only these: aws/g5.*, */p4*")
+    bought.add_argument("--without", action="append", default=[], metavar="PATTERN", help="not these")
+    bought.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
+    bought.add_argument(
+        "--capacity", choices=CAPACITY, default="on-demand", help="on-demand, spot, or what costs less (%(default)s)"
+    )
+    bought.add_argument("--spot-at-most", metavar="50%%", help="with --capacity cheapest: machines that may be spot")
+    bought.add_argument("--budget", metavar="USD", help="USD per hour that all of them may cost")
+    bought.add_argument("--most", action="append", default=[], metavar="TYPE=N", help="so many at most: aws/p5*=2")
+    bought.add_argument("--machines", type=int, metavar="N", help="so many machines at most")
+    bought.add_argument("--modes", action="append", default=[], metavar="MODES", help=_MODES)
+
+    search = plan.add_argument_group("how long to look")
+    search.add_argument("--seconds", type=float, metavar="N", help="time for improving (default: 1 to 10, by size)")
+    search.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (%(default)s)")
+    search.add_argument("--compare", action="store_true", help="what Karpenter's and cluster-autoscaler's rules cost")
+
+    shown = plan.add_argument_group("output")
+    shown.add_argument("-o", "--output", choices=FORMATS, metavar="FORMAT", help=f"output as {', '.join(FORMATS)}")
+    shown.add_argument(
+        "--why", nargs="?", const="*", metavar="TYPE", help="every type (or these) with what is in its way"
+    )
+    shown.add_argument("--picture", metavar="FILE", help="draw the plan: .svg or .png")

@@ -1,0 +1,1 @@
+"""The parts of ``allot plan``'s screen."""

@@ -1,0 +1,31 @@
+"""A plan for programs: every field, always there, prices as exact decimals in text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from allotment.tools.plan.report import Plan
+from allotment.tools.plan.wording import verdict
+
+
+def data_of(
+    plan: Plan, left_out: tuple[dict[str, Any], ...] = (), compared: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The plan as JSON has it. ``left_out``: rows of the catalogue that could not be read."""
+    fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plan, enc_hook=str))
+    return {
+        "verdict": verdict(plan),
+        "total": str(plan.total),
+        "bound": str(plan.bound),
+        "gap": round(plan.gap, 6),
+        "machines": fields.get("machines", []),
+        "existing": fields.get("existing", []),
+        "unserved": fields.get("unserved", []),
+        "choices": fields.get("choices", []),
+        "relaxations": fields.get("relaxations", []),
+        "notes": fields.get("notes", []),
+        "catalogProblems": list(left_out),
+        **({"compared": compared} if compared is not None else {}),
+    }
