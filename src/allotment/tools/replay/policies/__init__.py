@@ -1,0 +1,1 @@
+"""Policies for placing pods, one file each."""

@@ -1,0 +1,49 @@
+"""What a policy is: a function that says how good each way to put a pod on a node is; the least is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from allotment.tools.replay.standing import Floats, Ints, Standing
+from allotment.tools.replay.trace import TraceNode
+from allotment.tools.replay.workload import Shape, Workload
+
+
+class Candidates(NamedTuple):
+    """Ways to put one pod on nodes, in columns: the node's state before (ways of one state stand together), and what
+    the node would have left: CPU, memory, and its GPUs by number of pattern.
+    """
+
+    state: Ints
+    cpu: Ints
+    memory: Ints
+    pattern: Ints
+
+
+class Setting(NamedTuple):
+    """What a policy may know beforehand: what sorts of pods there are and how common each is, but not their order."""
+
+    workload: Workload
+    nodes: tuple[TraceNode, ...]
+    standing: Standing
+
+
+#: The cost of each candidate for a shape: of states that are alike it is always the same.
+Judge = Callable[[Shape, Candidates], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy by its name. Of equal candidates the first node's is taken, the GPU with the least left; or any
+    (``by_chance``).
+
+    ``ordered``: of a node's GPUs the first that will do is taken, and not the one with the least left.
+    """
+
+    name: str
+    summary: str
+    judge: Callable[[Setting], Judge]
+    ordered: bool = False
+    by_chance: bool = False

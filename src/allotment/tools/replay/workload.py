@@ -1,0 +1,101 @@
+"""What a trace asks for, by shape: thousands of pods are a few hundred shapes, and all work is done once per shape."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from allotment.tools.replay.trace import TraceNode, TracePod
+
+
+class Shape(NamedTuple):
+    """What equal pods ask; see `TracePod`."""
+
+    cpu: int
+    memory: int
+    gpus: int
+    milli: int
+    models: frozenset[str] = frozenset()
+    app: str = ""
+    per_node: int | None = None
+
+    @property
+    def amount(self) -> int:
+        """Thousandths of GPUs altogether."""
+        return self.gpus * self.milli
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The shapes of a trace, the shape of each pod by number, and how many pods there are of each."""
+
+    shapes: tuple[Shape, ...]
+    shape_of: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def amount(self) -> int:
+        """Thousandths of GPUs that all pods ask for."""
+        return sum(shape.amount * count for shape, count in zip(self.shapes, self.counts, strict=True))
+
+
+def workload_of(pods: Sequence[TracePod]) -> Workload:
+    """The shapes of these pods, in the order in which they first come."""
+    numbers: dict[Shape, int] = {}
+    shape_of: list[int] = []
+    for pod in pods:
+        app = pod.app if pod.per_node is not None else ""
+        shape = Shape(
+            pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node
+        )
+        shape_of.append(numbers.setdefault(shape, len(numbers)))
+    counts = [0] * len(numbers)
+    for number in shape_of:
+        counts[number] += 1
+    return Workload(tuple(numbers), tuple(shape_of), tuple(counts))
+
+
+class Event(NamedTuple):
+    """A pod comes or goes. ``pod`` is its number; what goes has come before."""
+
+    pod: int
+    comes: bool = True
+
+
+def arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tuple[tuple[Event, ...], tuple[int, ...]]:
+    """The pods of a trace in an order of chance, with pods drawn from it again until they ask for ``share`` of the GPUs.
+
+    As the runs of Weng et al. (ATC 2023) were made. ``capacity`` is in thousandths of GPUs. Nothing goes. Returned with
+    the shape of each pod, for there are more than in the trace.
+    """
+    chance = random.Random(seed)
+    drawn = list(workload.shape_of)
+    asked = workload.amount
+    most = share * capacity
+    while asked < most and workload.amount:
+        again = workload.shape_of[chance.randrange(len(workload.shape_of))]
+        drawn.append(again)
+        asked += workload.shapes[again].amount
+    chance.shuffle(drawn)
+    return tuple(Event(number) for number in range(len(drawn))), tuple(drawn)
+
+
+def by_time(pods: Sequence[TracePod]) -> tuple[Event, ...]:
+    """The pods of a trace as they came and went. One without a time was there from the start, or stays to the end.
+
+    At one moment pods go before others come, as they do on a machine that is given on.
+    """
+    events: list[tuple[float, int, int]] = []
+    for number, pod in enumerate(pods):
+        start = pod.created if pod.created is not None else 0.0
+        events.append((start, 1, number))
+        if pod.deleted is not None:
+            events.append((max(pod.deleted, start), 0 if pod.deleted > start else 2, number))
+    return tuple(Event(number, order == 1) for _, order, number in sorted(events))
+
+
+def capacity_of(nodes: Sequence[TraceNode]) -> int:
+    """Thousandths of GPUs of all nodes."""
+    return 1000 * sum(node.gpus for node in nodes)
