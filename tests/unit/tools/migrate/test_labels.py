@@ -98,7 +98,11 @@ def test_a_product_that_nobody_knows_is_compared_as_the_label_writes_it() -> Non
         ("k8s.amazonaws.com/accelerator", "nvidia-tesla-v100", {"nvidia-v100-sxm2-16gb"}),
         ("gpu.nvidia.com/class", "A100_NVLINK_80GB", {"nvidia-a100-sxm4-80gb"}),
         ("gpu.nvidia.com/model", "L40S", {"nvidia-l40s-48gb"}),
-        ("gpu.nvidia.com/vram", "16", {"nvidia-t4-16gb", "nvidia-v100-sxm2-16gb"}),
+        (
+            "gpu.nvidia.com/vram",
+            "16",
+            {"nvidia-p100-pcie-16gb", "nvidia-t4-16gb", "nvidia-v100-pcie-16gb", "nvidia-v100-sxm2-16gb"},
+        ),
     ],
 )
 def test_labels_of_clouds_name_models(key: str, value: str, models: set[str]) -> None:
