@@ -1,0 +1,234 @@
+"""Byte for byte what upstream's own types marshal, recorded; and both ways.
+
+Each recorded line has a message's values and what Go made of them, with its maps sorted: messages by the code that
+cluster-autoscaler generates from its contracts (kubernetes/autoscaler at 55c37cd5, sigs.k8s.io/cluster-autoscaler at
+6e285e0f), objects by k8s.io/api v0.36.2.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.externalgrpc import encoding, objects
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
+from allotment.externalgrpc.objects import Kind, Unreadable
+from allotment.externalgrpc.wire import cloud_provider_pb2, expander_pb2
+
+RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
+KINDS: dict[str, Kind] = {
+    "v1.Pod": objects.POD,
+    "v1.Node": objects.NODE,
+    "resource.k8s.io/v1.ResourceSlice": objects.SLICE,
+}
+MESSAGES = [line for line in RECORDED if line["message"] not in KINDS]
+OBJECTS = [line for line in RECORDED if line["message"] in KINDS]
+
+
+def name(line: dict[str, Any]) -> str:
+    return f"{line['message'].rpartition('.')[2]}: {line['what'] or 'empty'}"
+
+
+def kind_of(line: dict[str, Any]) -> type[Message]:
+    package, _, message = line["message"].rpartition(".")
+    module = expander_pb2 if package == "grpcplugin" else cloud_provider_pb2
+    kind: type[Message] = getattr(module, message)
+    return kind
+
+
+@pytest.mark.parametrize("line", MESSAGES, ids=name)
+def test_a_message_is_written_and_read_as_upstream_does(line: dict[str, Any]) -> None:
+    message = json_format.ParseDict(line["values"], kind_of(line)())
+    assert encoding.encode(message).hex() == line["hex"]
+    read = encoding.decode(kind_of(line), bytes.fromhex(line["hex"]))
+    assert read == message
+    assert not unknown(read)
+
+
+def unknown(message: Message) -> list[tuple[int, int, bytes]]:
+    fields = UnknownFieldSet(message)
+    return [(f.field_number, f.wire_type, f.data) for f in (fields[at] for at in range(len(fields)))]
+
+
+def test_every_message_of_both_contracts_was_recorded() -> None:
+    ours = {
+        message.full_name
+        for module in (cloud_provider_pb2, expander_pb2)
+        for message in module.DESCRIPTOR.message_types_by_name.values()
+    }
+    recorded = {line["message"] for line in MESSAGES}
+    # These three are parts of "in all states".
+    assert {full.rpartition(".")[2] for full in ours - recorded} == {"Instance", "InstanceStatus", "InstanceErrorInfo"}
+
+
+@pytest.mark.parametrize("line", OBJECTS, ids=name)
+def test_an_object_is_written_and_read_as_go_does(line: dict[str, Any]) -> None:
+    kind: Kind = KINDS[line["message"]]
+    data = objects.to_bytes(kind, line["values"])
+    assert data.hex() == line["hex"]
+    tree = objects.from_bytes(kind, data)
+    assert Kind(tree["apiVersion"], tree["kind"]) == kind
+    assert objects.to_bytes(kind, tree) == data
+
+
+def test_neither_magic_nor_envelope() -> None:
+    node = objects.to_bytes(objects.NODE, {"metadata": {"name": "a"}})
+    assert not node.startswith(b"k8s")
+    # Field 1, the metadata, whose field 1 is the name.
+    assert node[0] == 0x0A
+    assert node[2:5] == b"\n\x01a"
+
+
+def test_what_is_no_object_is_told() -> None:
+    with pytest.raises(Unreadable, match="no Pod"):
+        objects.from_bytes(objects.POD, b"\xff\xff\xff")
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def recorded(message: str, what: str) -> bytes:
+    return next(bytes.fromhex(x["hex"]) for x in MESSAGES if x["message"].endswith(f".{message}") and x["what"] == what)
+
+
+GROUP = Group("aws/g5.xlarge/eu-central-1a/on-demand", 1, 300, "0.526 USD/h")
+INSTANCES = (
+    Instance("a", "running"),
+    Instance("b", "creating"),
+    Instance("c", "deleting"),
+    Instance("d"),
+    Instance("e", "creating", InstanceError("OUT", "none left", out_of_resources=True)),
+    Instance("f", "creating", InstanceError("ODD", "who knows")),
+)
+OPTIONS = Options(0.5, 0.25, True, True, 600 * 10**9, 90 * 10**9 + 5, -1_500_000_000)
+
+
+def test_groups() -> None:
+    data = recorded("NodeGroup", "all of it")
+    assert encoding.encode(encoding.group_message(GROUP)) == data
+    assert encoding.group_of(encoding.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
+    assert encoding.encode(encoding.group_message(None)) == b""
+    assert encoding.group_of(cloud_provider_pb2.NodeGroup()) is None
+
+
+def test_nodes() -> None:
+    data = recorded("ExternalGrpcNode", "all of it")
+    node = encoding.node_of(encoding.decode(cloud_provider_pb2.ExternalGrpcNode, data))
+    assert node.provider_id == "aws:///eu-central-1a/i-0a1b"
+    assert node.labels["b/c"] == "ü"
+    assert encoding.encode(encoding.node_message(node)) == data
+
+
+def test_instances_in_all_states() -> None:
+    data = recorded("NodeGroupNodesResponse", "in all states")
+    response = cloud_provider_pb2.NodeGroupNodesResponse(instances=map(encoding.instance_message, INSTANCES))
+    assert encoding.encode(response) == data
+    read = encoding.decode(cloud_provider_pb2.NodeGroupNodesResponse, data)
+    assert tuple(map(encoding.instance_of, read.instances)) == INSTANCES
+
+
+def test_options() -> None:
+    data = recorded("NodeGroupAutoscalingOptions", "all of them")
+    assert encoding.options_of(encoding.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, data)) == OPTIONS
+    message = encoding.options_message(OPTIONS)
+    assert message is not None
+    assert encoding.encode(message) == data
+    zero = encoding.options_message(Options(unneeded=0))
+    assert zero is not None
+    assert encoding.encode(zero) == recorded("NodeGroupAutoscalingOptions", "times of zero")
+    assert encoding.options_message(None) is None
+
+
+def test_an_hour_and_a_half_is_one_and_a_half() -> None:
+    request = encoding.decode(
+        cloud_provider_pb2.PricingNodePriceRequest, recorded("PricingNodePriceRequest", "an hour and a half")
+    )
+    assert encoding.hours(request.startTimestamp, request.endTimestamp) == 1.5
+
+
+def test_gpu_types() -> None:
+    response = encoding.gpu_types_response(("H100", "T4", "A10G"))
+    assert encoding.encode(response) == recorded("GetAvailableGPUTypesResponse", "types")
+
+
+NODE = next(line["values"] for line in OBJECTS if line["message"] == "v1.Node" and line["what"] == "a node")
+POD = next(line["values"] for line in OBJECTS if line["message"] == "v1.Pod" and line["what"] == "a pod with a claim")
+SLICE = next(line["values"] for line in OBJECTS if line["message"].endswith("ResourceSlice"))
+
+
+def test_a_template_is_the_bare_node() -> None:
+    template = TemplateNode(NODE, (SLICE,))
+    assert encoding.template_response(template) == recorded("NodeGroupTemplateNodeInfoResponse", "a node")
+
+
+@pytest.mark.parametrize("number", [1, 3, 16, 4000])
+def test_slices_go_where_the_setting_says(number: int) -> None:
+    template = TemplateNode(NODE, (SLICE, SLICE))
+    data = encoding.template_response(template, number)
+    message = encoding.decode(cloud_provider_pb2.NodeGroupTemplateNodeInfoResponse, data)
+    # An autoscaler without the field finds the node all the same.
+    assert message.nodeBytes == objects.to_bytes(objects.NODE, NODE)
+    assert unknown(message) == [(number, 2, objects.to_bytes(objects.SLICE, SLICE))] * 2
+
+
+@pytest.mark.parametrize("number", [-1, 2, 19_000, 19_999, 2**29])
+def test_a_number_that_no_field_can_have_is_refused(number: int) -> None:
+    with pytest.raises(ValueError, match="cannot be the number"):
+        encoding.checked_slices_field(number)
+
+
+def test_the_question_of_an_expander() -> None:
+    data = recorded("BestOptionsRequest", "two options")
+    options, nodes = encoding.asked(encoding.decode(expander_pb2.BestOptionsRequest, data))
+    assert [(option.group, option.nodes, len(option.pods)) for option in options] == [(GROUP.id, 2, 2), ("b", 1, 0)]
+    assert options[0].pods[0]["status"]["resourceClaimStatuses"] == [
+        {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}
+    ]
+    assert set(nodes) == {GROUP.id, "b"}
+    assert encoding.encode(encoding.best_options_request(options, nodes)) == data
+    answer = encoding.best_options_response(options, ["b"])
+    assert encoding.encode(answer) == recorded("BestOptionsResponse", "one of them")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@given(st.builds(NodeRef, texts, texts, st.dictionaries(texts, texts), st.dictionaries(texts, texts)))
+def test_any_node_comes_back(node: NodeRef) -> None:
+    data = encoding.encode(encoding.node_message(node))
+    assert encoding.node_of(encoding.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
+
+
+@given(
+    st.builds(
+        Options,
+        st.floats(0, 1),
+        st.floats(0, 1),
+        st.booleans(),
+        st.booleans(),
+        *[st.none() | st.integers(-(10**18), 10**18)] * 3,
+    )
+)
+def test_any_options_come_back(options: Options) -> None:
+    message = encoding.options_message(options)
+    assert message is not None
+    read = encoding.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, encoding.encode(message))
+    assert encoding.options_of(read) == options
+
+
+@given(st.binary(max_size=60))
+def test_garbage_never_crashes(data: bytes) -> None:
+    with suppress(encoding.Garbled, Unreadable):
+        encoding.asked(encoding.decode(expander_pb2.BestOptionsRequest, data))
+    with suppress(Unreadable):
+        (option,), _ = encoding.asked(expander_pb2.BestOptionsRequest(options=[expander_pb2.Option(podBytes=[data])]))
+        assert [pod["kind"] for pod in option.pods] == ["Pod"]

@@ -1,0 +1,378 @@
+"""Every call of both services by a client that is generated from the contracts, in plain text and over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from allotment.externalgrpc import failures, objects
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode, Tree
+from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.services import CODES, cloud_provider_service, expander_service
+from allotment.externalgrpc.serving import CannotListen, Tls, UnusableCertificate, check, served
+from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
+from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+from allotment.lab.certificates import Identity, ensure, issue
+
+PROTOS = Path(wire.__file__).parents[1] / "protos"
+NODE: Tree = {"metadata": {"name": "next", "labels": {"a": "b"}}, "status": {"allocatable": {"cpu": "4"}}}
+POD: Tree = {"metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": []}, "status": {}}
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """The clients' code, made by gRPC's own generator."""
+    if importlib.util.find_spec("grpc_tools") is None:
+        pytest.skip("grpcio-tools is not installed")
+    out = tmp_path_factory.mktemp("stubs")
+    here = "allotment/externalgrpc/wire"
+    names = [f"{here}/{path.name}" for path in PROTOS.glob("*.proto")]
+    protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", f"{here}={PROTOS}", f"--grpc_python_out={out}"]
+    subprocess.run([*protoc, *names], check=True)
+    found = {}
+    for name in ("cloud_provider", "expander"):
+        spec = importlib.util.spec_from_file_location(f"made_{name}", out / here / f"{name}_pb2_grpc.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found[name] = module
+    return {"cloud": found["cloud_provider"].CloudProviderStub, "expander": found["expander"].ExpanderStub}
+
+
+class Cloud:
+    """A cloud that notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.fails: Exception | None = None
+
+    def note(self, *what: Any) -> None:
+        self.asked.append(what)
+        if self.fails is not None:
+            raise self.fails
+
+    async def groups(self) -> Sequence[Group]:
+        self.note("groups")
+        return (Group("a", 0, 5, "cheap"), Group("b", 1, 2))
+
+    async def group_of(self, node: NodeRef) -> Group | None:
+        self.note("group_of", node)
+        return Group("a", 0, 5) if node.labels.get("ours") else None
+
+    async def node_price(self, node: NodeRef, hours: float) -> float:
+        self.note("node_price", node.name, hours)
+        return 0.5 * hours
+
+    async def pod_price(self, pod: Tree, hours: float) -> float:
+        self.note("pod_price", pod["metadata"]["name"], hours)
+        raise failures.NotServed("pods have no price of their own")
+
+    async def gpu_label(self) -> str:
+        self.note("gpu_label")
+        return "example.com/gpu"
+
+    async def gpu_types(self) -> Sequence[str]:
+        self.note("gpu_types")
+        return ("T4", "H100")
+
+    async def refresh(self) -> None:
+        self.note("refresh")
+
+    async def cleanup(self) -> None:
+        self.note("cleanup")
+
+    async def target_size(self, group: str) -> int:
+        self.note("target_size", group)
+        return 3
+
+    async def increase(self, group: str, by: int) -> None:
+        self.note("increase", group, by)
+
+    async def delete(self, group: str, nodes: Sequence[NodeRef]) -> None:
+        self.note("delete", group, tuple(node.name for node in nodes))
+
+    async def take_back(self, group: str, orders: int) -> None:
+        self.note("take_back", group, orders)
+
+    async def instances(self, group: str) -> Sequence[Instance]:
+        self.note("instances", group)
+        return (Instance("x://1", "running"), Instance("x://2", "creating", InstanceError("OUT", "none", True)))
+
+    async def template(self, group: str) -> TemplateNode:
+        self.note("template", group)
+        return TemplateNode(NODE)
+
+    async def options(self, group: str, defaults: Options) -> Options | None:
+        self.note("options", group, defaults)
+        return defaults._replace(unneeded=7)
+
+
+class Chooser:
+    """Takes the last option."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Sequence[Option], Mapping[str, Tree]]] = []
+
+    async def best(self, options: Sequence[Option], nodes: Mapping[str, Tree]) -> Sequence[str]:
+        self.asked.append((options, nodes))
+        return [options[-1].group]
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+class Keys(NamedTuple):
+    """An authority, and what it signed."""
+
+    authority: Path
+    server: Identity
+    client: Identity
+
+    @property
+    def tls(self) -> Tls:
+        return Tls(self.server.certificate, self.server.key)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return made(tmp_path_factory.mktemp("keys"))
+
+
+def made(folder: Path) -> Keys:
+    now = datetime.now(UTC)
+    found = ensure(folder, now)
+    return Keys(found.authority, found.server, issue(folder, "cluster-autoscaler", (), now))
+
+
+@asynccontextmanager
+async def channel(port: int, keys: Keys | None = None, *, as_client: bool = False) -> AsyncIterator[grpc.aio.Channel]:
+    address = f"127.0.0.1:{port}"
+    if keys is None:
+        opened = grpc.aio.insecure_channel(address)
+    else:
+        pair = (keys.client.key.read_bytes(), keys.client.certificate.read_bytes()) if as_client else (None, None)
+        opened = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(keys.authority.read_bytes(), *pair))
+    async with opened:
+        yield opened
+
+
+async def every_call(stub: Any, cloud: Cloud) -> None:
+    """What the autoscaler asks in its life, and what it must be answered."""
+    groups = await stub.NodeGroups(wire.NodeGroupsRequest())
+    assert [(g.id, g.minSize, g.maxSize, g.debug) for g in groups.nodeGroups] == [("a", 0, 5, "cheap"), ("b", 1, 2, "")]
+    ours = wire.ExternalGrpcNode(providerID="x://1", name="n", labels={"ours": "yes"}, annotations={"k": "v"})
+    assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=ours))).nodeGroup.id == "a"
+    assert cloud.asked[-1] == ("group_of", NodeRef("x://1", "n", {"ours": "yes"}, {"k": "v"}))
+    other = wire.ExternalGrpcNode(name="m")
+    assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=other))).nodeGroup.id == ""
+    times = {"startTimestamp": Timestamp(seconds=0), "endTimestamp": Timestamp(seconds=7200)}
+    assert (await stub.PricingNodePrice(wire.PricingNodePriceRequest(node=ours, **times))).price == 1.0
+    with pytest.raises(grpc.aio.AioRpcError) as told:
+        await stub.PricingPodPrice(wire.PricingPodPriceRequest(pod_bytes=objects.to_bytes(objects.POD, POD), **times))
+    assert told.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert told.value.code().value[0] == 12
+    assert (await stub.GPULabel(wire.GPULabelRequest())).label == "example.com/gpu"
+    assert set((await stub.GetAvailableGPUTypes(wire.GetAvailableGPUTypesRequest())).gpuTypes) == {"T4", "H100"}
+    await stub.Refresh(wire.RefreshRequest())
+    assert (await stub.NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="a"))).targetSize == 3
+    await stub.NodeGroupIncreaseSize(wire.NodeGroupIncreaseSizeRequest(id="a", delta=2))
+    assert cloud.asked[-1] == ("increase", "a", 2)
+    await stub.NodeGroupDeleteNodes(wire.NodeGroupDeleteNodesRequest(id="a", nodes=[ours, other]))
+    assert cloud.asked[-1] == ("delete", "a", ("n", "m"))
+    await stub.NodeGroupDecreaseTargetSize(wire.NodeGroupDecreaseTargetSizeRequest(id="a", delta=-1))
+    assert cloud.asked[-1] == ("take_back", "a", 1)
+    found = (await stub.NodeGroupNodes(wire.NodeGroupNodesRequest(id="a"))).instances
+    assert [(i.id, i.status.instanceState, i.status.errorInfo.instanceErrorClass) for i in found] == [
+        ("x://1", 1, 0), ("x://2", 2, 1),
+    ]  # fmt: skip
+    template = await stub.NodeGroupTemplateNodeInfo(wire.NodeGroupTemplateNodeInfoRequest(id="a"))
+    assert objects.from_bytes(objects.NODE, template.nodeBytes)["status"]["allocatable"] == {"cpu": "4"}
+    defaults = wire.NodeGroupAutoscalingOptions(scaleDownUtilizationThreshold=0.5)
+    options = await stub.NodeGroupGetOptions(wire.NodeGroupAutoscalingOptionsRequest(id="a", defaults=defaults))
+    assert options.nodeGroupAutoscalingOptions.scaleDownUtilizationThreshold == 0.5
+    assert options.nodeGroupAutoscalingOptions.scaleDownUnneededDuration.nanos == 7
+    await stub.Cleanup(wire.CleanupRequest())
+    called = {words[0] for words in cloud.asked}
+    assert called == {name for name in dir(Cloud) if not name.startswith("_")} - {"note"}
+
+
+def test_every_call_in_plain_text(stubs: Mapping[str, Any]) -> None:
+    async def test() -> None:
+        cloud = Cloud()
+        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+            await every_call(stubs["cloud"](opened), cloud)
+
+    run(test)
+
+
+def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], keys: Keys) -> None:
+    async def test() -> None:
+        cloud = Cloud()
+        both = keys.tls._replace(client_authority=keys.authority)
+        async with served("127.0.0.1:0", [cloud_provider_service(cloud)], both) as port:
+            async with channel(port, keys, as_client=True) as opened:
+                await every_call(stubs["cloud"](opened), cloud)
+            for anonymous in (keys, None):
+                async with channel(port, anonymous) as opened:
+                    with pytest.raises(grpc.aio.AioRpcError) as told:
+                        await stubs["cloud"](opened).Refresh(wire.RefreshRequest(), timeout=5)
+                    assert told.value.code() is grpc.StatusCode.UNAVAILABLE
+
+    run(test)
+
+
+def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> None:
+    async def test() -> None:
+        chooser = Chooser()
+        async with served("127.0.0.1:0", [expander_service(chooser)], keys.tls) as port, channel(port, keys) as opened:
+            # As much as thousands of pods: gRPC's own limit is 4 MiB.
+            heavy = {**POD, "metadata": {"name": "p", "annotations": {"a": "x" * 200_000}}}
+            pods = [objects.to_bytes(objects.POD, {**heavy, "spec": {"nodeName": str(n)}}) for n in range(40)]
+            request = expander_wire.BestOptionsRequest(
+                options=[
+                    expander_wire.Option(nodeGroupId="a", nodeCount=2, debug="d", podBytes=pods),
+                    expander_wire.Option(nodeGroupId="b", nodeCount=1, podBytes=pods[:1]),
+                ],
+                nodeBytesMap={"a": objects.to_bytes(objects.NODE, NODE)},
+            )
+            answer = await stubs["expander"](opened).BestOptions(request, timeout=5)
+            assert [(option.nodeGroupId, option.nodeCount) for option in answer.options] == [("b", 1)]
+            ((options, nodes),) = chooser.asked
+            assert [len(option.pods) for option in options] == [40, 1]
+            assert nodes["a"]["metadata"]["name"] == "next"
+
+    run(test)
+
+
+@pytest.mark.parametrize("failure", CODES, ids=lambda kind: kind.__name__)
+def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[failures.CallFailed]) -> None:
+    async def test() -> None:
+        cloud = Cloud()
+        cloud.fails = failure("no group of that name: x")
+        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+            with pytest.raises(grpc.aio.AioRpcError) as told:
+                await stubs["cloud"](opened).NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="x"))
+            assert (told.value.code(), told.value.details()) == (CODES[failure], "no group of that name: x")
+
+    run(test)
+
+
+def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        cloud = Cloud()
+        cloud.fails = KeyError("x" * 20_000)
+        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+            with pytest.raises(grpc.aio.AioRpcError) as told:
+                await stubs["cloud"](opened).Refresh(wire.RefreshRequest())
+            assert told.value.code() is grpc.StatusCode.INTERNAL
+            details = told.value.details()
+            assert details is not None
+            assert details.startswith("KeyError")
+            assert details.endswith("...")
+
+    run(test)
+    assert "unexpected" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("call", "delta"), [("Increase", 0), ("Increase", -1), ("DecreaseTarget", 0), ("DecreaseTarget", 2)]
+)
+def test_steps_the_wrong_way_are_refused(stubs: Mapping[str, Any], call: str, delta: int) -> None:
+    async def test() -> None:
+        cloud = Cloud()
+        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+            request = getattr(wire, f"NodeGroup{call}SizeRequest")(id="a", delta=delta)
+            with pytest.raises(grpc.aio.AioRpcError) as told:
+                await getattr(stubs["cloud"](opened), f"NodeGroup{call}Size")(request)
+            assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert not cloud.asked
+
+    run(test)
+
+
+def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
+    async def test() -> None:
+        async with served("127.0.0.1:0", [expander_service(Chooser())]) as port, channel(port) as opened:
+            garbled = opened.unary_unary(
+                "/grpcplugin.Expander/BestOptions", request_serializer=None, response_deserializer=None
+            )
+            with pytest.raises(grpc.aio.AioRpcError) as told:
+                await garbled(b"\xff\xff")
+            assert told.value.code() is grpc.StatusCode.INTERNAL
+            request = expander_wire.BestOptionsRequest(options=[expander_wire.Option(podBytes=[b"\xff"])])
+            with pytest.raises(grpc.aio.AioRpcError) as told:
+                await stubs["expander"](opened).BestOptions(request)
+            assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+    run(test)
+
+
+# --- listening -------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_that_is_taken_is_told() -> None:
+    async def test() -> None:
+        async with served("127.0.0.1:0", [expander_service(Chooser())]) as port:
+            with pytest.raises(CannotListen, match=str(port)):
+                async with served(f"127.0.0.1:{port}", [expander_service(Chooser())]):
+                    raise AssertionError("it listened twice")
+
+    run(test)
+
+
+def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, Any], tmp_path: Path) -> None:
+    first, second = made(tmp_path / "first"), made(tmp_path / "second")
+    used = Tls(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+    def put(keys: Keys) -> None:
+        for path, new in ((used.certificate, keys.server.certificate), (used.key, keys.server.key)):
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(new.read_bytes())
+            fresh.replace(path)
+
+    async def asked_by(port: int, keys: Keys) -> bool:
+        async with channel(port, keys) as opened:
+            request = expander_wire.BestOptionsRequest(options=[expander_wire.Option(nodeGroupId="a")])
+            call = stubs["expander"](opened).BestOptions(request, timeout=5)
+            code = await call.code()
+            assert code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE)
+            return bool(code is grpc.StatusCode.OK)
+
+    async def test() -> None:
+        put(first)
+        async with served("127.0.0.1:0", [expander_service(Chooser())], used) as port:
+            assert (await asked_by(port, first), await asked_by(port, second)) == (True, False)
+            # In between the two files are of two pairs.
+            used.key.write_bytes(second.server.key.read_bytes())
+            assert await asked_by(port, first)
+            put(second)
+            assert (await asked_by(port, first), await asked_by(port, second)) == (False, True)
+
+    run(test)
+
+
+def test_files_that_are_no_certificates_are_named(keys: Keys, tmp_path: Path) -> None:
+    check(keys.tls._replace(client_authority=keys.authority))
+    nothing = tmp_path / "nothing.pem"
+    with pytest.raises(UnusableCertificate, match=r"nothing\.pem: no such file"):
+        check(keys.tls._replace(key=nothing))
+    nothing.write_text("nothing")
+    with pytest.raises(UnusableCertificate, match="wanted both as PEM"):
+        check(keys.tls._replace(certificate=nothing))
+    with pytest.raises(UnusableCertificate, match="the key is another certificate's"):
+        check(keys.tls._replace(key=keys.client.key))
+    with pytest.raises(UnusableCertificate, match=r"nothing\.pem: wanted certificates as PEM"):
+        check(keys.tls._replace(client_authority=nothing))
