@@ -1,0 +1,182 @@
+"""Machines through Karpenter: one NodeClaim each, pinned to what was planned, launched by a Karpenter that decides
+nothing.
+
+Karpenter deletes a NodeClaim for which the cloud has no capacity, so a NodeClaim of ours that is gone without our doing
+is a failure; why is in the events that it left. What was ordered is remembered by the cluster: the NodeClaims are it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.autoscaler.provider import Refused, Standing, State
+from allotment.cluster.client import Client, Resource
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import CONFIG_MAPS, EVENTS
+from allotment.tools.plan.mig_layouts import MIG_FILE, mig_config_map, mig_layout, with_layout
+from allotment.tools.plan.nodeclaims import OWNER, ClaimSettings, NoNodeClass, node_claim
+from allotment.tools.plan.report import PlannedMachine
+
+Tree = dict[str, Any]
+
+NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
+
+_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+_ZONE: Final = "topology.kubernetes.io/zone"
+_CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+#: Reasons of events that tell why Karpenter gave a NodeClaim up.
+_GIVEN_UP: Final = ("InsufficientCapacityError", "NodeClassNotReady")
+
+
+#: Conditions in the order in which they come true; Ready is all of them.
+_REACHED: Final = ("Launched", "Registered", "Initialized")
+
+
+class MigManager(NamedTuple):
+    """The ConfigMap from which NVIDIA's MIG manager reads layouts; ours are added to it."""
+
+    namespace: str = "gpu-operator"
+    config_map: str = "allotment-mig-parted-config"
+
+
+class _Ordered(NamedTuple):
+    provider: str
+    instance: str
+    zone: str
+    capacity_type: str
+
+
+class Karpenter:
+    """The provider. ``mig``: where layouts are written to; None: the NodeClasses have their own ways."""
+
+    name = "karpenter"
+
+    def __init__(self, client: Client, settings: ClaimSettings | None = None, mig: MigManager | None = None) -> None:
+        self._client = client
+        self._settings = settings or ClaimSettings()
+        self._mig = mig
+        self._ordered: dict[str, _Ordered] = {}
+        """What is there as far as we know; whatever of it is missing was ended by somebody else."""
+
+    async def create(self, name: str, machine: PlannedMachine) -> None:
+        """Create the NodeClaim; one of that name that is ours is the same order.
+
+        Raises Refused for what Karpenter's API does not take. That there is no capacity shows later, in `standing`.
+        """
+        try:
+            tree = node_claim(name, machine, self._settings)
+        except NoNodeClass as error:
+            raise Refused(str(error)) from None
+        if self._mig is not None and mig_layout(machine):
+            await self._write_layout(machine, self._mig)
+        try:
+            await self._client.create(NODE_CLAIMS, tree)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise _refused(error) from None
+            await self._is_ours(name)
+        self._ordered[name] = _ordered(tree, machine.instance.partition("/")[0])
+
+    async def _is_ours(self, name: str) -> None:
+        there = await self._client.get(NODE_CLAIMS, name)
+        owner = (there["metadata"].get("labels") or {}).get(OWNER)
+        if owner != self._settings.owner:
+            raise Refused(f"NodeClaim {name} is there already, and is of {owner or 'somebody else'}")
+
+    async def _write_layout(self, machine: PlannedMachine, mig: MigManager) -> None:
+        """The MIG manager must find the layout before the node asks for it. Others stay, for nodes that boot again."""
+        layout = mig_layout(machine)
+        try:
+            there = await self._client.get(CONFIG_MAPS, mig.config_map, mig.namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            there = {}
+        text = with_layout((there.get("data") or {}).get(MIG_FILE, ""), layout)
+        tree = mig_config_map(text, mig.config_map, mig.namespace)
+        await self._client.patch(CONFIG_MAPS, mig.config_map, tree, mig.namespace, kind="apply", force=True)
+
+    async def delete(self, name: str) -> None:
+        """Delete the NodeClaim; Karpenter drains the node and ends the machine."""
+        self._ordered.pop(name, None)
+        try:
+            await self._client.delete(NODE_CLAIMS, name)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    async def standing(self) -> Sequence[Standing]:
+        """NodeClaims of ours, and those that are gone without our doing: these have failed."""
+        listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
+        found: list[Standing] = []
+        there: set[str] = set()
+        for tree in listed.items:
+            name = tree["metadata"]["name"]
+            there.add(name)
+            known = self._ordered.setdefault(name, _ordered(tree, ""))
+            found.append(_standing(tree, known))
+        for name, known in tuple(self._ordered.items()):
+            if name not in there:
+                reason = await self._why_gone(name)
+                found.append(Standing(name, "failed", "", _key(known), known.zone, known.capacity_type, reason))
+        return found
+
+    async def _why_gone(self, name: str) -> str:
+        fields = f"involvedObject.kind=NodeClaim,involvedObject.name={name}"
+        events = (await self._client.list(EVENTS, fields=fields)).items
+        told = [event for event in events if event.get("reason") in _GIVEN_UP]
+        if not told:
+            return "Karpenter has deleted the NodeClaim"
+        last = max(told, key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]))
+        return f"{last['reason']}: {last.get('message', '').removeprefix(f'NodeClaim {name} event: ')}"
+
+
+def _refused(error: StatusError) -> Exception:
+    """What to tell of an answer; what may pass by itself stays what it is."""
+    if error.code == 404:
+        return Refused("the cluster has no NodeClaims (karpenter.sh/v1): Karpenter is not installed")
+    if error.code in (400, 403, 422):
+        return Refused(str(error))
+    return error
+
+
+def _ordered(tree: Tree, provider: str) -> _Ordered:
+    chosen = {
+        one["key"]: one["values"][0]
+        for one in tree["spec"].get("requirements") or ()
+        if len(one.get("values") or ()) == 1
+    }
+    return _Ordered(provider, chosen.get(_INSTANCE_TYPE, ""), chosen.get(_ZONE, ""), chosen.get(_CAPACITY_TYPE, ""))
+
+
+def _key(ordered: _Ordered) -> str:
+    return f"{ordered.provider}/{ordered.instance}" if ordered.provider else ordered.instance
+
+
+def _standing(tree: Tree, ordered: _Ordered) -> Standing:
+    metadata, status = tree["metadata"], tree.get("status") or {}
+    labels = metadata.get("labels") or {}
+    state, reason = _state(tree)
+    return Standing(
+        name=metadata["name"],
+        state=state,
+        node=status.get("nodeName") or "",
+        instance=_key(ordered),
+        zone=labels.get(_ZONE) or ordered.zone,
+        capacity_type=labels.get(_CAPACITY_TYPE) or ordered.capacity_type,
+        reason=reason,
+    )
+
+
+def _state(tree: Tree) -> tuple[State, str]:
+    """How far it is, and the reason of the first condition that is not met."""
+    conditions = {c["type"]: c for c in (tree.get("status") or {}).get("conditions") or ()}
+    if "deletionTimestamp" in tree["metadata"]:
+        return "failed", "the NodeClaim is being deleted"
+    unmet = next((c for c in _REACHED if (conditions.get(c) or {}).get("status") != "True"), "")
+    if not unmet:
+        return "running", ""
+    condition = conditions.get(unmet) or {}
+    reason = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+    return "ordered" if unmet == "Launched" else "starting", reason

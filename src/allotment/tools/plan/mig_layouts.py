@@ -1,0 +1,96 @@
+"""MIG layouts as NVIDIA's mig-parted reads them, so that a planned node boots with the pieces that it was planned with.
+
+A layout has a name that follows from it, which the node has as a label; the MIG manager on the node looks the name up
+in its configuration and cuts the GPUs before the driver publishes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from allotment.fleet.description import parse_fleet
+from allotment.fleet.errors import FleetError
+from allotment.fleet.modes import StaticMig
+from allotment.tools.plan.report import PlannedMachine
+
+Tree = dict[str, Any]
+
+#: Profiles by GPU; a GPU with none stays whole.
+Layout: TypeAlias = tuple[tuple[str, ...], ...]
+
+#: The label that NVIDIA's MIG manager follows, and the file that it reads.
+MIG_LABEL: Final = "nvidia.com/mig.config"
+MIG_FILE: Final = "config.yaml"
+_HEAD: Final = "version: v1\nmig-configs:\n"
+_NAME: Final = re.compile(r"^  ([^\s:#]+|\"[^\"]+\"):", re.MULTILINE)
+
+
+def mig_layout(machine: PlannedMachine) -> Layout:
+    """Profiles by GPU where the GPUs are cut before the node is of use; empty where they are not.
+
+    Dynamic MIG needs none: the driver cuts a GPU when a claim gets a piece of it.
+    """
+    if not machine.form:
+        return ()
+    try:
+        (parsed,) = parse_fleet([machine.form])
+    except FleetError:
+        return machine.layout
+    if not isinstance(parsed.mode, StaticMig):
+        return ()
+    return tuple(tuple(piece.profile.name for piece in pieces) for pieces in parsed.mode.layouts)
+
+
+def mig_config_name(layout: Layout) -> str:
+    """Under which name a layout stands in the MIG manager's configuration: equal layouts, equal names.
+
+    >>> mig_config_name((("1g.5gb",) * 7,))
+    'allotment-7426916d'
+    """
+    text = "\n".join(",".join(sorted(profiles)) for profiles in layout)
+    return f"allotment-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def mig_parted(layouts: Iterable[Layout]) -> str:
+    """The file that mig-parted reads, with each layout once; empty if there is none."""
+    text = ""
+    for layout in layouts:
+        if layout:
+            text = with_layout(text, layout)
+    return text
+
+
+def with_layout(text: str, layout: Layout) -> str:
+    """A file of mig-parted's with one more layout; what stands in it stays as it is."""
+    name = mig_config_name(layout)
+    if name in _NAME.findall(text):
+        return text
+    lines = [f"  {name}:"]
+    for profiles, devices in _alike(layout):
+        lines.append(f"    - devices: [{', '.join(map(str, devices))}]")
+        lines.append(f"      mig-enabled: {'true' if profiles else 'false'}")
+        if profiles:
+            lines.append("      mig-devices:")
+            counts = {profile: profiles.count(profile) for profile in profiles}
+            lines += [f'        "{profile}": {count}' for profile, count in counts.items()]
+    return (text.rstrip("\n") + "\n" if text else _HEAD) + "\n".join(lines) + "\n"
+
+
+def _alike(layout: Layout) -> list[tuple[tuple[str, ...], list[int]]]:
+    found: dict[tuple[str, ...], list[int]] = {}
+    for number, profiles in enumerate(layout):
+        found.setdefault(tuple(sorted(profiles)), []).append(number)
+    return list(found.items())
+
+
+def mig_config_map(text: str, name: str = "allotment-mig-parted-config", namespace: str = "gpu-operator") -> Tree:
+    """A file of mig-parted's as a ConfigMap. The GPU operator is told its name in ``migManager.config.name``."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {MIG_FILE: text},
+    }
