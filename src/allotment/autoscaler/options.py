@@ -1,0 +1,61 @@
+"""What an autoscaler is started with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from allotment.autoscaler.provider import Provider
+from allotment.cluster.program import Context
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan
+
+#: As whom it speaks to the cluster and in events; also the Lease of which one leader holds.
+NAME: Final = "allotment-autoscaler"
+#: never: machines stay. empty: those that nobody uses go. cheaper: pods move, too, where that costs less.
+Consolidation: TypeAlias = Literal["never", "empty", "cheaper"]
+CONSOLIDATIONS: Final[tuple[Consolidation, ...]] = ("never", "empty", "cheaper")
+
+
+class Planner(Protocol):
+    """From objects to a plan; runs on a thread of its own."""
+
+    def __call__(self, values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+        """Ends soon after ``keep_going`` says no."""
+        ...
+
+
+class Options(NamedTuple):
+    """Times are seconds of the cluster's clock, but ``plan_seconds``, which a machine computes.
+
+    ``provider`` is asked for one when the program starts. ``idle``, ``longest``: pods that wait are planned for when no
+    more have come for so long, at most so long after the first. ``registration``: a machine that has no ready node with
+    all its slices by then is given back. ``shortage``: how long a type that was out of stock is not asked for, doubling
+    up to ``longest_shortage``. ``retry``: what could not be served is planned for again after that, if nothing that
+    could help has happened before. ``budget``: how many of its machines may be on their way out at once, a number or
+    a share (``10%``, rounded up). ``identity``: of this copy, where only one may lead; empty where there is no other.
+    """
+
+    provider: Callable[[Context], Provider]
+    catalog: tuple[InstanceType, ...]
+    features: Features
+    limits: Limits = Limits()
+    planner: Planner | None = None
+    """None: `allotment.tools.plan.planning`."""
+    namespace: str = "kube-system"
+    idle: float = 1.0
+    longest: float = 10.0
+    plan_seconds: float = 5.0
+    registration: float = 900.0
+    shortage: float = 60.0
+    longest_shortage: float = 1800.0
+    retry: float = 300.0
+    consolidation: Consolidation = "empty"
+    consolidate_after: float = 60.0
+    budget: str = "10%"
+    dry_run: bool = False
+    identity: str = ""

@@ -1,0 +1,118 @@
+"""All orders: in memory, in the cluster, and with the cloud, in that order when they come and go.
+
+Written first, ordered second, confirmed third: a crash in between leaves an order that is asked for again under its
+name, which a provider takes as asked once. Given back: said first, done second, forgotten third.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from allotment.autoscaler.order import LABEL, Order, config_map, data_of, order_for, order_of
+from allotment.autoscaler.provider import NoCapacity, Provider, Refused
+from allotment.cluster.client import Client
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import CONFIG_MAPS
+from allotment.tools.plan.report import PlannedMachine
+
+log = logging.getLogger(__name__)
+
+
+class Orders:
+    """One autoscaler's orders with one provider."""
+
+    def __init__(self, client: Client, namespace: str, provider: Provider) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._provider = provider
+        self._known: dict[str, Order] = {}
+        self._names: set[str] = set()
+        """Also of those that are gone: a node that comes again under its name is taken for the old one."""
+        self._placing: set[str] = set()
+
+    async def load(self) -> None:
+        """What the cluster remembers."""
+        listed = await self._client.list(CONFIG_MAPS, self._namespace, labels=f"{LABEL}={self._provider.name}")
+        self._known.clear()
+        for tree in listed.items:
+            try:
+                order = order_of(tree, self._provider.name)
+            except ValueError as error:
+                log.error("an order cannot be read, and what came of it is left alone: %s", error)
+                continue
+            if order is not None:
+                self._known[order.name] = order
+        self._names |= self._known.keys()
+
+    def __iter__(self) -> Iterator[Order]:
+        """All of them, as they are now; they may change meanwhile."""
+        return iter(tuple(self._known.values()))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, name: str) -> Order | None:
+        """One order."""
+        return self._known.get(name)
+
+    def standing(self) -> Iterable[Order]:
+        """Those that are not being given back."""
+        return (order for order in self if not order.leaving)
+
+    async def add(self, machine: PlannedMachine, now: str, nodes: Iterable[str]) -> Order:
+        """Write a new order down; nobody has heard of it yet. ``nodes``: names that are taken."""
+        order = order_for(machine, self._names.union(nodes), now)
+        self._names.add(order.name)
+        await self._client.create(CONFIG_MAPS, config_map(order, self._namespace, self._provider.name), self._namespace)
+        self._known[order.name] = order
+        return order
+
+    async def place(self, order: Order) -> Order:
+        """Order a machine with the cloud. Raises NoCapacity and Refused, after which nothing is left of the order."""
+        self._placing.add(order.name)
+        try:
+            await self._provider.create(order.name, order.machine)
+            return await self.confirm(order)
+        except (NoCapacity, Refused):
+            await self.forget(order)
+            raise
+        finally:
+            self._placing.discard(order.name)
+
+    def is_placing(self, order: Order) -> bool:
+        """Whether the cloud is being asked for it right now."""
+        return order.name in self._placing
+
+    async def confirm(self, order: Order) -> Order:
+        """The cloud has it."""
+        return await self._write(replace(order, confirmed=True))
+
+    async def initialised(self, order: Order, now: str) -> Order:
+        """Its node and all its slices are there."""
+        return await self._write(replace(order, initialised=now))
+
+    async def leave(self, order: Order, why: str) -> Order:
+        """It will be given back, whatever happens in between."""
+        return await self._write(replace(order, leaving=why))
+
+    async def give_back(self, order: Order) -> None:
+        """Give a machine back and forget it."""
+        await self._provider.delete(order.name)
+        await self.forget(order)
+
+    async def forget(self, order: Order) -> None:
+        """There is no machine of that order any more."""
+        try:
+            await self._client.delete(CONFIG_MAPS, f"order-{order.name}", self._namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        self._known.pop(order.name, None)
+
+    async def _write(self, order: Order) -> Order:
+        self._known[order.name] = order
+        await self._client.patch(CONFIG_MAPS, f"order-{order.name}", {"data": data_of(order)}, self._namespace)
+        return order

@@ -1,0 +1,189 @@
+"""The autoscaler as a program: pods that wait become machines, and machines that nobody uses go.
+
+Three tasks beside each other. *Tending* compares orders with the cloud and the cluster; *planning* answers pods that
+wait; *disrupting* gives back. What must not be lost is in the cluster before anything is done, so that the program
+can end at any moment: the next one, here or elsewhere, goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from allotment.autoscaler.batching import Batch
+from allotment.autoscaler.disrupting import Disrupting
+from allotment.autoscaler.nominating import Promises
+from allotment.autoscaler.options import NAME, Options
+from allotment.autoscaler.orders import Orders
+from allotment.autoscaler.reporting import report
+from allotment.autoscaler.scaling_up import ScalingUp
+from allotment.autoscaler.shortages import Shortages
+from allotment.autoscaler.telling import Teller
+from allotment.autoscaler.tending import Tending
+from allotment.autoscaler.waiting import Waiting
+from allotment.cluster.cache import all_synced
+from allotment.cluster.election import LeaderElection
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.program import Context, Program
+from allotment.tools.plan.report import Plan
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the cloud, at least; and where nothing is done about it.
+_BREATH, _DRY = 0.2, 5.0
+#: Plans in a row, each without what was out of stock for those before.
+_ANSWERS = 10
+
+
+def autoscaler(options: Options) -> Program:
+    """The program."""
+
+    async def run(context: Context) -> None:
+        if not options.identity:
+            await Autoscaler(context, options).run()
+            return
+        election = LeaderElection(
+            context.client_for(NAME, NAME), NAME, options.identity, clock=context.clock, random=context.random,
+            namespace=options.namespace,
+        )  # fmt: skip
+        await election.run(lambda: Autoscaler(context, options).run())
+
+    return run
+
+
+async def once(context: Context, options: Options) -> Plan:
+    """Plan for all that waits now, order it (in a dry run: propose it), and leave the rest to whoever comes later."""
+    return await Autoscaler(context, options).once()
+
+
+class Autoscaler:
+    """One autoscaler and all that it knows."""
+
+    def __init__(self, context: Context, options: Options) -> None:
+        self._options = options
+        self._clock = context.clock
+        self._client = context.client_for(NAME, NAME)
+        self._waiting = Waiting(context, options.features)
+        provider = options.provider(context)
+        self._orders = Orders(self._client, options.namespace, provider)
+        self._promises = Promises()
+        self._shortages = Shortages(context.random, options.shortage, options.longest_shortage)
+        self._teller = Teller(context.recorder(NAME), options.dry_run)
+        self._batch = Batch(options.idle, options.longest)
+        self._planning, self._tending = asyncio.Event(), asyncio.Event()
+        self._helped = False
+        self._tender = Tending(
+            options, context.clock, self._client, provider, self._waiting, self._orders, self._promises,
+            self._shortages, self._teller, self._again,
+        )  # fmt: skip
+        self._up = ScalingUp(
+            options, context.clock, self._waiting, self._orders, self._promises, self._shortages, self._teller,
+            self._tender.coming,
+        )  # fmt: skip
+        self._down = Disrupting(
+            options, context.clock, self._client, self._waiting, self._orders, self._promises, self._shortages,
+            self._teller, self._tender,
+        )  # fmt: skip
+
+    async def run(self) -> None:
+        """Scale for ever."""
+        await self._begin()
+        ends: list[Callable[[], None]] = []
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                ends += self._waiting.follow(self._waits, self._again, self._moved)
+                tasks.create_task(self._tend(), name="tending machines")
+                tasks.create_task(self._plan(), name="planning machines")
+                if self._options.consolidation != "never":
+                    tasks.create_task(self._down.run(), name="disrupting machines")
+        finally:
+            for end in ends:
+                end()
+
+    async def once(self) -> Plan:
+        """See the function."""
+        await self._begin()
+        await self._look()
+        return await self._answer()
+
+    async def _begin(self) -> None:
+        await all_synced(*self._waiting.caches())
+        await self._orders.load()
+        if len(self._orders):
+            log.info("%d machines of ours are known", len(self._orders))
+
+    def _waits(self, uid: str) -> None:
+        self._up.again(uid)
+        self._add()
+
+    def _again(self) -> None:
+        """What could not be served may be now."""
+        self._helped = True
+        self._add()
+
+    def _add(self) -> None:
+        self._batch.add(self._clock.seconds())
+        self._planning.set()
+
+    def _moved(self) -> None:
+        self._down.look()
+        if self._tender.busy:
+            self._tending.set()
+
+    async def _tend(self) -> None:
+        while True:
+            self._tending.clear()
+            seconds = await self._look()
+            alarm = self._clock.later(seconds, self._tending.set)
+            await self._tending.wait()
+            alarm.cancel()
+            await self._clock.sleep(_BREATH)
+
+    async def _look(self) -> float:
+        """Compare orders with cloud and cluster; a dry run only takes note of what there is."""
+        try:
+            if not self._options.dry_run:
+                return await self._tender.tend(self._up)
+            await self._tender.look()
+        except (StatusError, Unreachable) as error:
+            log.warning("the cloud does not say what it has: %s", error)
+        return _DRY
+
+    async def _plan(self) -> None:
+        while True:
+            self._planning.clear()
+            due = self._due()
+            now = self._clock.seconds()
+            if due is not None and due <= now:
+                self._batch.take()
+                if self._helped:
+                    self._helped = False
+                    self._up.settled.clear()
+                if self._up.news():
+                    await self._answer()
+                continue
+            alarm = self._clock.later(due - now, self._planning.set) if due is not None else None
+            await self._planning.wait()
+            if alarm is not None:
+                alarm.cancel()
+
+    def _due(self) -> float | None:
+        """When to plan: after a batch; when something is in stock again; when it is time to try again."""
+        now = self._clock.seconds()
+        restocked = self._shortages.next(now) if self._up.settled else None
+        if restocked is not None and restocked <= now:
+            self._helped = True
+        times = (self._batch.due(), restocked, self._up.next())
+        return min((one for one in times if one is not None), default=None)
+
+    async def _answer(self) -> Plan:
+        for _ in range(_ANSWERS):
+            plan = await self._up.plan()
+            if await self._up.carry_out(plan):
+                break  # if not, something was out of stock just now: what else would do?
+        await report(
+            self._client, self._options.namespace, plan, tuple(self._orders), self._clock.now(), self._options.dry_run
+        )
+        self._tending.set()
+        return plan

@@ -1,0 +1,78 @@
+"""What a simulated cloud does wrong, as its user says it: ``aws/g4dn.*:us-east-1a=no-capacity``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from allotment.tools.plan.report import PlannedMachine
+
+#: Kinds of faults, and the amount that each takes: none, seconds, a number, a share.
+KINDS: Final = {
+    "no-capacity": "nothing, or a share of the orders: no-capacity:50%",
+    "stock": "how many of it there are: stock:2",
+    "refused": "nothing, or a share of the orders",
+    "slow": "seconds until the node is there: slow:600",
+    "fail": "nothing, or a share of the machines: fail:10%",
+    "lost": "nothing, or a share of the machines",
+    "bare": "nothing, or a share of the machines",
+}
+_COUNTED: Final = ("slow", "stock")
+
+
+class BadFault(ValueError):
+    """Words that say no fault. ``hint``: what would."""
+
+    def __init__(self, words: str, problem: str) -> None:
+        super().__init__(f"{words!r}: {problem}")
+        self.hint = f"wanted TYPE[:ZONE]=FAULT, with a fault of {', '.join(KINDS)}"
+
+
+class Fault(NamedTuple):
+    """``amount``: seconds (slow), machines (stock), or the share of those that it meets, 0 to 1."""
+
+    pattern: str
+    zone: str
+    kind: str
+    amount: float
+
+    def meets(self, machine: PlannedMachine) -> bool:
+        """Whether it is about such a machine."""
+        return fnmatchcase(machine.instance, self.pattern) and fnmatchcase(machine.zone, self.zone)
+
+
+def parse_faults(words: Iterable[str]) -> tuple[Fault, ...]:
+    """Faults as a user gives them. Raises BadFault.
+
+    >>> parse_faults(["aws/g4dn.*:us-east-1a=no-capacity", "*=slow:600", "*=fail:10%"])[0]
+    Fault(pattern='aws/g4dn.*', zone='us-east-1a', kind='no-capacity', amount=1.0)
+    """
+    return tuple(_parsed(one) for one in words)
+
+
+def _parsed(words: str) -> Fault:
+    where, equals, what = words.partition("=")
+    pattern, _, zone = where.partition(":")
+    kind, _, amount = what.partition(":")
+    if not equals or not pattern:
+        raise BadFault(words, "it does not say of which type")
+    if kind not in KINDS:
+        raise BadFault(words, f"there is no fault {kind!r}")
+    return Fault(pattern, zone or "*", kind, _amount(words, kind, amount))
+
+
+def _amount(words: str, kind: str, text: str) -> float:
+    try:
+        if kind in _COUNTED:
+            number = float(text)
+            if number < 0 or number != number or (kind == "stock" and number != int(number)):
+                raise ValueError
+            return number
+        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text or "1")
+        if not 0 <= share <= 1:
+            raise ValueError
+        return share
+    except ValueError:
+        wanted = {"slow": "seconds", "stock": "a whole number"}.get(kind, "a share such as 10%")
+        raise BadFault(words, f"{kind} takes {wanted}, found {text!r}") from None

@@ -1,0 +1,254 @@
+"""The lab's cloud: machines are simulated nodes that appear after a while, or do not, as its faults say.
+
+It keeps its books in the cluster, as a cloud keeps them: whoever asks after a restart hears of every machine. A node
+says that it is simulated and what hardware it has; the lab's drivers give it its devices by that
+(`allotment.lab.drivers`), and its kubelet is the lab's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from allotment.autoscaler.order import Order
+from allotment.autoscaler.provider import NoCapacity, Provider, Refused, Standing, State
+from allotment.autoscaler.providers.faults import Fault
+from allotment.autoscaler.supply import coming
+from allotment.cluster.client import Client, Tree
+from allotment.cluster.clock import Timer
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.program import Context
+from allotment.cluster.resources import CONFIG_MAPS, NODES
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.meta import Value
+from allotment.model.trees import to_tree
+from allotment.tools.plan.report import PlannedMachine
+
+log = logging.getLogger(__name__)
+
+#: On a node: the order that it came by.
+MACHINE: Final = "allotment.dev/machine"
+_LABEL: Final = "allotment.dev/cloud"
+_KEY: Final = "machine.json"
+_HARDWARE: Final = "allotment.dev/hardware"
+#: As whom the cloud speaks to the cluster.
+_NAME: Final = "simulated-cloud"
+
+
+class _Entry(Value, frozen=True):
+    """A machine in the cloud's books. ``fate``: fail, lost, bare, or empty. ``seconds``: until its node is there."""
+
+    name: str
+    machine: PlannedMachine
+    taken: str
+    seconds: float
+    fate: str = ""
+    appeared: bool = False
+    ended: bool = False
+
+
+def simulated_cloud(
+    catalog: Sequence[InstanceType], faults: Sequence[Fault] = (), *, seconds: float = 2.0, kube: str = "1.36",
+    namespace: str = "kube-system",
+) -> Callable[[Context], Provider]:  # fmt: skip
+    """For the options of an autoscaler. ``seconds``: from the order to the node, of the cluster's clock."""
+
+    def made(context: Context) -> Provider:
+        return SimulatedCloud(context, catalog, faults, seconds, kube, namespace)
+
+    return made
+
+
+class SimulatedCloud:
+    """See the module."""
+
+    name = "simulated"
+
+    def __init__(
+        self, context: Context, catalog: Sequence[InstanceType], faults: Sequence[Fault], seconds: float, kube: str,
+        namespace: str,
+    ) -> None:  # fmt: skip
+        self._client: Client = context.client_for(_NAME, _NAME)
+        self._nodes = context.caches.trees(NODES)
+        self._clock = context.clock
+        self._random = context.random
+        self._catalog = {instance.key: instance for instance in catalog}
+        self._faults = tuple(faults)
+        self._seconds = seconds
+        self._kube = kube
+        self._namespace = namespace
+        self._timers: dict[str, Timer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- what an autoscaler asks -----------------------------------------------------------------------------------
+
+    async def create(self, name: str, machine: PlannedMachine) -> None:
+        """See Provider."""
+        entries = await self._entries()
+        if any(entry.name == name for entry in entries):
+            return
+        if machine.instance not in self._catalog:
+            raise Refused(f"there is no type {machine.instance}")
+        seconds, fate = self._seconds, ""
+        for fault in self._faults:
+            if not fault.meets(machine):
+                continue
+            if fault.kind == "slow":
+                seconds = fault.amount
+            elif fault.kind == "stock":
+                if sum(fault.meets(entry.machine) for entry in entries if not entry.ended) >= fault.amount:
+                    raise self._no_capacity(machine, f"all {fault.amount:g} are taken")
+            elif self._random.random() < fault.amount:
+                if fault.kind == "no-capacity":
+                    raise self._no_capacity(machine, "out of stock")
+                if fault.kind == "refused":
+                    raise Refused("the account may not have such machines")
+                fate = fate or fault.kind
+        entry = _Entry(name=name, machine=machine, taken=self._clock.now_micro(), seconds=seconds, fate=fate)
+        try:
+            await self._client.create(CONFIG_MAPS, self._written(entry), self._namespace)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return
+        self._expect(entry)
+
+    async def delete(self, name: str) -> None:
+        """See Provider."""
+        entry = next((one for one in await self._entries() if one.name == name), None)
+        if entry is not None:
+            await self._end(entry)
+
+    async def standing(self) -> Sequence[Standing]:
+        """See Provider."""
+        await self._nodes.synced.wait()
+        found = []
+        for entry in await self._entries():
+            if entry.ended:  # the cloud was interrupted
+                await self._end(entry)
+                continue
+            there = self._nodes.item("", entry.name) is not None
+            if not there and not entry.appeared:
+                self._expect(entry)
+            state, reason = self._state(entry, there)
+            machine = entry.machine
+            found.append(
+                Standing(
+                    entry.name, state, entry.name if there else "", machine.instance, machine.zone,
+                    machine.capacity_type, reason,
+                )
+            )  # fmt: skip
+        return found
+
+    # --- how it goes on --------------------------------------------------------------------------------------------
+
+    def _state(self, entry: _Entry, there: bool) -> tuple[State, str]:
+        if there:
+            return "running", ""
+        if entry.appeared:
+            return "failed", "its node was deleted"
+        due = self._clock.left(entry.taken, entry.seconds) <= 0
+        if due and entry.fate == "fail":
+            return "failed", "it broke down while it was starting"
+        return ("starting" if due else "ordered"), ""
+
+    def _expect(self, entry: _Entry) -> None:
+        """Have its node appear in time."""
+        if entry.fate in ("fail", "lost") or entry.name in self._timers:
+            return
+
+        def ring() -> None:
+            task = asyncio.get_running_loop().create_task(self._appear(entry), name=f"machine {entry.name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._timers[entry.name] = self._clock.later(self._clock.left(entry.taken, entry.seconds), ring)
+
+    async def _appear(self, entry: _Entry) -> None:
+        try:
+            known = await self._entry(entry.name)
+            if known is None or known.ended or known.appeared:
+                return  # it was given back before
+            try:
+                self._nodes.noted(await self._client.create(NODES, self._node(entry)))
+            except StatusError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+            await self._write(replace(known, appeared=True))
+        except (StatusError, Unreachable) as error:
+            log.warning("machine %s: %s", entry.name, error)
+        finally:  # whoever asks next what there is has it tried again
+            self._timers.pop(entry.name, None)
+
+    def _node(self, entry: _Entry) -> Tree:
+        machine = entry.machine
+        order = Order(name=entry.name, machine=machine, ordered=entry.taken)
+        node = coming(order, self._catalog[machine.instance], entry.name, self._kube).node
+        tree = to_tree(node, NODES.api_version, NODES.kind)
+        annotations = {**(tree["metadata"].get("annotations") or {}), MACHINE: entry.name}
+        if entry.fate == "bare":  # its driver never comes
+            annotations.pop(_HARDWARE, None)
+        tree["metadata"]["annotations"] = annotations
+        return tree
+
+    async def _end(self, entry: _Entry) -> None:
+        timer = self._timers.pop(entry.name, None)
+        if timer is not None:
+            timer.cancel()
+        if not entry.ended:
+            await self._write(replace(entry, ended=True))
+        node = self._nodes.item("", entry.name)
+        try:
+            await self._client.delete(NODES, entry.name)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        if node is not None:
+            self._nodes.noted_gone(node.tree)
+        try:
+            await self._client.delete(CONFIG_MAPS, _map_of(entry.name), self._namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    def _no_capacity(self, machine: PlannedMachine, reason: str) -> NoCapacity:
+        return NoCapacity(machine.instance, machine.zone, machine.capacity_type, reason)
+
+    # --- books -----------------------------------------------------------------------------------------------------
+
+    async def _entries(self) -> list[_Entry]:
+        listed = await self._client.list(CONFIG_MAPS, self._namespace, labels=f"{_LABEL}={self.name}")
+        return [entry for tree in listed.items if (entry := self._read(tree)) is not None]
+
+    async def _entry(self, name: str) -> _Entry | None:
+        try:
+            return self._read(await self._client.get(CONFIG_MAPS, _map_of(name), self._namespace))
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def _read(self, tree: Tree) -> _Entry | None:
+        if (tree["metadata"].get("labels") or {}).get(_LABEL) != self.name:
+            return None
+        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=_Entry)
+
+    def _written(self, entry: _Entry) -> dict[str, Any]:
+        metadata = {"name": _map_of(entry.name), "namespace": self._namespace, "labels": {_LABEL: self.name}}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": _data(entry)}
+
+    async def _write(self, entry: _Entry) -> None:
+        await self._client.patch(CONFIG_MAPS, _map_of(entry.name), {"data": _data(entry)}, self._namespace)
+
+
+def _map_of(name: str) -> str:
+    return f"machine-{name}"
+
+
+def _data(entry: _Entry) -> dict[str, str]:
+    return {_KEY: msgspec.json.encode(entry).decode()}

@@ -1,0 +1,59 @@
+"""Whether a machine is of use yet: its node ready, and as many complete pools of each driver as were planned with.
+
+Until then its template is what counts, for half of a driver's slices would make a plan with the other half missing.
+Pools are counted, not devices: what a node really has may differ, and then it is the truth.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from allotment.cluster.client import Tree
+from allotment.model.resource import ResourceSlice
+
+
+def pools_of(slices: Iterable[ResourceSlice]) -> dict[str, int]:
+    """How many pools each driver has among slices."""
+    pools = {(one.spec.driver, one.spec.pool.name) for one in slices}
+    return dict(Counter(driver for driver, _ in pools))
+
+
+def lacks(node: Tree | None, slices: Iterable[Tree], wanted: Mapping[str, int]) -> str:
+    """What a machine still lacks, in words; empty if it is ready. ``slices``: those of the node.
+
+    ``wanted``: complete pools by driver.
+    """
+    if node is None:
+        return "no node has registered"
+    if not is_ready(node):
+        return "its node is not ready"
+    found = Counter(driver for driver, _ in _complete(slices))
+    for driver, number in sorted(wanted.items()):
+        if found[driver] < number:
+            return f"{driver} has published {found[driver]} of {number} complete pools"
+    return ""
+
+
+def is_ready(node: Tree) -> bool:
+    """Whether a node says so, and nobody keeps pods away because it once did not."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return ready and not any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
+
+
+def _complete(slices: Iterable[Tree]) -> set[tuple[str, str]]:
+    """Driver and name of the pools that have all slices of their newest generation."""
+    newest: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for one in slices:
+        spec = one["spec"]
+        pool = spec["pool"]
+        key = (spec["driver"], pool["name"])
+        generation = pool.get("generation", 0)
+        known = newest.get(key, (-1, 0, 0))
+        if generation > known[0]:
+            newest[key] = (generation, 1, pool["resourceSliceCount"])
+        elif generation == known[0]:
+            newest[key] = (generation, known[1] + 1, known[2])
+    return {key for key, (_, found, announced) in newest.items() if found == announced}

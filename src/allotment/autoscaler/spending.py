@@ -1,0 +1,31 @@
+"""What may still be bought: the limits are of all machines together, and some are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from fnmatch import fnmatchcase
+
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import PlannedMachine
+
+
+def remaining(limits: Limits, bought: Iterable[PlannedMachine]) -> Limits:
+    """The limits less what machines of ours, under way or running, take of them.
+
+    >>> remaining(Limits(machines=3, budget=Decimal(5)), ()).machines
+    3
+    """
+    machines = tuple(bought)
+    spent = sum((machine.usd_per_hour for machine in machines), Decimal(0))
+    return replace(
+        limits,
+        budget=None if limits.budget is None else max(limits.budget - spent, Decimal(0)),
+        machines=None if limits.machines is None else max(limits.machines - len(machines), 0),
+        most=tuple((pattern, max(most - _of(pattern, machines), 0)) for pattern, most in limits.most),
+    )
+
+
+def _of(pattern: str, machines: tuple[PlannedMachine, ...]) -> int:
+    return sum(fnmatchcase(machine.instance, pattern) for machine in machines)

@@ -1,0 +1,78 @@
+"""Machines that are under way as nodes and slices: what is ordered counts, or it would be ordered twice.
+
+A machine's own slices count once they are complete; until then those of its template do, under the name of its node if
+it has one. A pod that is promised to a machine says so as the scheduler will hear it (``nominatedNodeName``), so that
+a new plan does not give its place to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.autoscaler.order import Order
+from allotment.autoscaler.readiness import pools_of
+from allotment.fleet.catalog import template_of
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.core import Node, Pod, Taint
+from allotment.model.meta import Object
+from allotment.model.resource import ResourceSlice
+
+
+class Coming(NamedTuple):
+    """The node and the slices that a machine under way will bring."""
+
+    node: Node
+    slices: tuple[ResourceSlice, ...]
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Complete pools by driver that make it ready."""
+        return pools_of(self.slices)
+
+
+def coming(order: Order, instance: InstanceType, node: str, kube: str) -> Coming:
+    """What an order will bring, under the name of its node."""
+    machine = order.machine
+    template = template_of(
+        instance, order.mode, node, zone=machine.zone, capacity_type=machine.capacity_type, kube=kube
+    )
+    metadata = template.node.metadata
+    # The plan's labels are those of a node that was called otherwise.
+    labels = {**machine.labels, **metadata.labels}
+    taints: dict[tuple[str, str], Taint] = {(one.key, one.effect): one for one in template.node.spec.taints}
+    taints |= {(one.key, one.effect): one for one in machine.taints}
+    named = replace(
+        template.node,
+        metadata=replace(metadata, labels=labels),
+        spec=replace(template.node.spec, taints=tuple(taints.values())),
+    )
+    return Coming(named, template.slices)
+
+
+def with_supply(
+    values: Iterable[Object], machines: Sequence[Coming], promised: Mapping[str, str], leaving: frozenset[str]
+) -> list[Object]:
+    """A cluster's objects with machines under way as if they were there.
+
+    ``promised``: nodes by uid of the pods that wait for them. ``leaving``: nodes that will go; they are left out.
+    """
+    instead = {machine.node.metadata.name for machine in machines} | leaving
+    found: list[Object] = []
+    for value in values:
+        if isinstance(value, Node):
+            if value.metadata.name in instead:
+                continue
+        elif isinstance(value, ResourceSlice):
+            if value.spec.node_name in instead:
+                continue
+        elif isinstance(value, Pod) and not value.spec.node_name:
+            node = promised.get(value.metadata.uid, "")
+            if node != value.status.nominated_node_name:
+                value = replace(value, status=replace(value.status, nominated_node_name=node))
+        found.append(value)
+    for machine in machines:
+        found += (machine.node, *machine.slices)
+    return found

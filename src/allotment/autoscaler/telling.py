@@ -1,0 +1,101 @@
+"""What pods and nodes hear: that a machine is on its way, that none will be and why, that one goes.
+
+The reasons are those that users know from other autoscalers, so that what looks for them finds them.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+from allotment.cluster.cache import Item
+from allotment.cluster.client import Tree
+from allotment.cluster.recorder import Recorder
+from allotment.tools.plan.report import PlannedMachine
+
+_ORDERED: Final = "TriggeredScaleUp"
+_PROPOSED: Final = "ProposedScaleUp"
+_NOT: Final = "NotTriggerScaleUp"
+_FAILED: Final = "FailedScaleUp"
+
+
+class Teller:
+    """Speaks about pods and nodes, and not twice about the same."""
+
+    def __init__(self, recorder: Recorder, dry_run: bool) -> None:
+        self._recorder = recorder
+        self._dry_run = dry_run
+        self._said: dict[str, str] = {}
+
+    def keep(self, waiting: set[str]) -> None:
+        """Pods (uid) that wait no more are forgotten."""
+        self._said = {uid: text for uid, text in self._said.items() if uid in waiting}
+
+    def ordered(self, pod: Item[Any], machine: PlannedMachine) -> None:
+        """A machine was ordered for a pod, or would have been."""
+        if self._dry_run:
+            self._say(pod, "Normal", _PROPOSED, f"would order {described(machine)}; nothing is ordered in a dry run")
+        else:
+            self._say(pod, "Normal", _ORDERED, f"ordered {described(machine)} as node {machine.node}")
+
+    def awaited(self, pod: Item[Any], node: str) -> None:
+        """A pod has its place on a machine that is under way already."""
+        self._say(pod, "Normal", _ORDERED, f"has its place on node {node}, which is on its way")
+
+    def unserved(self, pod: Item[Any], text: str) -> None:
+        """No machine will come for a pod."""
+        self._say(pod, "Normal", _NOT, f"no machine is ordered: {text}")
+
+    def failed(self, pod: Item[Any], text: str) -> None:
+        """A machine that was ordered for a pod does not come."""
+        self._said.pop(pod.uid, None)
+        self._recorder.event(pod.tree, "Warning", _FAILED, text, "ScalingUp")
+
+    def leaves(self, node: Tree, text: str) -> None:
+        """A node goes, or would go."""
+        reason = "ProposedScaleDown" if self._dry_run else "ScaleDown"
+        self._recorder.event(node, "Normal", reason, text, "ScalingDown")
+
+    def blocked(self, node: Tree, text: str) -> None:
+        """A node could go but for something."""
+        self._recorder.event(node, "Warning", "ScaleDownFailed", text, "ScalingDown")
+
+    def ready(self, node: Tree, text: str) -> None:
+        """A node of ours has all that it was planned with."""
+        self._recorder.event(node, "Normal", "MachineReady", text, "ScalingUp")
+
+    def _say(self, pod: Item[Any], type: Any, reason: str, text: str) -> None:
+        said = f"{reason} {text}"
+        if self._said.get(pod.uid) != said:
+            self._said[pod.uid] = said
+            self._recorder.event(pod.tree, type, reason, text, "ScalingUp")
+
+
+def described(machine: PlannedMachine) -> str:
+    """A machine in a sentence.
+
+    >>> from decimal import Decimal
+    >>> described(
+    ...     PlannedMachine(
+    ...         node="n",
+    ...         instance="aws/g5.xlarge",
+    ...         form="1xa10g",
+    ...         zone="us-east-1a",
+    ...         capacity_type="spot",
+    ...         usd_per_hour=Decimal("0.50"),
+    ...     )
+    ... )
+    'aws/g5.xlarge (spot, us-east-1a, 0.5 USD/h)'
+    """
+    mode = machine.form.partition("/")[2]
+    parts = (machine.capacity_type, machine.zone, mode, f"{dollars(machine.usd_per_hour)} USD/h")
+    return f"{machine.instance} ({', '.join(filter(None, parts))})"
+
+
+def dollars(amount: Decimal) -> str:
+    """An amount without zeros at its end.
+
+    >>> dollars(Decimal("1.0060")), dollars(Decimal(30))
+    ('1.006', '30')
+    """
+    return f"{amount.normalize():f}"

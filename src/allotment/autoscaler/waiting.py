@@ -1,0 +1,176 @@
+"""What the cluster says: which pods wait for machines, and all that a plan is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from allotment.cluster.cache import Cache, Item, by_node
+from allotment.cluster.client import Resource
+from allotment.cluster.program import Context
+from allotment.cluster.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    DAEMON_SETS,
+    DEVICE_CLASSES,
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+)
+from allotment.model.core import Namespace, Node, Pod
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.model.pod_groups import GATE
+from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.model.trees import read_value
+from allotment.model.workloads import DaemonSet, PodGroup
+
+#: What a plan is made from, with the type of each.
+_KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
+    (NAMESPACES, Namespace),
+    (NODES, Node),
+    (DEVICE_CLASSES, DeviceClass),
+    (SLICES, ResourceSlice),
+    (TAINT_RULES, DeviceTaintRule),
+    (CLAIM_TEMPLATES, ResourceClaimTemplate),
+    (CLAIMS, ResourceClaim),
+    (DAEMON_SETS, DaemonSet),
+    (PODS, Pod),
+)
+#: What changes the answer for pods that could not be served.
+_HELPFUL: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES)
+
+
+class Waiting:
+    """The cluster as the autoscaler sees it."""
+
+    def __init__(self, context: Context, features: Features) -> None:
+        kinds = _KINDS
+        if features.enabled(GATE):
+            kinds = (*_KINDS, (POD_GROUPS, PodGroup))
+        self._kinds = [(context.caches.trees(resource), type) for resource, type in kinds]
+        by_resource = {cache.resource: cache for cache, _ in self._kinds}
+        self.pods: Cache[Any] = by_resource[PODS]
+        self.nodes: Cache[Any] = by_resource[NODES]
+        self.slices: Cache[Any] = by_resource[SLICES]
+        self.claims: Cache[Any] = by_resource[CLAIMS]
+        self.budgets: Cache[Any] = context.caches.trees(DISRUPTION_BUDGETS)
+        self.on_node = self.pods.index("node", by_node)
+        self.slices_of = self.slices.index("node", by_node)
+        self._helpful = [by_resource[resource] for resource in _HELPFUL]
+
+    def caches(self) -> tuple[Cache[Any], ...]:
+        """Those that must be there before anything is decided."""
+        return (*(cache for cache, _ in self._kinds), self.budgets)
+
+    def follow(
+        self, waits: Callable[[str], None], helps: Callable[[], None], moves: Callable[[], None]
+    ) -> list[Callable[[], None]]:
+        """Be told: a pod (uid) waits for something else than before; something may help all those that wait in vain;
+        nodes, slices or pods have changed. Returns what ends it.
+        """
+
+        def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            if new is not None and wants_machine(new):
+                if old is None or not wants_machine(old) or old.spec != new.spec:
+                    waits(new.uid)
+            moves()
+
+        def claim_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            if old is not None or new is None:
+                return
+            owner = new.controller
+            if owner is not None and owner.get("kind") == PODS.kind:
+                waits(owner["uid"])
+            else:
+                helps()
+
+        def helped(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            # A status is the work of scheduler and drivers, which do not change what is asked.
+            if old is None or new is None or old.spec != new.spec:
+                helps()
+
+        def moved(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            moves()
+
+        ends = [cache.on_change(helped) for cache in self._helpful]
+        ends += [
+            self.claims.on_change(claim_changed),
+            self.nodes.on_change(moved),
+            self.slices.on_change(moved),
+            self.pods.on_change(pod_changed),
+        ]
+        return ends
+
+    def waiting(self) -> Iterator[Item[Any]]:
+        """Pods that nobody has a place for."""
+        return (pod for pod in self.pods.items() if wants_machine(pod) and not self._makes_room(pod))
+
+    def seen(self) -> list[tuple[Item[Any], type[Object]]]:
+        """All that a plan is made from: of the pods without a node only those that wait for one."""
+        found: list[tuple[Item[Any], type[Object]]] = []
+        for cache, type in self._kinds:
+            items = cache.items()
+            if cache is self.pods:
+                waiting = {pod.uid for pod in self.waiting()}
+                items = [pod for pod in items if pod.uid in waiting or (_runs(pod) and not is_finished(pod))]
+            found += ((item, type) for item in items)
+        return found
+
+    def _makes_room(self, pod: Item[Any]) -> bool:
+        """The scheduler has chosen a node for it, whose pods are on their way out."""
+        node = pod.status.get("nominatedNodeName", "")
+        return bool(node) and any(one.deleting for one in self.on_node[node])
+
+
+def wants_machine(pod: Item[Any]) -> bool:
+    """Whether the scheduler has tried a pod, and found no node for it."""
+    if pod.spec.get("nodeName") or pod.deleting or pod.spec.get("schedulingGates") or is_finished(pod):
+        return False
+    if is_daemon(pod):  # it is for one node, which is there already
+        return False
+    conditions = pod.status.get("conditions") or ()
+    return any(
+        one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable"
+        for one in conditions
+    )
+
+
+def is_daemon(pod: Item[Any]) -> bool:
+    """Whether it is of a DaemonSet, or of the node itself."""
+    owner = pod.controller
+    return owner is not None and owner.get("kind") in ("DaemonSet", "Node")
+
+
+def is_finished(pod: Item[Any]) -> bool:
+    """Whether its containers will not run again."""
+    return pod.status.get("phase") in ("Succeeded", "Failed")
+
+
+def _runs(pod: Item[Any]) -> bool:
+    return bool(pod.spec.get("nodeName"))
+
+
+class Reading:
+    """Typed values of what was seen. What has not changed since is not read again; may run beside the event loop."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[type[Object], str], tuple[int, Object]] = {}
+
+    def values(self, seen: Iterable[tuple[Item[Any], type[Object]]]) -> list[Object]:
+        """The objects, in order."""
+        known: dict[tuple[type[Object], str], tuple[int, Object]] = {}
+        for item, type in seen:
+            key = (type, item.uid)
+            before = self._known.get(key)
+            known[key] = (
+                before
+                if before is not None and before[0] == item.revision
+                else (item.revision, read_value(item.tree, type))
+            )
+        self._known = known
+        return [value for _, value in known.values()]
