@@ -1,0 +1,100 @@
+"""Linear and integer programs, solved by HiGHS: one thread and counted steps, so that the same question has the same
+answer. The only module that knows HiGHS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+
+from allotment.packing.sorts import Floats, Integers
+
+INFINITY = float(highspy.kHighsInf)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A solution. ``duals``: of the rows, with the sign of a minimum (a row that must be reached has one ≥ 0)."""
+
+    value: float
+    columns: Floats
+    duals: Floats
+
+
+class Program:
+    """Minimise ``cost · x`` with rows between bounds. Rows are fixed at the start, columns are added later."""
+
+    def __init__(self, lower: Sequence[float], upper: Sequence[float]) -> None:
+        new: Callable[[], Any] = highspy.Highs
+        self._highs = new()
+        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("parallel", "off")):
+            self._highs.setOptionValue(option, value)
+        none = np.zeros(0)
+        for low, high in zip(lower, upper, strict=True):
+            self._highs.addRow(low, high, 0, none.astype(np.int32), none)
+        self.columns = 0
+
+    def add(self, cost: Floats, starts: Integers, rows: Integers, values: Floats, upper: Floats | None = None) -> None:
+        """Add columns from 0 to ``upper`` (None: any), each with its entries from ``starts[i]`` on."""
+        n = len(cost)
+        high = np.full(n, INFINITY) if upper is None else upper
+        self._highs.addCols(
+            n, cost, np.zeros(n), high, len(rows), starts.astype(np.int32), rows.astype(np.int32), values
+        )
+        self.columns += n
+
+    def price(self, cost: Floats) -> None:
+        """Replace the cost of all columns."""
+        self._highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), cost)
+
+    def require(self, lower: Sequence[float], upper: Sequence[float]) -> None:
+        """Replace the bounds of all rows."""
+        for row, (low, high) in enumerate(zip(lower, upper, strict=True)):
+            self._highs.changeRowBounds(row, low, high)
+
+    def relaxed(self) -> Point | None:
+        """The optimum over real numbers; None if there is none."""
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = self._highs.getSolution()
+        return Point(
+            self._highs.getInfo().objective_function_value,
+            np.array(solution.col_value, dtype=np.float64),
+            np.array(solution.row_dual, dtype=np.float64),
+        )
+
+    def whole(
+        self, *, nodes: int, gap: float, start: Floats | None = None, keep_going: Callable[[], bool] | None = None
+    ) -> Floats | None:
+        """The best point of integers found within so many nodes, or until ``keep_going`` ends; None if none is known.
+
+        The columns are real again afterwards.
+        """
+        numbers = np.arange(self.columns, dtype=np.int32)
+        kind = np.full(self.columns, highspy.HighsVarType.kInteger)
+        self._highs.changeColsIntegrality(self.columns, numbers, kind)
+        self._highs.setOptionValue("mip_max_nodes", nodes)
+        self._highs.setOptionValue("mip_rel_gap", gap)
+        if start is not None:
+            given = highspy.HighsSolution()
+            given.col_value = list(start)
+            self._highs.setSolution(given)
+        if keep_going is not None:
+
+            def watch(event: highspy.HighsCallbackEvent) -> None:
+                if not keep_going():
+                    event.interrupt()
+
+            self._highs.cbMipInterrupt += watch
+        self._highs.run()
+        if keep_going is not None:
+            self._highs.cbMipInterrupt -= watch
+        found = self._highs.getInfo().primal_solution_status == 2
+        answer = np.array(self._highs.getSolution().col_value, dtype=np.float64) if found else None
+        kind[:] = highspy.HighsVarType.kContinuous
+        self._highs.changeColsIntegrality(self.columns, numbers, kind)
+        return None if answer is None else np.rint(answer)
