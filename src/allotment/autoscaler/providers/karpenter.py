@@ -15,7 +15,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
 from allotment.tools.plan.mig_layouts import MIG_FILE, mig_config_map, mig_layout, with_layout
-from allotment.tools.plan.nodeclaims import OWNER, ClaimSettings, NoNodeClass, node_claim
+from allotment.tools.plan.nodeclaims import INSTANCE, OWNER, ClaimSettings, NoNodeClass, node_claim
 from allotment.tools.plan.report import PlannedMachine
 
 Tree = dict[str, Any]
@@ -41,7 +41,6 @@ class MigManager(NamedTuple):
 
 
 class _Ordered(NamedTuple):
-    provider: str
     instance: str
     zone: str
     capacity_type: str
@@ -76,7 +75,7 @@ class Karpenter:
             if error.reason != "AlreadyExists":
                 raise _refused(error) from None
             await self._is_ours(name)
-        self._ordered[name] = _ordered(tree, machine.instance.partition("/")[0])
+        self._ordered[name] = _ordered(tree)
 
     async def _is_ours(self, name: str) -> None:
         there = await self._client.get(NODE_CLAIMS, name)
@@ -86,16 +85,21 @@ class Karpenter:
 
     async def _write_layout(self, machine: PlannedMachine, mig: MigManager) -> None:
         """The MIG manager must find the layout before the node asks for it. Others stay, for nodes that boot again."""
-        layout = mig_layout(machine)
+        where = f"ConfigMap {mig.namespace}/{mig.config_map}"
         try:
-            there = await self._client.get(CONFIG_MAPS, mig.config_map, mig.namespace)
+            try:
+                there = await self._client.get(CONFIG_MAPS, mig.config_map, mig.namespace)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+                there = {}
+            text = with_layout((there.get("data") or {}).get(MIG_FILE, ""), mig_layout(machine))
+            tree = mig_config_map(text, mig.config_map, mig.namespace)
+            await self._client.patch(CONFIG_MAPS, mig.config_map, tree, mig.namespace, kind="apply", force=True)
         except StatusError as error:
-            if error.code != 404:
-                raise
-            there = {}
-        text = with_layout((there.get("data") or {}).get(MIG_FILE, ""), layout)
-        tree = mig_config_map(text, mig.config_map, mig.namespace)
-        await self._client.patch(CONFIG_MAPS, mig.config_map, tree, mig.namespace, kind="apply", force=True)
+            if error.code in (403, 404):
+                raise Refused(f"the MIG layout cannot be written to {where}: {error}") from None
+            raise
 
     async def delete(self, name: str) -> None:
         """Delete the NodeClaim; Karpenter drains the node and ends the machine."""
@@ -114,12 +118,15 @@ class Karpenter:
         for tree in listed.items:
             name = tree["metadata"]["name"]
             there.add(name)
-            known = self._ordered.setdefault(name, _ordered(tree, ""))
-            found.append(_standing(tree, known))
+            if name not in self._ordered:
+                if "deletionTimestamp" in tree["metadata"]:
+                    continue  # given back, and on its way out
+                self._ordered[name] = _ordered(tree)
+            found.append(_standing(tree, self._ordered[name]))
         for name, known in tuple(self._ordered.items()):
             if name not in there:
                 reason = await self._why_gone(name)
-                found.append(Standing(name, "failed", "", _key(known), known.zone, known.capacity_type, reason))
+                found.append(Standing(name, "failed", "", known.instance, known.zone, known.capacity_type, reason))
         return found
 
     async def _why_gone(self, name: str) -> str:
@@ -141,17 +148,11 @@ def _refused(error: StatusError) -> Exception:
     return error
 
 
-def _ordered(tree: Tree, provider: str) -> _Ordered:
-    chosen = {
-        one["key"]: one["values"][0]
-        for one in tree["spec"].get("requirements") or ()
-        if len(one.get("values") or ()) == 1
-    }
-    return _Ordered(provider, chosen.get(_INSTANCE_TYPE, ""), chosen.get(_ZONE, ""), chosen.get(_CAPACITY_TYPE, ""))
-
-
-def _key(ordered: _Ordered) -> str:
-    return f"{ordered.provider}/{ordered.instance}" if ordered.provider else ordered.instance
+def _ordered(tree: Tree) -> _Ordered:
+    requirements = tree["spec"].get("requirements") or ()
+    chosen = {one["key"]: one["values"][0] for one in requirements if len(one.get("values") or ()) == 1}
+    instance = (tree["metadata"].get("annotations") or {}).get(INSTANCE) or chosen.get(_INSTANCE_TYPE, "")
+    return _Ordered(instance, chosen.get(_ZONE, ""), chosen.get(_CAPACITY_TYPE, ""))
 
 
 def _standing(tree: Tree, ordered: _Ordered) -> Standing:
@@ -162,7 +163,7 @@ def _standing(tree: Tree, ordered: _Ordered) -> Standing:
         name=metadata["name"],
         state=state,
         node=status.get("nodeName") or "",
-        instance=_key(ordered),
+        instance=ordered.instance,
         zone=labels.get(_ZONE) or ordered.zone,
         capacity_type=labels.get(_CAPACITY_TYPE) or ordered.capacity_type,
         reason=reason,

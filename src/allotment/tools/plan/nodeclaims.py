@@ -24,7 +24,8 @@ KIND: Final = "NodeClaim"
 DRIVERS: Final = "karpenter.sh/requested-dra-drivers"
 #: Whose machine it is.
 OWNER: Final = "allotment.dev/autoscaler"
-#: Hardware and mode that were planned with, as ``--fleet`` says them, and what they were to cost.
+#: What was planned: the type's key in the catalogue, hardware and mode as ``--fleet`` says them, and what it costs.
+INSTANCE: Final = "allotment.dev/instance-type"
 FORM: Final = "allotment.dev/planned-hardware"
 PRICE: Final = "allotment.dev/usd-per-hour"
 
@@ -92,7 +93,8 @@ def node_claim(name: str, machine: PlannedMachine, settings: ClaimSettings) -> T
     labels |= settings.labels | {OWNER: settings.owner}
     if layout:
         labels[MIG_LABEL] = mig_config_name(layout)
-    annotations = {FORM: machine.form, PRICE: str(machine.usd_per_hour)} | settings.annotations
+    annotations = {INSTANCE: machine.instance, FORM: machine.form, PRICE: str(machine.usd_per_hour)}
+    annotations |= settings.annotations
     if machine.drivers:
         annotations[DRIVERS] = ",".join(machine.drivers)
     chosen = {_INSTANCE_TYPE: instance, _CAPACITY_TYPE: machine.capacity_type, _ZONE: machine.zone}
@@ -100,7 +102,7 @@ def node_claim(name: str, machine: PlannedMachine, settings: ClaimSettings) -> T
     spec: Tree = {
         "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in chosen.items() if value],
         "resources": {"requests": _requests(machine)},
-        "nodeClassRef": to_tree(node_class),
+        "nodeClassRef": {"group": node_class.group, "kind": node_class.kind, "name": node_class.name},
         "expireAfter": settings.expire_after,
     }
     if settings.termination_grace:

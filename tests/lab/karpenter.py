@@ -1,0 +1,164 @@
+"""Karpenter as far as a provider sees it: its kinds, from its own module, and a controller that launches NodeClaims.
+
+The definitions are taken out of the Go module, which is fetched as Go fetches it; nothing of them is kept here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from allotment.autoscaler.providers.karpenter import NODE_CLAIMS
+from allotment.cluster.client import Client
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import EVENTS, NODES
+from allotment.fleet.catalog import catalog, template_of
+from allotment.model.trees import to_tree
+from allotment.tools.plan.nodeclaims import FORM
+
+Tree = dict[str, Any]
+
+MODULE: Final = "sigs.k8s.io/karpenter@v1.15.0"
+_FINALIZER: Final = "karpenter.sh/termination"
+_NOW: Final = "2026-01-01T00:00:00Z"
+
+
+@functools.cache
+def _definitions() -> Mapping[str, Tree] | str:
+    go = shutil.which("go")
+    if go is None:
+        return "Go is not there: Karpenter's definitions cannot be had, and NOTHING IS CHECKED against them"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [go, "mod", "download", "-json", MODULE], cwd=folder, capture_output=True, check=False, timeout=120
+        )
+    try:
+        archive = Path(json.loads(done.stdout)["Zip"])  # it is there even where the module wants a newer Go
+    except (ValueError, KeyError):
+        return f"{MODULE} cannot be had: {(done.stderr or done.stdout).decode()[-300:]}"
+    found: dict[str, Tree] = {}
+    with zipfile.ZipFile(archive) as file:
+        for name in file.namelist():
+            if name.startswith(f"{MODULE}/pkg/apis/crds/karpenter.sh_"):
+                tree = yaml.safe_load(file.read(name))
+                found[tree["spec"]["names"]["kind"]] = tree
+    return found
+
+
+def definitions() -> Mapping[str, Tree]:
+    """Karpenter's CustomResourceDefinitions by kind; the test is skipped, saying so, where they cannot be had."""
+    found = _definitions()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+class Karpenter:
+    """A controller that launches NodeClaims as simulated nodes. ``none_of``: instance types that are out of stock.
+
+    ``held``: NodeClaims that get no further than this condition.
+    """
+
+    def __init__(self, client: Client, node_class: str = "EC2NodeClass") -> None:
+        self._client = client
+        self._node_class = node_class
+        self.none_of: set[str] = set()
+        self.held = ""
+        self.launched: list[str] = []
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            for tree in (await self._client.list(NODE_CLAIMS)).items:
+                try:
+                    await self._look(tree)
+                except StatusError as error:
+                    if error.code not in (404, 409):
+                        raise
+            await asyncio.sleep(0.01)
+
+    async def _look(self, tree: Tree) -> None:
+        name = tree["metadata"]["name"]
+        if tree["spec"]["nodeClassRef"]["kind"] != self._node_class:
+            return  # another provider's
+        if "deletionTimestamp" in tree["metadata"]:
+            await self._end(tree)
+            return
+        if _FINALIZER not in (tree["metadata"].get("finalizers") or ()):
+            await self._client.patch(NODE_CLAIMS, name, {"metadata": {"finalizers": [_FINALIZER]}})
+            return
+        conditions = {c["type"] for c in (tree.get("status") or {}).get("conditions") or () if c["status"] == "True"}
+        chosen = {one["key"]: one["values"][0] for one in tree["spec"]["requirements"]}
+        instance = chosen["node.kubernetes.io/instance-type"]
+        if "Launched" not in conditions:
+            if instance in self.none_of:
+                await self._out_of_stock(tree, f"all requested instance types were unavailable: {instance}")
+                return
+            await self._condition(tree, "Launched", providerID=f"fake:///{name}")
+        elif self.held == "Registered":
+            return
+        elif "Registered" not in conditions:
+            await self._register(tree, instance, chosen)
+            await self._condition(tree, "Registered", nodeName=f"ip-{name}")
+        elif self.held == "Initialized":
+            return
+        elif "Initialized" not in conditions:
+            await self._condition(tree, "Initialized")
+
+    async def _register(self, tree: Tree, instance: str, chosen: Mapping[str, str]) -> None:
+        """The node comes, with the labels, annotations and taints of its NodeClaim."""
+        metadata = tree["metadata"]
+        kind = next(one for one in catalog() if one.name == instance)
+        mode = metadata["annotations"].get(FORM, "").partition("/")[2]
+        template = template_of(kind, mode, f"ip-{metadata['name']}", zone=chosen.get("topology.kubernetes.io/zone", ""))
+        node = to_tree(template.node, "v1", "Node")
+        node["metadata"]["labels"] |= metadata["labels"] | {"karpenter.sh/registered": "true"}
+        node["metadata"]["labels"]["karpenter.sh/capacity-type"] = chosen["karpenter.sh/capacity-type"]
+        node["metadata"]["annotations"] |= metadata["annotations"]
+        node["spec"] = {"taints": tree["spec"].get("taints") or []}
+        node["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+        await self._client.create(NODES, node)
+        await self._client.patch(NODES, node["metadata"]["name"], {"spec": {"taints": node["spec"]["taints"] or None}})
+        self.launched.append(instance)
+
+    async def _condition(self, tree: Tree, type_: str, **status: str) -> None:
+        old = tree.get("status") or {}
+        new = {"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": _NOW}
+        conditions = [*(old.get("conditions") or ()), new]
+        await self._client.update(
+            NODE_CLAIMS, {**tree, "status": {**old, **status, "conditions": conditions}}, subresource="status"
+        )
+
+    async def _out_of_stock(self, tree: Tree, text: str) -> None:
+        name = tree["metadata"]["name"]
+        event = {
+            "metadata": {"generateName": f"{name}-", "namespace": "default"},
+            "involvedObject": {
+                "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name, "uid": tree["metadata"]["uid"],
+            },
+            "type": "Warning", "reason": "InsufficientCapacityError", "message": f"NodeClaim {name} event: {text}",
+            "firstTimestamp": _NOW, "lastTimestamp": _NOW, "source": {"component": "karpenter"},
+        }  # fmt: skip
+        await self._client.create(EVENTS, event, "default")
+        await self._client.delete(NODE_CLAIMS, name)
+
+    async def _end(self, tree: Tree) -> None:
+        node = (tree.get("status") or {}).get("nodeName")
+        if node:
+            try:
+                await self._client.delete(NODES, node)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        await self._client.patch(NODE_CLAIMS, tree["metadata"]["name"], {"metadata": {"finalizers": None}})

@@ -1,0 +1,217 @@
+"""Machines through Karpenter: NodeClaims that Karpenter's own definition accepts, from the order to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
+from typing import Any, ParamSpec
+
+import pytest
+import yaml
+
+from allotment.autoscaler.provider import Refused, Standing
+from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NODES, SLICES
+from allotment.model.core import Taint
+from allotment.tools.plan.nodeclaims import ClaimSettings, NodeClass, node_claims
+from allotment.tools.plan.report import PlannedMachine
+from tests.lab import karpenter
+from tests.lab.stage import Stage, stage
+
+Tree = dict[str, Any]
+P = ParamSpec("P")
+
+
+def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that is a coroutine."""
+
+    @functools.wraps(test)
+    def run(*given: P.args, **named: P.kwargs) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+def planned(
+    name: str = "new-1", instance: str = "aws/g5.xlarge", form: str = "1xa10g", zone: str = "us-east-1a", **more: Any
+) -> PlannedMachine:
+    """A machine as a plan has it."""
+    return PlannedMachine(
+        node=name,
+        instance=instance,
+        form=form,
+        zone=zone,
+        capacity_type="on-demand",
+        usd_per_hour=Decimal("1.006"),
+        drivers=("gpu.nvidia.com",) if form else (),
+        **more,
+    )
+
+
+@asynccontextmanager
+async def with_karpenter(*, controller: bool = True) -> AsyncIterator[tuple[Stage, karpenter.Karpenter]]:
+    """A lab that has Karpenter's kinds, and its controller."""
+    definitions = karpenter.definitions()
+    async with stage() as on:
+        for tree in definitions.values():
+            await on.client.create(CUSTOM_KINDS, tree)
+        await served(on)
+        fake = karpenter.Karpenter(on.client)
+        task = asyncio.create_task(fake.run()) if controller else None
+        try:
+            yield on, fake
+        finally:
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+async def served(on: Stage) -> None:
+    """Until the new kinds are."""
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(StatusError):
+                await on.client.list(NODE_CLAIMS)
+                return
+            await asyncio.sleep(0.005)
+
+
+async def until(provider: Karpenter, true: Callable[[Sequence[Standing]], bool]) -> Sequence[Standing]:
+    """What the provider has, as soon as something is true of it."""
+    found: Sequence[Standing] = ()
+    try:
+        async with asyncio.timeout(10):
+            while not true(found := await provider.standing()):
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"did not come true: {found}") from None
+    return found
+
+
+@played
+async def test_karpenters_definition_accepts_what_is_planned() -> None:
+    settings = ClaimSettings(
+        termination_grace="2h30m",
+        labels={"team": "ml"},
+        taints=(Taint(key="nvidia.com/gpu", effect="NoSchedule"),),
+        startup_taints=(Taint(key="example.com/agent-not-ready", value="true", effect="NoExecute"),),
+    )
+    machines = [
+        planned(),
+        planned("new-2", "aws/p4d.24xlarge", "8xa100-40gb/static-mig=1g.5gb:7"),
+        planned("new-3", "gcp/a2-highgpu-1g", "1xa100-40gb/dynamic-mig", zone=""),
+        planned("new-4", "azure/Standard_D4s_v5", "", labels={"pool": "batch", "kubernetes.io/hostname": "new-4"}),
+    ]
+    async with with_karpenter(controller=False) as (on, _):
+        for tree in node_claims(machines, settings):
+            stored = await on.client.create(NODE_CLAIMS, tree)
+            assert stored["spec"] == tree["spec"]  # nothing was pruned, and no default is better than what we say
+            assert stored["metadata"]["labels"] == tree["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "nodeClassRef", "name"), ""),
+        (("spec", "requirements"), [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]),
+        (("spec", "requirements"), [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []}]),
+        (("spec", "expireAfter"), "soon"),
+    ],
+)
+@played
+async def test_what_karpenter_does_not_take_is_refused(path: tuple[str, ...], value: Any) -> None:
+    (tree,) = node_claims([planned()])
+    at = tree
+    for part in path[:-1]:
+        at = at[part]
+    at[path[-1]] = value
+    async with with_karpenter(controller=False) as (on, _):
+        with pytest.raises(StatusError, match=r"NodeClaim.* is invalid"):
+            await on.client.create(NODE_CLAIMS, tree)
+
+
+@played
+async def test_a_machine_from_order_to_end() -> None:
+    async with with_karpenter() as (on, fake):
+        provider = Karpenter(on.client)
+        fake.held = "Registered"
+        await provider.create("g5-1", planned())
+        await provider.create("g5-1", planned())  # asked twice, ordered once
+        (one,) = await until(provider, lambda found: found[0].state == "starting")
+        assert (one.name, one.instance, one.zone, one.node) == ("g5-1", "aws/g5.xlarge", "us-east-1a", "")
+        fake.held = ""
+        (one,) = await until(provider, lambda found: found[0].state == "running")
+        assert one.node == "ip-g5-1"
+        node = await on.client.get(NODES, "ip-g5-1")
+        assert node["metadata"]["annotations"]["karpenter.sh/requested-dra-drivers"] == "gpu.nvidia.com"
+        async with asyncio.timeout(10):
+            while not [s for s in (await on.client.list(SLICES)).items if s["spec"].get("nodeName") == "ip-g5-1"]:
+                await asyncio.sleep(0.01)
+        # Another autoscaler process, which remembers nothing, finds it.
+        again = Karpenter(on.client)
+        assert [(s.name, s.state) for s in await again.standing()] == [("g5-1", "running")]
+        await provider.delete("g5-1")
+        await provider.delete("g5-1")
+        await until(provider, lambda found: not found)
+        assert fake.launched == ["g5.xlarge"]
+
+
+@played
+async def test_no_capacity_shows_as_failed_with_karpenters_reason() -> None:
+    async with with_karpenter() as (on, fake):
+        provider = Karpenter(on.client)
+        fake.none_of.add("g5.xlarge")
+        await provider.create("g5-1", planned())
+        (one,) = await until(provider, lambda found: found[0].state == "failed" and bool(found[0].reason))
+        found = await until(provider, lambda found: "InsufficientCapacityError" in found[0].reason)
+        assert found[0].reason.endswith("all requested instance types were unavailable: g5.xlarge")
+        assert (one.instance, one.zone, one.capacity_type) == ("aws/g5.xlarge", "us-east-1a", "on-demand")
+        await provider.delete("g5-1")
+        assert await provider.standing() == []
+
+
+@played
+async def test_mig_layouts_are_there_before_the_node() -> None:
+    async with with_karpenter() as (on, _):
+        provider = Karpenter(on.client, mig=MigManager())
+        machine = planned("m", "aws/p4d.24xlarge", "8xa100-40gb/static-mig=1g.5gb:7")
+        with pytest.raises(Refused, match="gpu-operator"):
+            await provider.create("p4d-1", machine)
+        assert (await on.client.list(NODE_CLAIMS)).items == []
+        await on.client.create(NAMESPACES, {"metadata": {"name": "gpu-operator"}})
+        await provider.create("p4d-1", machine)
+        other = planned("m", "aws/p4d.24xlarge", "8xa100-40gb/static-mig=3g.20gb:2")
+        await provider.create("p4d-2", other)
+        await until(provider, lambda found: [s.state for s in found] == ["running", "running"])
+        stored = await on.client.get(CONFIG_MAPS, "allotment-mig-parted-config", "gpu-operator")
+        configs = yaml.safe_load(stored["data"]["config.yaml"])["mig-configs"]
+        for name, wanted in (("ip-p4d-1", {"1g.5gb": 7}), ("ip-p4d-2", {"3g.20gb": 2})):
+            node = await on.client.get(NODES, name)
+            (entry,) = configs[node["metadata"]["labels"]["nvidia.com/mig.config"]]
+            assert entry == {"devices": list(range(8)), "mig-enabled": True, "mig-devices": wanted}
+
+
+@played
+async def test_what_can_not_be_ordered_is_said() -> None:
+    async with stage() as on:
+        with pytest.raises(Refused, match="Karpenter is not installed"):
+            await Karpenter(on.client).create("g5-1", planned())
+        with pytest.raises(Refused, match="no NodeClass is known for machines of lambda"):
+            await Karpenter(on.client).create("l-1", planned(instance="lambda/gpu_1x_a10"))
+
+
+@played
+async def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
+    async with with_karpenter(controller=False) as (on, _):
+        other = ClaimSettings(owner="other", node_classes={"lambda": NodeClass(group="a.io", kind="Any")})
+        (tree,) = node_claims([planned("g5-1", "lambda/gpu_1x_a10")], other)
+        await on.client.create(NODE_CLAIMS, tree)
+        provider = Karpenter(on.client)
+        with pytest.raises(Refused, match="is there already, and is of other"):
+            await provider.create("g5-1", planned())
+        assert await provider.standing() == []
