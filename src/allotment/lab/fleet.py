@@ -2,7 +2,8 @@
 
 A node says what hardware it has (annotation ``allotment.dev/hardware``); the drivers of that are started where such a
 node is (:mod:`allotment.lab.drivers`), whoever created it. A lab that starts again on its data says the same again:
-nothing is written where nothing changed, and nodes that the fleet no longer has go.
+nothing is written where nothing changed, and nodes that the fleet made and no longer has go. Those of users and of
+clouds stay (annotation ``allotment.dev/fleet`` tells them apart).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.fleet import Machine, classes_of, node_of, parse_fleet
+from allotment.fleet.classes import CLASSES
 from allotment.model.trees import to_tree
 from allotment.node.kubelet import SIMULATED
 
@@ -26,6 +28,8 @@ Tree = dict[str, Any]
 USUAL = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")
 #: What hardware a simulated node has, as ``--fleet`` says it: ``[GPUSx]HARDWARE[/MODE]``.
 HARDWARE: Final = "allotment.dev/hardware"
+#: On nodes that the fleet made, and may take away.
+OF_FLEET: Final = "allotment.dev/fleet"
 #: A big server's. Profiles know accelerators, not processors; nothing should fail for want of these.
 _CAPACITY = {"cpu": "128", "ephemeral-storage": "1Ti", "hugepages-1Gi": "0", "hugepages-2Mi": "0", "memory": "1Ti"}
 _PODS = 250
@@ -34,17 +38,24 @@ _AT_ONCE = 64
 
 
 async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: str, now: str) -> None:
-    """Make the cluster have exactly the simulated machines of a fleet. Raises FleetError for one that is none."""
+    """Make the cluster have the machines of a fleet, and no others that a fleet made.
+
+    Raises FleetError for one that is none.
+    """
     wanted = {machine.node: machine for machine in parse_fleet(fleet)}
     present = {tree["metadata"]["name"]: tree for tree in (await client.list(NODES)).items}
     free = addresses(present.values())
-    gone = [name for name, tree in present.items() if is_simulated(tree) and name not in wanted]
+    gone = [name for name, tree in present.items() if _is_of_fleet(tree) and name not in wanted]
     await _each(gone, lambda name: client.delete(NODES, name))
     await bring_classes(client, wanted.values())
     missing = [
         _node(machine, kube, version, now, next(free)) for machine in wanted.values() if machine.node not in present
     ]
-    changed = [name for name in wanted.keys() & present.keys() if _hardware(present[name]) != wanted[name].form]
+    changed = [
+        name
+        for name in wanted.keys() & present.keys()
+        if _hardware(present[name]) != wanted[name].form or not _is_of_fleet(present[name])
+    ]
 
     async def add(node: Tree) -> None:
         created = await client.create(NODES, node)
@@ -53,7 +64,8 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
             await client.patch(NODES, created["metadata"]["name"], {"spec": {"taints": None}})
 
     async def tell(name: str) -> None:
-        await client.patch(NODES, name, {"metadata": {"annotations": {HARDWARE: wanted[name].form}}})
+        said = {HARDWARE: wanted[name].form, OF_FLEET: "true"}
+        await client.patch(NODES, name, {"metadata": {"annotations": said}})
 
     await _each(missing, add)
     await _each(changed, tell)
@@ -73,6 +85,12 @@ async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
     await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
     if any(_has_fabric(machine) for machine in found):
         await install(client)
+
+
+async def bring_vendors(client: Client, vendors: Iterable[str]) -> None:
+    """The DeviceClasses of vendors whose machines may come: claims name them before there is one."""
+    classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
+    await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
 
 
 async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
@@ -106,6 +124,10 @@ def is_simulated(node: Tree) -> bool:
     return SIMULATED in (node["metadata"].get("annotations") or {})
 
 
+def _is_of_fleet(node: Tree) -> bool:
+    return is_simulated(node) and OF_FLEET in (node["metadata"].get("annotations") or {})
+
+
 def _has_fabric(machine: Machine) -> bool:
     """Whether NVLink could reach other machines: then the vendor's chart brings ComputeDomains."""
     link = machine.hardware.accelerator.nvlink
@@ -129,7 +151,7 @@ def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> 
     """A node as its kubelet registers it."""
     node = to_tree(node_of(machine), *_type(NODES))
     name = machine.node
-    node["metadata"]["annotations"] = {SIMULATED: "true", HARDWARE: machine.form}
+    node["metadata"]["annotations"] = {SIMULATED: "true", HARDWARE: machine.form, OF_FLEET: "true"}
     node["status"] = registered(name, address, kube=kube, version=version, now=now)
     return node
 

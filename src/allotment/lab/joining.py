@@ -2,13 +2,14 @@
 
 A Node that says that it is simulated (``allotment.dev/simulated``) gets the status of one that is ready, and the
 vendor's DeviceClasses where it says what hardware it has (``allotment.dev/hardware``). A status that somebody wrote
-stays. A node with hardware that is not simulated has nobody who would drive it, and is told so.
+stays, and so do the amounts of one that says nothing else. A node with hardware that is not simulated has nobody who
+would drive it, and is told so.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Tree
@@ -45,6 +46,7 @@ def joining(kube: str, version: str) -> Program:
             if not node.status.get("conditions"):
                 address = next(addresses(item.tree for item in nodes.items()))
                 status = registered(name, address, kube=kube, version=version, now=context.clock.now())
+                status |= _amounts(node.status)
                 await client.patch(NODES, name, {"status": status}, subresource="status")
 
         def changed(old: Item[Tree] | None, new: Item[Tree] | None) -> None:
@@ -62,6 +64,11 @@ def _news(old: Item[Tree] | None, new: Item[Tree]) -> bool:
     if old is None:
         return not new.status.get("conditions") or not is_simulated(new.tree)
     return _said(old) != _said(new)
+
+
+def _amounts(status: dict[str, Any]) -> dict[str, Any]:
+    """How much a node has, where somebody wrote that: a machine of a cloud is as big as its type."""
+    return {name: status[name] for name in ("capacity", "allocatable") if status.get(name)}
 
 
 def _said(node: Item[Tree]) -> tuple[bool, str]:

@@ -28,6 +28,7 @@ from allotment.cluster.refused import Place, place_of
 from allotment.cluster.states import states
 from allotment.lab import kubeconfig, naming, waiting
 from allotment.lab.asking import ask
+from allotment.lab.autoscaling import Autoscale, autoscale_of
 from allotment.lab.plane import Plane, running
 from allotment.lab.programs import left_out
 from allotment.lab.runtimes import RuntimeName
@@ -54,6 +55,8 @@ class Lab:
     release's. ``without``: programs to leave out, because another one does their work (``scheduler``, …).
     ``runtime``: ``process`` runs containers as processes of this machine, with your rights, and only those whose image
     the file ``images`` names; without one that is the demo's application (:mod:`allotment.node.runtimes.images`).
+    ``autoscale``: what can be bought for pods that wait (``aws,gcp``, a catalogue of your own, or all that an
+    :class:`~allotment.lab.autoscaling.Autoscale` says); ``cloud``: its faults (``aws/g5.*=no-capacity``).
     ``tls`` is off by default, because whoever can start a lab in a test can also reach its port.
     """
 
@@ -61,7 +64,7 @@ class Lab:
         self, fleet: str | Sequence[str] | None = None, *, data: str | Path | None = None, kube: str = RELEASE,
         gates: dict[str, bool] | None = None, port: int = 0, speed: float = 1.0, tls: bool = False,
         name: str = DEFAULT_NAME, without: Iterable[str] = (), runtime: RuntimeName = "simulated",
-        images: str | Path | None = None,
+        images: str | Path | None = None, autoscale: str | Autoscale | None = None, cloud: Iterable[str] = (),
     ) -> None:  # fmt: skip
         folder = None if data is None else DataFolder(Path(data))
         features = Features(kube=kube, gates=gates or {})
@@ -76,6 +79,7 @@ class Lab:
             without=left_out(without),
             runtime=runtime,
             images=None if images is None else Path(images),
+            autoscale=autoscale_of(autoscale, cloud),
         )
         self._thread: LoopThread | None = None
         self._running = AsyncExitStack()

@@ -30,6 +30,8 @@ from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.autoscaler.options import NAME as AUTOSCALER
+from allotment.autoscaler.providers.simulated import NAME as CLOUD
 from allotment.cluster import program
 from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client
@@ -102,6 +104,8 @@ def _identity(name: str) -> tuple[str, str]:
     """User and field manager of a program."""
     if name == "kube-scheduler":
         return "system:kube-scheduler", "kube-scheduler"
+    if name in (AUTOSCALER, CLOUD):
+        return f"system:serviceaccount:kube-system:{name}", name
     if name == "kubelet":
         return "system:node:simulated", "kubelet"
     return f"system:serviceaccount:kube-system:{name}", "kube-controller-manager"
@@ -151,6 +155,8 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
         )
         if settings.data is not None:
             settings.data.keep_fleet(settings.fleet)
+    if settings.autoscale is not None:
+        await fleet.bring_vendors(plane.client(), settings.autoscale.vendors)
     machines = await fleet.machines(plane.client())
     driven = {} if DRIVERS in settings.without else machines
     for node in machines:
@@ -263,7 +269,7 @@ async def _programs(plane: Plane) -> AsyncIterator[None]:
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
     context = program.Context(plane.client_for, caches, plane.clock, events, random)
-    running = programs(plane.ground, plane.drivers, plane.settings.without)
+    running = programs(plane.ground, plane.drivers, plane.settings.without, plane.settings.autoscale)
     task = asyncio.create_task(program.run(running, context), name="programs")
     try:
         yield

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from allotment import __version__
+from allotment.autoscaler.program import autoscaler
 from allotment.cluster.program import Context, Program
 from allotment.control.cron_jobs import cron_jobs
 from allotment.control.daemon_sets import daemon_sets
@@ -29,6 +30,7 @@ from allotment.control.quotas import quotas
 from allotment.control.replica_sets import replica_sets, replication_controllers
 from allotment.control.resource_claims import resource_claims
 from allotment.control.stateful_sets import stateful_sets
+from allotment.lab.autoscaling import Autoscale
 from allotment.lab.compute_domains import ComputeDomains
 from allotment.lab.drivers import Drivers
 from allotment.lab.ground import Ground
@@ -42,6 +44,8 @@ CONTROLLERS: Final = "controllers"
 #: The vendors' drivers on the simulated nodes.
 DRIVERS: Final = "drivers"
 _COMPUTE_DOMAINS, _JOINING, _KUBELETS, _SCHEDULER = "compute-domains", "joining", "kubelets", "scheduler"
+#: Runs only where something can be bought.
+_AUTOSCALER: Final = "autoscaler"
 
 _ALWAYS: Final[Mapping[str, Program]] = {
     "cron-jobs": cron_jobs,
@@ -97,7 +101,9 @@ def left_out(words: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def programs(ground: Ground, drivers: Drivers, without: frozenset[str] = frozenset()) -> Mapping[str, Program]:
+def programs(
+    ground: Ground, drivers: Drivers, without: frozenset[str] = frozenset(), autoscale: Autoscale | None = None
+) -> Mapping[str, Program]:
     """The programs that run, by name."""
 
     async def kubelets(context: Context) -> None:
@@ -118,4 +124,6 @@ def programs(ground: Ground, drivers: Drivers, without: frozenset[str] = frozens
     }
     if features.enabled(GATE):
         mine[_POD_GROUPS] = pod_group_protection
+    if autoscale is not None:
+        mine[_AUTOSCALER] = autoscaler(autoscale.options(features))
     return {name: mine[name] for name in sorted(mine) if name not in without}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.lab.runtimes import RuntimeName
 from allotment.lab.state import DEFAULT_NAME, DataFolder
 from allotment.model.features import Features
+
+if TYPE_CHECKING:
+    from allotment.lab.autoscaling import Autoscale
 
 #: What is modelled unless somebody asks for another release: the one that everything was compared with.
 RELEASE = "1.36"
@@ -20,7 +23,8 @@ class Settings(NamedTuple):
     With ``port`` 0 it is ``preferred_port`` if that is free, else any. ``without``: programs that do not run, by the
     names in :mod:`allotment.lab.programs`, because somebody else does their work. ``runtime`` and ``images``: see
     :mod:`allotment.lab.runtimes`. ``roots``: a folder of folders, one for each node's kubelet, in which drivers of
-    other processes register; without it there are none.
+    other processes register; without it there are none. ``autoscale``: what can be bought for pods that wait, and how;
+    None: nothing.
     """
 
     name: str = DEFAULT_NAME
@@ -36,6 +40,7 @@ class Settings(NamedTuple):
     runtime: RuntimeName = "simulated"
     images: Path | None = None
     roots: Path | None = None
+    autoscale: Autoscale | None = None
 
 
 def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:

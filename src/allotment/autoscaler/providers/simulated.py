@@ -37,7 +37,7 @@ _LABEL: Final = "allotment.dev/cloud"
 _KEY: Final = "machine.json"
 _HARDWARE: Final = "allotment.dev/hardware"
 #: As whom the cloud speaks to the cluster.
-_NAME: Final = "simulated-cloud"
+NAME: Final = "simulated-cloud"
 
 
 class _Entry(Value, frozen=True):
@@ -73,7 +73,7 @@ class SimulatedCloud:
         self, context: Context, catalog: Sequence[InstanceType], faults: Sequence[Fault], seconds: float, kube: str,
         namespace: str,
     ) -> None:  # fmt: skip
-        self._client: Client = context.client_for(_NAME, _NAME)
+        self._client: Client = context.client_for(NAME, NAME)
         self._nodes = context.caches.trees(NODES)
         self._clock = context.clock
         self._random = context.random

@@ -1,0 +1,92 @@
+"""The autoscaler in a lab, with the lab's own cloud: a pod that waits gets a node, as from a catalogue of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from allotment.autoscaler.options import Consolidation, Options, Planner
+from allotment.autoscaler.providers.faults import Fault, parse_faults
+from allotment.autoscaler.providers.simulated import simulated_cloud
+from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
+from allotment.model.features import Features
+from allotment.tools.plan.limits import Limits
+
+
+class BadCatalog(ValueError):
+    """A catalogue that cannot be used; ``problems`` are those of its rows."""
+
+    def __init__(self, message: str, problems: Sequence[CatalogProblem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class Autoscale(NamedTuple):
+    """See ``allot up --help``. ``types``: what can be bought. ``seconds``: from an order to its node, simulated.
+
+    ``planner``: another than ours.
+    """
+
+    types: tuple[InstanceType, ...]
+    faults: tuple[Fault, ...] = ()
+    limits: Limits = Limits()
+    seconds: float = 2.0
+    plan_seconds: float = 2.0
+    registration: float = 900.0
+    shortage: float = 60.0
+    consolidation: Consolidation = "cheaper"
+    consolidate_after: float = 60.0
+    budget: str = "10%"
+    dry_run: bool = False
+    planner: Planner | None = None
+
+    def options(self, features: Features) -> Options:
+        """For the program."""
+        cloud = simulated_cloud(self.types, self.faults, seconds=self.seconds, kube=features.kube)
+        return Options(
+            provider=cloud, catalog=self.types, features=features, limits=self.limits, planner=self.planner,
+            plan_seconds=self.plan_seconds, registration=self.registration, shortage=self.shortage,
+            consolidation=self.consolidation, consolidate_after=self.consolidate_after, budget=self.budget,
+            dry_run=self.dry_run,
+        )  # fmt: skip
+
+    @property
+    def vendors(self) -> tuple[str, ...]:
+        """Of the accelerators that can be bought."""
+        return tuple(dict.fromkeys(one.accelerator.vendor for one in self.types if one.accelerator is not None))
+
+
+def autoscale_of(words: str | Autoscale | None, cloud: Iterable[str] = ()) -> Autoscale | None:
+    """As a user of the library says it: providers and files with commas, or all of it.
+
+    Raises BadCatalog and BadFault.
+    """
+    if words is None or isinstance(words, Autoscale):
+        return words
+    return Autoscale(types_of(words.split(",")), parse_faults(cloud))
+
+
+def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
+    """The types of providers of the packaged catalogue, and of files of one's own, whose rows come first.
+
+    Nothing is everything. Raises BadCatalog.
+    """
+    packaged = catalog()
+    known = {one.provider for one in packaged}
+    wanted = [word.strip() for word in words if word.strip()]
+    providers = [word for word in wanted if word in known]
+    types = tuple(one for one in packaged if one.provider in providers or not providers)
+    own: list[InstanceType] = []
+    for word in wanted:
+        if word in known:
+            continue
+        path = Path(word)
+        if not path.is_file():
+            raise BadCatalog(f"{word!r} is neither a file nor a provider ({', '.join(sorted(known))})")
+        rows, problems = read_catalog(path.read_text("utf-8"), word)
+        if problems:
+            raise BadCatalog(f"{word}: {len(problems)} rows cannot be used", problems)
+        own += rows
+    # A file alone is the whole catalogue.
+    return merged(types, own) if providers or not own else tuple(own)
