@@ -57,6 +57,8 @@ class Patterns:
     def __init__(self, ordered: bool) -> None:
         self.ordered = ordered
         self.values: list[tuple[int, ...]] = []
+        self.idle: Ints = np.zeros(1024, np.int64)
+        """By pattern, what all of its GPUs have left together."""
         self._numbers: dict[tuple[int, ...], int] = {}
         self._ways: dict[Need, dict[int, tuple[Way, ...]]] = {}
         self._after: dict[tuple[int, Need, Way], int] = {}
@@ -67,6 +69,9 @@ class Patterns:
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self.values)
+            if found == len(self.idle):
+                self.idle = np.concatenate([self.idle, np.zeros_like(self.idle)])
+            self.idle[found] = sum(key)
             self.values.append(key)
         return found
 
@@ -112,7 +117,9 @@ class Standing:
         """By node, what each of its GPUs has left."""
         self.states: list[State] = []
         self.size = 0
-        self.cpu, self.memory, self.model, self.pattern, self.count, self.first = (_column() for _ in range(6))
+        self.cpu, self.memory = _column(), _column()
+        self.model, self.pattern = _column(), _column()
+        self.count, self.first = _column(), _column()
         self._alive: dict[State, int] = {}
         self._members: list[list[int]] = []
         """By state, its nodes as a heap, and some that have left."""

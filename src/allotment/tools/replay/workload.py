@@ -47,9 +47,7 @@ def workload_of(pods: Sequence[TracePod]) -> Workload:
     shape_of: list[int] = []
     for pod in pods:
         app = pod.app if pod.per_node is not None else ""
-        shape = Shape(
-            pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node
-        )
+        shape = Shape(pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node)
         shape_of.append(numbers.setdefault(shape, len(numbers)))
     counts = [0] * len(numbers)
     for number in shape_of:
@@ -65,7 +63,7 @@ class Event(NamedTuple):
 
 
 def arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tuple[tuple[Event, ...], tuple[int, ...]]:
-    """The pods of a trace in an order of chance, with pods drawn from it again until they ask for ``share`` of the GPUs.
+    """The pods of a trace in an order of chance, and pods drawn from it again until ``share`` of the GPUs is asked for.
 
     As the runs of Weng et al. (ATC 2023) were made. ``capacity`` is in thousandths of GPUs. Nothing goes. Returned with
     the shape of each pod, for there are more than in the trace.

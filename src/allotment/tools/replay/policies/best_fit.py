@@ -1,25 +1,19 @@
-"""Best-fit: the node that has the least left afterwards, CPU and GPUs counted alike, each against the largest node's."""
+"""Best-fit: the node that has the least left afterwards, CPU and GPUs each measured by the largest node's."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
+from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, largest
+from allotment.tools.replay.policies.scores import cost
 from allotment.tools.replay.standing import Floats
 from allotment.tools.replay.workload import Shape
 
 
 def _judge(setting: Setting) -> Judge:
-    most_cpu = max((node.cpu_milli for node in setting.nodes), default=0) or 1
-    most_gpu = 1000 * max((node.gpus for node in setting.nodes), default=0) or 1
-    values = setting.standing.patterns.values
-    totals: list[int] = []
+    most_cpu, most_gpu = largest(setting)
+    patterns = setting.standing.patterns
 
     def judge(_: Shape, candidates: Candidates) -> Floats:
-        totals.extend(sum(left) for left in values[len(totals) :])
-        idle = np.array([totals[number] for number in candidates.pattern.tolist()])
-        cost: Floats = candidates.cpu / most_cpu + idle / most_gpu
-        return cost
+        return cost(1 - (candidates.cpu / most_cpu + patterns.idle[candidates.pattern] / most_gpu) / 2)
 
     return judge
 

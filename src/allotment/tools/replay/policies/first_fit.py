@@ -1,4 +1,4 @@
-"""First-fit: the first node that will do, and on it the first GPUs that will do, as Kubernetes' allocator takes them."""
+"""First-fit: the first node that will do, and on it the first GPUs, as Kubernetes' allocator takes them."""
 
 from __future__ import annotations
 

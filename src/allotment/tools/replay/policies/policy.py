@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from allotment.tools.replay.standing import Floats, Ints, Standing
-from allotment.tools.replay.trace import TraceNode
+from allotment.tools.replay.trace import WHOLE, TraceNode
 from allotment.tools.replay.workload import Shape, Workload
 
 
@@ -47,3 +47,10 @@ class Policy:
     judge: Callable[[Setting], Judge]
     ordered: bool = False
     by_chance: bool = False
+
+
+def largest(setting: Setting) -> tuple[int, int]:
+    """The most CPU and the most GPUs of any node, in thousandths; never 0."""
+    cpu = max((node.cpu_milli for node in setting.nodes), default=0)
+    gpus = max((node.gpus for node in setting.nodes), default=0)
+    return max(cpu, 1), max(WHOLE * gpus, 1)
