@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.tools.plan.report import PlannedMachine
 
 #: ordered: asked for. starting: it exists, its node or slices are not there yet. running. failed: it will not come.
 State: TypeAlias = Literal["ordered", "starting", "running", "failed"]
+
+#: Before an order's name, the providerID of a node that no cloud gives one.
+SCHEME: Final = "allotment://"
 
 
 class NoCapacity(Exception):

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.provider import NoCapacity, Provider, Refused, Standing, State
+from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.autoscaler.providers.faults import Fault
 from allotment.autoscaler.supply import coming
 from allotment.cluster.client import Client, Tree
@@ -194,6 +194,7 @@ class SimulatedCloud:
         if entry.fate == "bare":  # its driver never comes
             annotations.pop(_HARDWARE, None)
         tree["metadata"]["annotations"] = annotations
+        tree["spec"] = {"providerID": SCHEME + entry.name, **(tree.get("spec") or {})}
         return tree
 
     async def _end(self, entry: _Entry) -> None:

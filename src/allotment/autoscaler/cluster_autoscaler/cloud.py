@@ -1,0 +1,307 @@
+"""The cloud that cluster-autoscaler sees: node groups whose machines a provider orders and gives back.
+
+Nothing is remembered here that would be lost: which machines there are is the provider's to say, and which group each
+is of follows from its name. What the provider said is kept until the next round, or until something was changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup, group_in
+from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
+from allotment.cluster.client import Tree
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.externalgrpc import failures
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
+from allotment.model.trees import to_tree
+from allotment.tools.plan.report import PlannedMachine
+
+log = logging.getLogger(__name__)
+
+#: Orders that go out at the same time: the autoscaler waits five seconds for all of them.
+_AT_ONCE: Final = 32
+_FAILED: Final = "ProvisioningFailed"
+#: Of machines without a node, those that are least of a loss first.
+_FIRST_TO_GO: Final[tuple[State, ...]] = ("failed", "ordered", "starting", "running")
+
+
+class Settings(NamedTuple):
+    """``kube``: the cluster's release. ``gpu_label``: of nodes whose GPUs a device plugin offers; nodes of ours must
+    not have it, for the autoscaler waits on such nodes until an extended resource appears. ``provisioning``: after so
+    many seconds a node that has not come, with its slices, has failed; 0: as the autoscaler's flags say."""
+
+    kube: str = "1.36"
+    gpu_label: str = ""
+    provisioning: float = 0.0
+
+
+USUAL: Final = Settings()
+
+
+class _Machine(NamedTuple):
+    """``id``: the providerID of its node, known or to come."""
+
+    standing: Standing
+    id: str
+
+
+class Cloud:
+    """`externalgrpc.cloud_provider.CloudProvider`.
+
+    ``provider_id``: the providerID of the cluster's node of a name; empty if it has none yet, None without such a node.
+    """
+
+    def __init__(
+        self, groups: Sequence[NodeGroup], provider: Provider, provider_id: Callable[[str], str | None],
+        random: Random, settings: Settings = USUAL,
+    ) -> None:  # fmt: skip
+        self._groups = {group.id: group for group in groups}
+        self._by_name = {group.name: group for group in groups}
+        self._provider = provider
+        self._provider_id = provider_id
+        self._random = random
+        self._settings = settings
+        self._known: tuple[_Machine, ...] | None = None
+        self._leaving: set[str] = set()
+        """Machines that were given back, as long as the provider still shows them."""
+        self._changing = asyncio.Lock()
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    async def groups(self) -> Sequence[Group]:
+        """All groups."""
+        return [_shown(group) for group in self._groups.values()]
+
+    async def group_of(self, node: NodeRef) -> Group | None:
+        """By its machine; by its label where the provider does not show the machine (any more)."""
+        group = await self._group_of(node)
+        return _shown(group) if group is not None else None
+
+    async def _group_of(self, node: NodeRef) -> NodeGroup | None:
+        for machine in await self._machines():
+            if _is_of(node, machine):
+                return self._by_name.get(group_in(machine.standing.name))
+        return self._by_name.get(node.labels.get(LABEL, ""))
+
+    async def target_size(self, group: str) -> int:
+        """All machines but those that leave: one that has failed counts until it is given back."""
+        return len(await self._staying(self._group(group)))
+
+    async def instances(self, group: str) -> Sequence[Instance]:
+        """All machines."""
+        return [self._instance(machine) for machine in await self._of(self._group(group))]
+
+    async def template(self, group: str) -> TemplateNode:
+        """The group's next node, ready, and its slices."""
+        found = self._group(group)
+        name = f"template-{found.name}"
+        template = found.template(name, self._settings.kube)
+        node = to_tree(template.node, "v1", "Node")
+        node["metadata"]["labels"] |= {LABEL: found.name}
+        node["spec"] = {"providerID": SCHEME + name, **node.get("spec", {})}
+        node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+        slices = (to_tree(one, "resource.k8s.io/v1", "ResourceSlice") for one in template.slices)
+        return TemplateNode(node, tuple(slices))
+
+    async def options(self, group: str, defaults: Options) -> Options | None:
+        """More time to come for machines with devices: a node with a MIG layout boots twice."""
+        wanted = int(self._settings.provisioning * 10**9)
+        if not self._group(group).instance.hardware or wanted <= (defaults.provisioning or 0):
+            return None
+        return defaults._replace(provisioning=wanted)
+
+    async def node_price(self, node: NodeRef, hours: float) -> float:
+        """The catalogue's price of a node of ours."""
+        group = await self._group_of(node)
+        if group is None:
+            raise failures.NotFound(f"node {node.name} is of no group, and has no price here")
+        return float(group.price) * hours
+
+    async def pod_price(self, pod: Tree, hours: float) -> float:
+        """Not served: what a pod with claims would cost on a machine of just its size, no catalogue says."""
+        raise failures.NotServed("pods have no price of their own here")
+
+    async def gpu_label(self) -> str:
+        """The label of nodes whose GPUs are an extended resource."""
+        return self._settings.gpu_label
+
+    async def gpu_types(self) -> Sequence[str]:
+        """The GPUs that the groups have."""
+        return sorted({group.instance.gpu_model for group in self._groups.values() if group.instance.hardware})
+
+    async def refresh(self) -> None:
+        """Ask the provider again."""
+        self._known = None
+        await self._machines()
+
+    async def cleanup(self) -> None:
+        """Nothing is held for an autoscaler."""
+
+    # --- what is changed ---------------------------------------------------------------------------------------------
+
+    async def increase(self, group: str, by: int) -> None:
+        """Order machines. Of those that could be had the orders stand, whatever became of the others."""
+        found = self._group(group)
+        async with self._changing:
+            self._known = None
+            size = len(await self._staying(found))
+            if size + by > found.most:
+                raise failures.InvalidArgument(f"size increase too large: wanted {size + by}, at most {found.most}")
+            names = await self._new_names(found, by)
+            turns = asyncio.Semaphore(_AT_ONCE)
+            orders = (self._order(found, name, turns) for name in names)
+            outcomes = await asyncio.gather(*orders, return_exceptions=True)
+            self._known = None
+        failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failed:
+            log.warning("%s: %d of %d machines could not be ordered: %s", group, len(failed), by, failed[0])
+            raise failed[0]
+        log.info("%s: ordered %s", group, ", ".join(names))
+
+    async def delete(self, group: str, nodes: Sequence[NodeRef]) -> None:
+        """Give machines back; all of them or, if one is another group's or too few would be left, none."""
+        found = self._group(group)
+        async with self._changing:
+            self._known = None
+            staying = await self._staying(found)
+            going = {machine for node in nodes if (machine := self._meant(found, node, staying)) is not None}
+            # One that has failed is no machine that a least number could count on.
+            left = [machine for machine in staying if machine not in going and machine.standing.state != "failed"]
+            if len(left) < found.least and any(machine.standing.state != "failed" for machine in going):
+                told = f"{len(left)} machines would be left of {group}, at least {found.least} are wanted"
+                raise failures.NotNow(told)
+            await self._give_back(going)
+
+    async def take_back(self, group: str, orders: int) -> None:
+        """Give back what has no node yet: what has failed first, then what was only ordered."""
+        found = self._group(group)
+        async with self._changing:
+            self._known = None
+            waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
+            if orders > len(waiting):
+                raise failures.NotNow(
+                    f"cannot take {orders} orders of {group} back: {len(waiting)} have not come yet, nodes stay"
+                )
+            waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
+            await self._give_back(waiting[:orders])
+
+    async def _order(self, group: NodeGroup, name: str, turns: asyncio.Semaphore) -> None:
+        async with turns:
+            try:
+                await self._provider.create(name, planned(group, name, self._settings.kube))
+            except (NoCapacity, Refused, StatusError, Unreachable) as error:
+                raise _told(error) from error
+
+    async def _give_back(self, machines: Iterable[_Machine]) -> None:
+        names = [machine.standing.name for machine in machines]
+        self._leaving.update(names)
+        try:
+            await asyncio.gather(*(self._provider.delete(name) for name in names))
+        except (Refused, StatusError, Unreachable) as error:
+            self._leaving.difference_update(names)
+            raise _told(error) from error
+        finally:
+            self._known = None
+        log.info("gave back %s", ", ".join(names))
+
+    async def _new_names(self, group: NodeGroup, number: int) -> list[str]:
+        taken = {machine.standing.name for machine in await self._machines()}
+        found: dict[str, None] = {}
+        while len(found) < number:
+            name = group.new_name(self._random)
+            if name not in taken and self._provider_id(name) is None:
+                found[name] = None
+        return list(found)
+
+    # --- machines ----------------------------------------------------------------------------------------------------
+
+    def _group(self, id: str) -> NodeGroup:
+        found = self._groups.get(id)
+        if found is None:
+            raise failures.NotFound(f"there is no node group {id!r}")
+        return found
+
+    async def _machines(self) -> tuple[_Machine, ...]:
+        if self._known is None:
+            try:
+                standing = await self._provider.standing()
+            except (Refused, StatusError, Unreachable) as error:
+                raise _told(error) from error
+            self._known = tuple(_Machine(one, self._id(one)) for one in standing)
+            self._leaving &= {one.name for one in standing}
+        return self._known
+
+    def _id(self, standing: Standing) -> str:
+        return (self._provider_id(standing.node) if standing.node else "") or SCHEME + standing.name
+
+    async def _of(self, group: NodeGroup) -> list[_Machine]:
+        return [machine for machine in await self._machines() if group_in(machine.standing.name) == group.name]
+
+    async def _staying(self, group: NodeGroup) -> list[_Machine]:
+        return [machine for machine in await self._of(group) if machine.standing.name not in self._leaving]
+
+    def _has_node(self, machine: _Machine) -> bool:
+        node = machine.standing.node
+        return machine.standing.state == "running" or bool(node and self._provider_id(node) is not None)
+
+    def _meant(self, group: NodeGroup, node: NodeRef, machines: Sequence[_Machine]) -> _Machine | None:
+        """The machine of a node that is to go; None if it has gone already."""
+        found = next((machine for machine in machines if _is_of(node, machine)), None)
+        if found is not None or node.labels.get(LABEL) == group.name:
+            return found
+        if group_in(node.name.removeprefix(SCHEME)) == group.name:
+            return None
+        raise failures.InvalidArgument(f"node {node.name} is not of {group.id}")
+
+    def _instance(self, machine: _Machine) -> Instance:
+        standing = machine.standing
+        if standing.name in self._leaving:
+            return Instance(machine.id, "deleting")
+        if standing.state == "failed":
+            # The autoscaler gives it back, and leaves the group alone for a while.
+            return Instance(machine.id, "creating", InstanceError(_FAILED, standing.reason or "it will not come"))
+        return Instance(machine.id, "running" if standing.state == "running" else "creating")
+
+
+def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
+    """The machine that a group grows by, for a provider."""
+    template = group.template(name, kube)
+    room = group.instance.room
+    return PlannedMachine(
+        node=name,
+        instance=group.instance.key,
+        form=template.form,
+        zone=group.zone,
+        capacity_type=group.capacity_type,
+        usd_per_hour=group.price,
+        labels={**template.node.metadata.labels, LABEL: group.name},
+        taints=template.node.spec.taints,
+        drivers=tuple(dict.fromkeys(one.spec.driver for one in template.slices)),
+        cpu_milli=room.cpu_milli if room is not None else 0,
+        memory=room.memory_mib << 20 if room is not None else 0,
+    )
+
+
+def _is_of(node: NodeRef, machine: _Machine) -> bool:
+    """A node that never came has its machine's id for a name."""
+    if node.provider_id:
+        return machine.id == node.provider_id
+    return node.name in (machine.standing.node or machine.standing.name, machine.id)
+
+
+def _shown(group: NodeGroup) -> Group:
+    return Group(group.id, group.least, group.most, f"{group.id} ({group.price} USD/h)")
+
+
+def _told(error: Exception) -> failures.CallFailed:
+    """What went wrong, as the autoscaler should take it."""
+    if isinstance(error, NoCapacity):
+        return failures.OutOfResources(str(error))
+    if isinstance(error, Refused):
+        return failures.Denied(str(error))
+    return failures.Unavailable(str(error))

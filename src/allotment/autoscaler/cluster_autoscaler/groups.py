@@ -1,0 +1,144 @@
+"""Node groups: one for each type, mode, zone and capacity type, since the machines of a group must all be alike.
+
+Which there are, a user says as cluster-autoscaler's own ``--nodes`` does: least, most, and which. A group's id and the
+names of its machines follow from what it is, so that after a restart each machine is found in its group again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Final, NamedTuple
+
+from allotment.fleet.catalog import InstanceType, Template, template_of
+from allotment.fleet.catalog.instance import CapacityType
+from allotment.fleet.errors import FleetError, nearest
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.offers import offers_of
+
+#: On a group's nodes: which group.
+LABEL: Final = "allotment.dev/node-group"
+
+#: Of the type's name in a machine's name, which is also a node's and a label's value: at most 63 bytes.
+_LONGEST: Final = 40
+#: Letters and digits that cannot be taken for one another.
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_NAME: Final = re.compile(r"(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}")
+_MOST: Final = 2**31 - 1
+
+
+class BadNodes(ValueError):
+    """A description of node groups cannot be used. ``hint``: what to do."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.hint = hint
+
+
+class Wanted(NamedTuple):
+    """``MIN:MAX:PROVIDER/TYPE[/MODE]``, where the type may be a shell pattern."""
+
+    least: int
+    most: int
+    pattern: str
+    mode: str = ""
+
+
+def wanted(text: str) -> Wanted:
+    """What a user writes. Raises BadNodes.
+
+    >>> wanted("0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
+    Wanted(least=0, most=4, pattern='aws/p4d.24xlarge', mode='static-mig=1g.5gb:7')
+    """
+    least, _, rest = text.partition(":")
+    most, _, which = rest.partition(":")
+    provider, _, rest = which.partition("/")
+    name, _, mode = rest.partition("/")
+    if not (least.isdecimal() and most.isdecimal() and provider and name):
+        raise BadNodes(f"--nodes: wanted MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*")
+    if not 0 <= int(least) <= int(most) <= _MOST:
+        raise BadNodes(f"--nodes: wanted MIN up to MAX, found {least}:{most} in {text!r}")
+    return Wanted(int(least), int(most), f"{provider}/{name}", mode)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Machines of one kind. ``price``: USD per hour of one."""
+
+    id: str
+    name: str
+    """Short, for names of machines and a label's value."""
+    instance: InstanceType
+    mode: str
+    zone: str
+    capacity_type: CapacityType
+    price: Decimal
+    least: int
+    most: int
+
+    def template(self, node: str, kube: str) -> Template:
+        """A node of the group, with the slices that its drivers will publish."""
+        return template_of(self.instance, self.mode, node, zone=self.zone, capacity_type=self.capacity_type, kube=kube)
+
+    def new_name(self, random: Random) -> str:
+        """A name for another machine."""
+        return f"{self.name}-{''.join(random.choices(_LETTERS, k=5))}"
+
+
+def group_in(name: str) -> str:
+    """Name of the group that a machine's name tells; empty for the machines of others.
+
+    >>> group_in("g5-xlarge-05ced461-x7k2p")
+    'g5-xlarge-05ced461'
+    """
+    found = _NAME.fullmatch(name)
+    return found[1] if found else ""
+
+
+def groups_of(catalog: Sequence[InstanceType], wishes: Iterable[Wanted], limits: Limits) -> tuple[NodeGroup, ...]:
+    """The groups that are wanted, of types with a known price; of two wishes for one group the first counts.
+
+    Raises BadNodes for a wish that nothing in the catalogue fulfils, and for a mode that a type's GPUs do not have.
+    """
+    found: dict[str, NodeGroup] = {}
+    for wish in wishes:
+        types = [instance for instance in catalog if fnmatchcase(instance.key, wish.pattern)]
+        offers = [
+            offer for instance in types for offer in offers_of(instance, limits, each_zone=True, each_capacity=True)
+        ]
+        if not offers:
+            raise BadNodes(*_nothing(wish, types, catalog))
+        for offer in offers:
+            assert offer.price is not None
+            id = "/".join(filter(None, (offer.instance.key, wish.mode, offer.zone, offer.capacity_type)))
+            if id in found:
+                continue
+            group = NodeGroup(
+                id, _name(offer.instance, id), offer.instance, wish.mode, offer.zone, offer.capacity_type,
+                offer.price, wish.least, wish.most,
+            )  # fmt: skip
+            try:
+                group.template("any", "1.36")
+            except FleetError as error:
+                raise BadNodes(f"--nodes {wish.pattern}/{wish.mode}: {error}", error.hint) from None
+            found[id] = group
+    return tuple(found.values())
+
+
+def _nothing(wish: Wanted, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
+    if not types:
+        near = nearest(wish.pattern, [instance.key for instance in catalog])
+        return f"--nodes: no type in the catalogue is called {wish.pattern}", near or "allot catalog lists them"
+    why = next((instance.unusable for instance in types if instance.unusable), "")
+    reason = why or "none of them can be had within the limits at a known price"
+    return f"--nodes: {wish.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity"
+
+
+def _name(instance: InstanceType, id: str) -> str:
+    kind = re.sub(r"[^a-z0-9]+", "-", instance.name.lower())[:_LONGEST].strip("-")
+    return f"{kind}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
