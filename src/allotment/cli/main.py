@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
+from allotment.cli.catalog_commands import add_catalog
 from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
@@ -190,6 +191,7 @@ def _parser() -> Parser:
     add_migrate(commands, _lazy)
     add_vocabulary(commands, _lazy)
     _add_fleet(commands)
+    add_catalog(commands, _lazy)
     _add_lab(commands)
     add_commands(commands, _lazy)
     add_driver(commands, _lazy)

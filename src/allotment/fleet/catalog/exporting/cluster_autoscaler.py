@@ -1,0 +1,51 @@
+"""For cluster-autoscaler: the template of a group's nodes, and of the slices that they will publish.
+
+A provider answers ``NodeGroupTemplateNodeInfo`` with such a Node; with Cluster API the same facts stand as annotations
+on the MachineDeployment, which are on the Node here to be copied. cluster-autoscaler renames template and slices for
+every node that it simulates; slices that are not complete (``resourceSliceCount``) it would pass over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from allotment.fleet.catalog.exporting.naming import object_name
+from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.templates import template_of
+from allotment.model.core import Node
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import ResourceSlice
+
+_CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
+
+
+def template_objects(
+    types: Iterable[InstanceType], mode: str = "", capacity: CapacityType = "on-demand", kube: str = "1.36"
+) -> tuple[Node | ResourceSlice, ...]:
+    """A Node and its slices for each type; symbols stand for what is known only once it runs."""
+    objects: list[Node | ResourceSlice] = []
+    for one in types:
+        name = object_name("template-node-for", one.key, "" if capacity == "on-demand" else capacity)
+        made = template_of(one, mode, name, capacity_type=capacity, kube=kube)
+        objects += (_node(made), *made.slices)
+    return tuple(objects)
+
+
+def _node(template: Template) -> Node:
+    node, room = template.node, template.instance.room
+    annotations = {}
+    if room is not None:
+        annotations = {
+            f"{_CAPACITY}cpu": str(node.status.capacity["cpu"]),
+            f"{_CAPACITY}memory": str(node.status.capacity["memory"]),
+            f"{_CAPACITY}maxPods": str(room.pods),
+        }
+    drivers = list(dict.fromkeys(one.spec.driver for one in template.slices))
+    if drivers:
+        # Cluster API's template knows whole GPUs only, of one kind.
+        annotations |= {f"{_CAPACITY}dra-driver": drivers[0], f"{_CAPACITY}gpu-count": str(template.instance.gpus)}
+    meta = ObjectMeta(name=node.metadata.name, labels=node.metadata.labels, annotations=annotations)
+    return msgspec.structs.replace(node, metadata=meta)

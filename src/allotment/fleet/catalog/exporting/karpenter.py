@@ -1,0 +1,116 @@
+"""For Karpenter: a NodePool of the chosen types, and NodeOverlays that tell it their prices.
+
+Karpenter knows its cloud's list prices; an overlay (alpha, feature gate NodeOverlay) puts another price in their place,
+so negotiated ones count when it chooses. An overlay cannot carry slices: what a node will publish, Karpenter must be
+told in another way, or find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from allotment.fleet.catalog.exporting.naming import object_name
+from allotment.fleet.catalog.instance import CapacityType, InstanceType
+from allotment.fleet.catalog.templates import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+
+Tree = dict[str, Any]
+
+
+class NodeClass(NamedTuple):
+    """How a cloud's nodes are made: an object of the cloud's own kind, which is there already."""
+
+    group: str
+    kind: str
+    name: str = "default"
+
+
+#: The kinds of the clouds that have a Karpenter.
+NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
+    "aws": NodeClass("karpenter.k8s.aws", "EC2NodeClass"),
+    "azure": NodeClass("karpenter.azure.com", "AKSNodeClass"),
+    "gcp": NodeClass("karpenter.k8s.gcp", "GCENodeClass"),
+}
+
+
+def why_not_karpenter(instance: InstanceType, node_class: NodeClass | None = None) -> str:
+    """Why Karpenter cannot be told of a type; empty if it can."""
+    if node_class is None and instance.provider not in NODE_CLASSES:
+        return f"no Karpenter for {instance.provider} is known: name its node class"
+    if "+" in instance.name:
+        return "it is a host with GPUs attached to it, and no type of its cloud"
+    return instance.unusable
+
+
+def karpenter_objects(
+    types: Iterable[InstanceType],
+    capacities: Sequence[CapacityType] = ("on-demand", "spot"),
+    node_class: NodeClass | None = None,
+) -> tuple[Tree, ...]:
+    """A NodePool for each provider and one overlay for each price; types with ``why_not_karpenter`` are left out."""
+    chosen = [one for one in types if not why_not_karpenter(one, node_class)]
+    chosen.sort(key=lambda one: one.provider)  # stable
+    objects: list[Tree] = []
+    for provider, group in groupby(chosen, key=lambda one: one.provider):
+        listed = list(group)
+        sold = [capacity for capacity in capacities if any(one.price(capacity) is not None for one in listed)]
+        if sold:
+            objects.append(_pool(provider, listed, sold, node_class or NODE_CLASSES[provider]))
+            objects += [_overlay(one, capacity) for one in listed for capacity in sold if one.price(capacity)]
+    return tuple(objects)
+
+
+def _requirement(key: str, values: Iterable[str]) -> Tree:
+    return {"key": key, "operator": "In", "values": list(dict.fromkeys(values))}
+
+
+def _pool(provider: str, types: Sequence[InstanceType], sold: Sequence[CapacityType], node_class: NodeClass) -> Tree:
+    requirements = [
+        _requirement(INSTANCE_TYPE, (one.name for one in types)),
+        _requirement(CAPACITY_TYPE, sold),
+        _requirement(ARCH, (one.arch for one in types)),
+        _requirement("kubernetes.io/os", ("linux",)),
+    ]
+    zones = [zone for one in types for zone in one.zones if zone != one.region]
+    if zones:
+        requirements.append(_requirement(ZONE, zones))
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": object_name("catalog", provider)},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": node_class.group, "kind": node_class.kind, "name": node_class.name},
+                    "requirements": requirements,
+                    "expireAfter": "720h",
+                }
+            },
+            "disruption": {
+                "consolidationPolicy": "WhenEmptyOrUnderutilized",
+                "consolidateAfter": "5m",
+                "budgets": [{"nodes": "10%"}],
+            },
+        },
+    }
+
+
+def _overlay(instance: InstanceType, capacity: CapacityType) -> Tree:
+    price = instance.price(capacity)
+    assert price is not None
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {
+            "name": object_name("price", instance.key, capacity),
+            "annotations": {
+                "allotment.dev/price-as-of": instance.as_of, "allotment.dev/price-source": instance.price_source
+            },
+        },
+        "spec": {
+            "requirements": [_requirement(INSTANCE_TYPE, (instance.name,)), _requirement(CAPACITY_TYPE, (capacity,))],
+            "price": format(price, "f"),
+            "weight": 1,
+        },
+    }  # fmt: skip
