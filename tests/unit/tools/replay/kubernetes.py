@@ -1,0 +1,64 @@
+"""A trace placed by what places pods in a cluster: Kubernetes' filters for nodes, and the engine for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allotment.engine import Allocator, Inventory, Placed
+from allotment.fleet.classes import CLASSES
+from allotment.model.features import Features
+from allotment.model.meta import ObjectKey
+from allotment.placing.demand import Demands
+from allotment.placing.filters.neighbours import neighbours
+from allotment.placing.filters.spread import spread
+from allotment.placing.machines import Machines
+from allotment.placing.resident import resident_of
+from allotment.placing.table import Tables
+from allotment.tools.replay.encoding import CLASS, claim_of, node_tree, pod_tree, slice_of
+from allotment.tools.replay.trace import TraceNode, TracePod
+
+
+def first_fit(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tuple[str, tuple[str, ...]]]:
+    """For each pod the first node that would do and the devices that it gets there; no node: an empty name."""
+    inventory = Inventory(Features(kube="1.36"))
+    machines = Machines(inventory)
+    for device_class in CLASSES["nvidia"]:
+        if device_class.metadata.name == CLASS:
+            inventory.put_class(device_class)
+    for node in nodes:
+        machines.put(node_tree(node))
+        if node.gpus:
+            inventory.put_slice(slice_of(node))
+    tables, demands, allocator = Tables(machines), Demands(), Allocator(inventory)
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for number, pod in enumerate(pods):
+        tree = pod_tree(pod)
+        tree["metadata"]["uid"] = tree["metadata"]["name"] = f"pod-{number}"
+        demand = demands.of(tree["spec"])
+        resident = resident_of(tree, demand)
+        among = tables.of(demand).fits
+        refused = {
+            **spread(demand, resident.namespace, resident.labels, machines),
+            **neighbours(resident, machines, {}),
+        }
+        for place in refused:
+            among &= ~(1 << place)
+        devices: tuple[str, ...] = ()
+        if pod.gpus:
+            outcome = allocator.place((claim_of(pod),), 0, among)
+            if not isinstance(outcome, Placed):
+                found.append(("", ()))
+                continue
+            name = outcome.node
+            inventory.allocate(ObjectKey("default", f"pod-{number}-gpu"), outcome.results[0])
+            devices = tuple(sorted(result.device for result in outcome.results[0].devices.results))
+        else:
+            if not among:
+                found.append(("", ()))
+                continue
+            machine = machines.at((among & -among).bit_length() - 1)
+            assert machine is not None
+            name = machine.name
+        machines.seat(resident, name)
+        found.append((name, devices))
+    return found
