@@ -9,11 +9,13 @@ placed again as the scheduler places it, on what is there and on the new machine
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace as with_fields
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from allotment.fleet.catalog import template_of
 from allotment.fleet.catalog.instance import InstanceType, Template
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, Value
@@ -21,7 +23,8 @@ from allotment.model.trees import to_tree
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.disruption import Guards, Policy, Reason, Stays, allowed, local_storage, movable, obstacle
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.rehousing import House, Lodger, NoPlace, Place
+from allotment.tools.plan.lodgers import Lodger
+from allotment.tools.plan.rehousing import House, NoPlace, Place
 from allotment.tools.plan.report import Plan, PlannedMachine
 from allotment.tools.plan.without import without
 
@@ -94,12 +97,12 @@ class Builder(Protocol):
 
 
 class Replacing(NamedTuple):
-    """What is needed to replace nodes and not only to delete them."""
+    """What is needed to replace nodes and not only to delete them. ``build``: None for the catalogue's templates."""
 
     plan: Planner
-    build: Builder
     catalog: Sequence[InstanceType]
-    limits: Limits
+    limits: Limits = Limits()
+    build: Builder | None = None
 
 
 def consolidate(
@@ -295,7 +298,8 @@ class _Search:
             text = f"other machines for its pods would cost {plan.total} USD/h, it costs {before}"
             self._not_replaced(alone, text)
             return None
-        found = self._at_once(removed, plan.machines, replacing.build)
+        build = replacing.build or templates(replacing.catalog, self._features.kube)
+        found = self._at_once(removed, plan.machines, build)
         if isinstance(found, _Stuck):
             self._not_replaced(alone, f"pod {found.pod}: {found.text}")
             return None
@@ -399,6 +403,26 @@ class _Search:
             stays=tuple(self._stays[node] for node in self._ours if node in self._stays),
             notes=notes,
         )
+
+
+def templates(catalog: Sequence[InstanceType], kube: str) -> Builder:
+    """What planned machines of a catalogue will be."""
+    known = {one.key: one for one in catalog}
+
+    def build(machine: PlannedMachine, /) -> Template:
+        template = template_of(
+            known[machine.instance], machine.form.partition("/")[2], machine.node, zone=machine.zone,
+            capacity_type=machine.capacity_type, kube=kube,
+        )  # fmt: skip
+        metadata = template.node.metadata
+        node = replace(
+            template.node,
+            metadata=replace(metadata, labels={**machine.labels, **metadata.labels}),
+            spec=replace(template.node.spec, taints=(*template.node.spec.taints, *machine.taints)),
+        )
+        return with_fields(template, node=node)
+
+    return build
 
 
 def _with_seats(machine: PlannedMachine, moves: Sequence[Move]) -> PlannedMachine:

@@ -13,7 +13,8 @@ from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import read_value
 from allotment.placing.labels import matcher
 from allotment.placing.podspec import LabelSelector
-from allotment.tools.plan.rehousing import House, Lodger
+from allotment.tools.plan.lodgers import Lodger
+from allotment.tools.plan.rehousing import House
 
 Tree = dict[str, Any]
 

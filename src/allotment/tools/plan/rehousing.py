@@ -8,7 +8,6 @@ anybody else uses it, and is free when the last user has left (KEP-4381). Every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -19,9 +18,8 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import Diagnosis
 from allotment.engine.search.verdict import NoFit, Solution
-from allotment.model.core import Pod, PodResourceClaim
+from allotment.model.core import Pod
 from allotment.model.features import Features
-from allotment.model.generated import generated_claim
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.resource import (
     AllocationResult,
@@ -29,21 +27,19 @@ from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
     ResourceClaim,
-    ResourceClaimStatus,
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from allotment.model.selection import NodeSelector
-from allotment.model.trees import read_value, to_value
-from allotment.placing.demand import Demands, admits
+from allotment.model.trees import read_value
+from allotment.placing.demand import admits
 from allotment.placing.filters.neighbours import neighbour_scores, neighbours
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.filters.spread import spread, spread_scores
 from allotment.placing.machines import Machine, Machines
-from allotment.placing.resident import Resident, resident_of
 from allotment.placing.table import Table, Tables, places_in
 from allotment.tools.explain.extended import extended_claim
 from allotment.tools.explain.report import GivenClaim, given_claim
+from allotment.tools.plan.lodgers import KnownClaim, Lodger, Lodgers, identity, key_of
 
 Tree = dict[str, Any]
 V = TypeVar("V", bound=Value)
@@ -53,28 +49,6 @@ _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _NO_DEVICES: Final = Refusal(("cannot allocate all claims",), cause="devices")
 _CLAIM_ELSEWHERE: Final = Refusal(("resourceclaim not available on the node",), cause="claim")
 _VOLUME: Final = Refusal(("node(s) had volume node affinity conflict",), cause="volume")
-
-
-@dataclass(frozen=True, slots=True)
-class Lodger:
-    """A pod with what it needs. ``own``: claims that were made for it alone; ``named``: those that it names."""
-
-    tree: Tree
-    key: ObjectKey
-    resident: Resident
-    own: tuple[tuple[ResourceClaim, str], ...] = ()
-    """As they would be made again, each with the template's name."""
-    named: tuple[ObjectKey, ...] = ()
-    held: tuple[ObjectKey, ...] = ()
-    """Claims of its own that are there now, that of its extended resources too."""
-    volumes: tuple[NodeSelector, ...] = ()
-    obstacle: str = ""
-    """What it needs and nobody can tell: a claim or a volume that is not there."""
-
-    @property
-    def order(self) -> tuple[int, str, ObjectKey]:
-        """When a scheduler takes it: by priority, then by age."""
-        return (-self.resident.priority, str(self.tree["metadata"].get("creationTimestamp") or ""), self.key)
 
 
 class Place(NamedTuple):
@@ -88,19 +62,6 @@ class NoPlace(NamedTuple):
     """No node would do; ``text`` as a scheduler says it."""
 
     text: str
-
-
-@dataclass(slots=True)
-class KnownClaim:
-    """A claim as it is now. ``users``: uids of pods (and others) that it is reserved for."""
-
-    value: ResourceClaim
-    users: set[str] = field(default_factory=set)
-
-    @property
-    def allocation(self) -> AllocationResult | None:
-        """The devices that it has now."""
-        return self.value.status.allocation
 
 
 class House:
@@ -129,8 +90,8 @@ class House:
             inventory.put_class(device_class)
         for slice_ in _read(by_kind.get("ResourceSlice", ()), ResourceSlice):
             self._publish(slice_)
-        self.templates = {
-            _key(tree): read_value(tree, ResourceClaimTemplate) for tree in by_kind.get("ResourceClaimTemplate", ())
+        templates = {
+            key_of(tree): read_value(tree, ResourceClaimTemplate) for tree in by_kind.get("ResourceClaimTemplate", ())
         }
         self.claims: dict[ObjectKey, KnownClaim] = {}
         for claim in _read(by_kind.get("ResourceClaim", ()), ResourceClaim):
@@ -138,11 +99,11 @@ class House:
             self.claims[key] = KnownClaim(claim, {user.uid for user in claim.status.reserved_for})
             if claim.status.allocation is not None:
                 inventory.allocate(key, claim.status.allocation)
-        self._volumes = {tree["metadata"]["name"]: tree for tree in by_kind.get("PersistentVolume", ())}
-        self._volume_claims = {_key(tree): tree for tree in by_kind.get("PersistentVolumeClaim", ())}
+        volumes = {tree["metadata"]["name"]: tree for tree in by_kind.get("PersistentVolume", ())}
+        volume_claims = {key_of(tree): tree for tree in by_kind.get("PersistentVolumeClaim", ())}
+        self._lodgers = Lodgers(self.claims, templates, volumes, volume_claims)
         self.allocator = Allocator(inventory)
         self._tables = Tables(self.machines)
-        self._demands = Demands()
         self._undo: list[Callable[[], None]] = []
         self.lodgers: dict[str, Lodger] = {}
         self._holds: dict[str, tuple[ObjectKey, ...]] = {}
@@ -167,7 +128,7 @@ class House:
         if phase in _FINISHED:
             return
         node = tree["spec"].get("nodeName") or ""
-        lodger = self._lodger(tree)
+        lodger = self._lodgers.of(tree)
         self.lodgers[lodger.resident.uid] = lodger
         self._holds[lodger.resident.uid] = lodger.held
         if node:
@@ -175,70 +136,6 @@ class House:
             self.on.setdefault(node, []).append(lodger)
         elif not tree["spec"].get("schedulingGates") and not lodger.resident.terminating:
             self.waiting.append(lodger)
-
-    def _lodger(self, tree: Tree) -> Lodger:
-        metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
-        key = _key(tree)
-        if not metadata.get("uid"):
-            tree = {**tree, "metadata": {**metadata, "uid": f"pod:{key}"}}
-            metadata = tree["metadata"]
-        resident = resident_of(tree, self._demands.of(spec))
-        made = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or ()}
-        own: list[tuple[ResourceClaim, str]] = []
-        held: list[ObjectKey] = []
-        named: list[ObjectKey] = []
-        obstacle = ""
-        pod = Pod(metadata=to_value(_identity(metadata), type(Pod().metadata)))
-        for number, entry in enumerate(spec.get("resourceClaims") or ()):
-            template_name = entry.get("resourceClaimTemplateName") or ""
-            if not template_name:
-                name = ObjectKey(key.namespace, entry.get("resourceClaimName") or "")
-                named.append(name)
-                if name not in self.claims:
-                    obstacle = obstacle or f'its ResourceClaim "{name}" does not exist'
-                continue
-            if entry.get("name") in made and made[entry.get("name")] is None:
-                continue  # none is needed for this entry
-            existing = ObjectKey(key.namespace, made.get(entry.get("name")) or "")
-            known = self.claims.get(existing)
-            if known is not None and not _is_of(known.value, metadata["uid"]):
-                named.append(existing)  # made for a group of pods, and not for this one alone
-                continue
-            template = self.templates.get(ObjectKey(key.namespace, template_name))
-            if template is not None:
-                value = generated_claim(pod, to_value(entry, PodResourceClaim), template, str(number))
-            elif known is not None:
-                value = replace(known.value, status=ResourceClaimStatus())
-                obstacle = obstacle or f'its ResourceClaimTemplate "{template_name}" does not exist'
-            else:
-                obstacle = obstacle or f'its ResourceClaimTemplate "{template_name}" does not exist'
-                continue
-            if known is not None:
-                held.append(existing)
-            own.append((value, template_name))
-        for_resources = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-        if for_resources:
-            held.append(ObjectKey(key.namespace, for_resources))
-        volumes, missing = self._volumes_of(key.namespace, spec)
-        return Lodger(
-            tree, key, resident, tuple(own), tuple(dict.fromkeys(named)), tuple(held), volumes, obstacle or missing
-        )
-
-    def _volumes_of(self, namespace: str, spec: Tree) -> tuple[tuple[NodeSelector, ...], str]:
-        """Where the pod's volumes can be reached; and what is not known of them."""
-        found: list[NodeSelector] = []
-        for volume in spec.get("volumes") or ():
-            name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if not name:
-                continue
-            claim = self._volume_claims.get(ObjectKey(namespace, name))
-            bound = self._volumes.get(((claim or {}).get("spec") or {}).get("volumeName") or "")
-            if bound is None:
-                return (), f'where its PersistentVolumeClaim "{name}" can be reached is not known'
-            required = ((bound.get("spec") or {}).get("nodeAffinity") or {}).get("required")
-            if required:
-                found.append(to_value(required, NodeSelector))
-        return tuple(found), ""
 
     # --- trying --------------------------------------------------------------------------------------------------
 
@@ -358,7 +255,7 @@ class House:
         if lodger.obstacle:
             return NoPlace(lodger.obstacle)
         machines, demand, resident = self.machines, lodger.resident.demand, lodger.resident
-        pending = [(claim, _own_key(lodger, claim), template) for claim, template in lodger.own]
+        pending = [(claim, lodger.own_key(claim), template) for claim, template in lodger.own]
         allocated: list[AllocationResult] = []
         for key in lodger.named:
             value = self.claims[key].value
@@ -462,7 +359,7 @@ class House:
             part: [{k: c[k] for k in names if c.get(k) is not None} for c in lodger.tree["spec"].get(part) or ()]
             for part in ("initContainers", "containers")
         }
-        pod = read_value({"metadata": _identity(lodger.tree["metadata"]), "spec": spec}, Pod)
+        pod = read_value({"metadata": identity(lodger.tree["metadata"]), "spec": spec}, Pod)
         plugins = frozenset(
             n for c in (*pod.spec.init_containers, *pod.spec.containers)
             for n in (*c.resources.requests, *c.resources.limits) if n not in lacking
@@ -483,22 +380,6 @@ class House:
         if not nodes:
             return "there is no other node"
         return f"0/{nodes} other nodes would do: " + ", ".join(f"{n} {text}" for text, n in sorted(counts.items()))
-
-
-def _own_key(lodger: Lodger, claim: ResourceClaim) -> ObjectKey:
-    return ObjectKey(lodger.key.namespace, claim.metadata.name)
-
-
-def _key(tree: Tree) -> ObjectKey:
-    return ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
-
-
-def _identity(metadata: Tree) -> Tree:
-    return {name: metadata[name] for name in ("name", "namespace", "uid") if metadata.get(name)}
-
-
-def _is_of(claim: ResourceClaim, uid: str) -> bool:
-    return any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references)
 
 
 def _read(trees: Sequence[Tree], type_: type[V]) -> list[V]:
