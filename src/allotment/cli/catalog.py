@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from allotment.cli.catalog_choosing import chosen, one_of, opened, price_of
+from allotment.cli.catalog_choosing import by_reason, chosen, one_of, opened, price_of
 from allotment.cli.screen import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
 from allotment.fleet.catalog.writing import written
@@ -29,9 +29,14 @@ def run_list(arguments: Namespace) -> int:
         return catalog.complain()
     shown = types if arguments.all else [one for one in types if not one.unusable]
     _table(screen, shown, wide=arguments.output == "wide")
-    for line in (*_about(types, shown), *_reasons(shown)):
+    for line in _about(types, shown):
         for part in folded(line, screen.width):
             screen.line(part)
+    if reasons := by_reason((one.key, one.unusable) for one in shown):
+        screen.line("Not to be planned with:")
+        for line in reasons:
+            for part in folded(line, screen.width, "  "):
+                screen.line(part)
     return catalog.complain()
 
 
@@ -173,17 +178,6 @@ def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iter
     left = len(types) - len(shown)
     if left:
         yield f"{left} more cannot be planned with (--all shows them, and why)."
-
-
-def _reasons(shown: Sequence[InstanceType]) -> Iterable[str]:
-    by_reason: dict[str, list[str]] = {}
-    for one in shown:
-        if one.unusable:
-            by_reason.setdefault(one.unusable, []).append(one.key)
-    if by_reason:
-        yield "Not to be planned with:"
-    for reason, names in by_reason.items():
-        yield f"  {reason}: {', '.join(names)}"
 
 
 def _sentences(one: InstanceType) -> Iterable[tuple[str, str]]:

@@ -78,6 +78,15 @@ def chosen(types: Iterable[InstanceType], arguments: Namespace) -> list[Instance
     return [one for one in listed if all(test(one) for test in tests)]
 
 
+def by_reason(names: Iterable[tuple[str, str]]) -> list[str]:
+    """Names with a reason each, as one line for each reason: ``its price is not known: aws/p5e.48xlarge, …``."""
+    listed: dict[str, list[str]] = {}
+    for name, reason in names:
+        if reason:
+            listed.setdefault(reason, []).append(name)
+    return [f"{reason}: {', '.join(those)}" for reason, those in listed.items()]
+
+
 def price_of(instance: InstanceType, *, spot: bool) -> Decimal | None:
     """The price that counts for a screen."""
     return instance.price("spot" if spot else "on-demand")

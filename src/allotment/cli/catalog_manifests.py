@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from allotment.cli.catalog_choosing import chosen, one_of, opened
+from allotment.cli.catalog_choosing import by_reason, chosen, one_of, opened
 from allotment.cli.manifest import plain
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import release
@@ -110,14 +110,14 @@ def _why_not_in(instance: InstanceType, mode: str) -> str:
 
 
 def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str]) -> list[InstanceType]:
-    kept = []
-    for one in types:
-        reason = why_not(one)
-        if reason:
-            _tell(f"left out: {one.key}: {reason}")
-        else:
-            kept.append(one)
-    return kept
+    """The types that nothing speaks against; the others are named, with what does."""
+    reasons = [(one, why_not(one)) for one in types]
+    left = by_reason((one.key, reason) for one, reason in reasons)
+    if left:
+        _tell("Left out:")
+    for line in left:
+        _tell(line, "  ")
+    return [one for one, reason in reasons if not reason]
 
 
 def _node_class(text: str) -> NodeClass:
@@ -135,6 +135,6 @@ def _print(documents: Sequence[Any], form: str | None) -> None:
         out.write(to_yaml(documents))
 
 
-def _tell(text: str) -> None:
+def _tell(text: str, indent: str = "") -> None:
     """What is beside the objects, where a pipe does not take it for one."""
-    sys.stderr.write("".join(f"{line}\n" for line in folded(text, width_of(sys.stderr))))
+    sys.stderr.write("".join(f"{line}\n" for line in folded(text, width_of(sys.stderr), indent)))

@@ -126,7 +126,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The arguments read; names and files may follow options: ``get pods -n shop web-0``."""
     parser = _parser()
     parsed, rest = parser.parse_known_args(arguments)
-    several = next((name for name in ("objects", "paths") if hasattr(parsed, name)), "")
+    several = next((name for name in ("objects", "paths", "patterns") if hasattr(parsed, name)), "")
     if rest and several and not any(word.startswith("-") and word != "-" for word in rest):
         setattr(parsed, several, [*getattr(parsed, several), *rest])
     elif rest:
