@@ -4,8 +4,7 @@
   ``shares`` (``consumable-shares=1000`` of ``--fleet``), and a whole GPU is all of them.
 - Several GPUs are one request with a count; a list of models is a CEL selector on ``productName``.
 - At most N pods of an application on a node is spread over hostnames (KEP-895): where there are fewer nodes than
-  ``minDomains`` (KEP-3022) the least loaded one counts as empty, so that ``maxSkew`` is a plain limit. For N = 1 it is
-  anti-affinity, which says the same.
+  ``minDomains`` (KEP-3022) the least loaded one counts as empty, so that ``maxSkew`` is a plain limit.
 
 So the scheduler and the engine decide about a trace as they do about any cluster, with nothing that is made for traces.
 """
@@ -127,9 +126,6 @@ def pod_tree(pod: TracePod) -> Tree:
 
 def _at_most(pods: int, selector: Tree) -> Tree:
     """So many of these pods on a node."""
-    if pods == 1:
-        term = {"labelSelector": selector, "topologyKey": _HOSTNAME}
-        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     constraint = {
         "maxSkew": pods, "topologyKey": _HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
         "minDomains": _ALWAYS,

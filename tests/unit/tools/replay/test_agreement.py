@@ -40,8 +40,8 @@ def test_a_sample_of_the_trace_is_placed_as_the_engine_places_it(shared: Callabl
 
 def test_limits_per_node_are_kept_as_the_engine_keeps_them(shared: Callable[[str], Path]) -> None:
     pods = read_pods(shared("traces/dlrm2025_apps_even.csv").read_text())
-    limited = [pod for pod in pods if pod.per_node is not None and pod.gpus][:60]
-    nodes = [TraceNode(f"n{n}", 128_000, 1 << 20, 8, "any") for n in range(12)]
+    limited = [pod for pod in pods if pod.per_node in (2, 4)][:120]
+    nodes = [TraceNode(f"n{n}", 1_000_000, 1 << 23, 8, "any") for n in range(12)]
     found = simulated(limited, nodes)
     assert found == first_fit(limited, nodes)
     free = [replace(pod, app="", per_node=None) for pod in limited]
