@@ -53,7 +53,7 @@ def neighbour_scores(
         for neighbour in (*resident.demand.affinity_preferred, *resident.demand.anti_preferred):
             key = neighbour.term.topology_key
             value = _value(machines, node, key)
-            if value is not None and _meant(neighbour.term, resident, namespaces)(pod):
+            if value is not None and meant(neighbour.term, resident, namespaces)(pod):
                 values = by_key.setdefault(key, {})
                 values[value] = values.get(value, 0) + neighbour.weight
     if not by_key:
@@ -73,7 +73,7 @@ def _not_near(pod: Resident, machines: Machines, namespaces: Namespaces) -> Iter
     terms = tuple(n.term for n in pod.demand.affinity)
     tally = _tally(terms, pod, machines, namespaces)
     # The first of a group of pods that want to be near each other has nobody to be near to yet.
-    first = not tally.by_node and all(_meant(term, pod, namespaces)(pod) for term in terms)
+    first = not tally.by_node and all(meant(term, pod, namespaces)(pod) for term in terms)
     near = [(term.topology_key, _values(term.topology_key, tally.by_node, machines)) for term in terms]
     for machine in machines:
         labels = machine.facts.labels
@@ -88,7 +88,7 @@ def _unwanted(pod: Resident, machines: Machines, namespaces: Namespaces) -> dict
         for neighbour in resident.demand.anti_affinity:
             key = neighbour.term.topology_key
             value = _value(machines, node, key)
-            if value is not None and _meant(neighbour.term, resident, namespaces)(pod):
+            if value is not None and meant(neighbour.term, resident, namespaces)(pod):
                 found.setdefault(key, set()).add(value)
     return found
 
@@ -112,7 +112,7 @@ def _values(key: str, nodes: Iterable[str], machines: Machines) -> set[str]:
 
 def _tally(terms: tuple[PodAffinityTerm, ...], pod: Resident, machines: Machines, namespaces: Namespaces) -> Tally:
     """Pods that all terms of a pod mean."""
-    tests = [_meant(term, pod, namespaces) for term in terms]
+    tests = [meant(term, pod, namespaces) for term in terms]
     key = ("near", *((_names(term, pod, namespaces), repr(_selector(term, pod))) for term in terms))
     return machines.tallies.of(key, lambda other: all(test(other) for test in tests), machines.everyone)
 
@@ -132,7 +132,7 @@ def _names(term: PodAffinityTerm, owner: Resident, namespaces: Namespaces) -> fr
     return frozenset((*term.namespaces, *(name for name, labels in namespaces.items() if matches(labels))))
 
 
-def _meant(term: PodAffinityTerm, owner: Resident, namespaces: Namespaces) -> Callable[[Resident], bool]:
+def meant(term: PodAffinityTerm, owner: Resident, namespaces: Namespaces) -> Callable[[Resident], bool]:
     """Whether a term of ``owner`` means a pod."""
     names = _names(term, owner, namespaces)
     matches = matcher(with_pod_keys(term.label_selector, owner.labels, term.match_label_keys, term.mismatch_label_keys))

@@ -1,0 +1,55 @@
+"""GPUs whose MIG layout is still to be decided: every piece that any layout could have, and the whole.
+
+No driver publishes this. It is what a planner asks before a machine exists: whatever pods get here, a layout can be cut
+so that a static partitioning publishes just those pieces. So each device looks exactly as it will look then, and shared
+counters keep together only what one GPU can be cut into.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from allotment.fleet.hardware import Hardware
+from allotment.fleet.identity import name_uuid
+from allotment.fleet.mig import DIMENSIONS, pieces
+from allotment.fleet.nvidia.gpu import Gpu, gpus_of
+from allotment.fleet.nvidia.offering import Made, Offering
+from allotment.fleet.nvidia.pieces import counter_set, divisible, existing, piece_name, possible
+from allotment.fleet.nvidia.whole import whole
+from allotment.fleet.profiles import Mig
+from allotment.model.resource import Device
+
+
+def undecided(machine: Hardware, node: str) -> Offering:
+    """Pieces and wholes of a machine's GPUs. Smaller pieces come first, and lie at the end of the GPU first, so that
+    larger ones find their place afterwards."""
+    gpus = sorted(gpus_of(machine, node), key=lambda gpu: gpu.pci)
+    groups: list[tuple[Device, ...]] = []
+    counters = []
+    for gpu in gpus:
+        if gpu.mig is None:
+            groups.append((whole(gpu),))
+            continue
+        counters.append(counter_set(gpu, gpu.mig))
+        groups.append((*_pieces(gpu, gpu.mig, node), _whole(gpu, gpu.mig)))
+    return Offering(tuple(groups), tuple(counters))
+
+
+def _whole(gpu: Gpu, mig: Mig) -> Device:
+    return replace(whole(gpu), consumes_counters=divisible(gpu, mig).consumes_counters)
+
+
+def _pieces(gpu: Gpu, mig: Mig, node: str) -> list[Device]:
+    taken = {device.name: device.consumes_counters for device in possible(gpu, mig)}
+    found: list[Device] = []
+    for piece in sorted(pieces(mig), key=lambda piece: (piece.profile.size, _weight(piece.profile), -piece.start)):
+        name = piece_name(gpu, piece.profile, piece.start)
+        made = Made(piece.profile.gi_id, piece.start, f"MIG-{name_uuid(node + name)}")
+        device = existing(gpu, mig, made)
+        assert device is not None
+        found.append(replace(device, consumes_counters=taken[name]))
+    return found
+
+
+def _weight(profile: object) -> tuple[int, ...]:
+    return tuple(int(getattr(profile, field)) for field, _, _ in DIMENSIONS)
