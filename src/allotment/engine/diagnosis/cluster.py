@@ -33,20 +33,28 @@ _WITH_CHANGE = 8
 class Diagnoser:
     """Answers for one inventory. What is published is read once; whoever allocates claims meanwhile says so."""
 
-    def __init__(self, inventory: Inventory, allocated: Iterable[ResourceClaim] = (), tries: int | None = None) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        allocated: Iterable[ResourceClaim] = (),
+        tries: int | None = None,
+        names: Published | None = None,
+    ) -> None:
         """``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods.
 
         ``tries`` bounds the search for changes over all questions; once they are spent, answers come without changes.
+        ``names``: what a name is held against, if not against what the inventory's slices publish.
         """
         self._inventory = inventory
         self._budget = Budget(tries)
+        self._names = names
         self._holding: dict[DeviceID, list[ResourceClaim]] = {}
         for claim in allocated:
             self.hold(claim)
 
     @cached_property
     def _published(self) -> Published:
-        return published(self._inventory.slices.values())
+        return self._names or published(self._inventory.slices.values())
 
     @cached_property
     def _index(self) -> _SliceIndex:

@@ -1,0 +1,228 @@
+"""For each group of equal pods every type of the catalogue: that it serves, or the first thing in its way.
+
+First come limits, then room for the pods, then what the pods say of nodes, then devices: the engine is asked once for
+each form of hardware, not for each type. Two types in a catalogue of hundreds are worth reading about: the one that is
+taken, and the one that nearly was. So misses are ordered by how near they come, and one that nothing but a limit
+forbids is the nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from allotment.engine.cluster.reach import NodeFacts
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.templates import CAPACITY_TYPE, ZONE, template_of
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.tools.plan.borderlines import is_borderline, thresholds, told_otherwise
+from allotment.tools.plan.demand import Demand
+from allotment.tools.plan.forms import modes_for, settled
+from allotment.tools.plan.grouping import Item, Kind, kinds_of
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.node_wishes import against_node
+from allotment.tools.plan.offers import capacities, forbidden, offers_of
+from allotment.tools.plan.phrasing import AMOUNT, LIMIT, NOTHING, OTHER, Phrase, phrase
+from allotment.tools.plan.report import Choice, TypeVerdict
+from allotment.tools.plan.roominess import Needed, against_room, most_by_room, needed
+from allotment.tools.plan.showroom import Asked, Showroom
+
+#: Groups of pods for which verdicts are given, those of most pods first.
+GROUPS: Final = 200
+
+
+class _Physical(NamedTuple):
+    """What a form of hardware is for claims: it holds them so often, or why not."""
+
+    holds: int
+    mode: str = ""
+    why: Phrase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One kind of item: what it needs of a node, and the claims of its pods in order."""
+
+    kind: Kind
+    item: Item
+    need: Needed
+    asked: Asked
+    memory: tuple[Quantity, ...]
+    """Amounts of memory that the claims compare a GPU's with."""
+
+
+def choices(
+    demand: Demand, catalog: Sequence[InstanceType], limits: Limits, features: Features, most: int = GROUPS
+) -> tuple[Choice, ...]:
+    """Verdicts for the ``most`` groups of most pods, in the order in which their pods wait."""
+    return choices_of(kinds_of(demand), demand, catalog, limits, most)
+
+
+def choices_of(
+    kinds: Iterable[Kind], demand: Demand, catalog: Sequence[InstanceType], limits: Limits, most: int = GROUPS
+) -> tuple[Choice, ...]:
+    """The same for kinds of items that were made already. Pods whose claims are allocated cannot use new machines."""
+    open_ = [kind for kind in kinds if not any(pod.claims.before for pod in kind.model.pods)]
+    chosen = sorted(open_, key=lambda kind: -len(kind.items))[:most]
+    showroom = Showroom(demand)
+    return tuple(
+        _choice(kind, demand, catalog, limits, showroom) for kind in sorted(chosen, key=lambda kind: kind.number)
+    )
+
+
+def _choice(kind: Kind, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, showroom: Showroom) -> Choice:
+    item = kind.model
+    asked = [claims for claims in _claims(item, demand) if claims]
+    memory = thresholds(showroom.expressions(asked), demand.features)
+    group = _Group(kind, item, needed(item, demand), asked, memory)
+    if asked:
+        types = {(one.hardware, one.gpus): one for one in catalog if one.hardware}.values()
+        showroom.expect((one, mode) for one in types for mode in modes_for(one, showroom, asked, limits))
+    physical: dict[tuple[str, int], _Physical] = {}
+    ranked = [_verdict(group, instance, demand, limits, showroom, physical) for instance in catalog]
+    ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
+    owners = {pod.owner for one in kind.items for pod in one.pods}
+    return Choice(
+        pods=tuple(pod.key for one in kind.items for pod in one.pods),
+        owner=next(iter(owners)) if len(owners) == 1 else "",
+        verdicts=tuple(verdict for verdict, _ in ranked),
+    )
+
+
+def _claims(item: Item, demand: Demand) -> Asked:
+    """The claims of each pod when it is placed on a new machine, where no device plugin is."""
+    found = []
+    for pod, own in item.first_uses():
+        extra = pod.extended(pod.by_devices, demand)
+        found.append((*own, extra) if extra is not None else own)
+    return found
+
+
+def _verdict(
+    group: _Group, instance: InstanceType, demand: Demand, limits: Limits, showroom: Showroom,
+    physical: dict[tuple[str, int], _Physical],
+) -> tuple[TypeVerdict, tuple[float, ...]]:  # fmt: skip
+    """The verdict of a type, and where it stands among those of its sort."""
+    price = _price(instance, limits)
+    limit = _against_limits(instance, limits, price)
+    why = _against_size(group, instance, demand, limits)
+    holds, mode, unsure = 0, "", False
+    other = ""
+    if why is None:
+        holds, mode, why = _devices(group, instance, limits, showroom, physical)
+        unsure = is_borderline(instance, group.memory) and (why is None or why.rank == AMOUNT)
+        other = told_otherwise(instance, group.memory) if why is None or why.rank == AMOUNT else ""
+    told = limit or why
+    if told is None:
+        count = -(-len(group.kind.items) // holds)
+        cost = float(price * count) if price is not None else float("inf")
+        return _serves(instance, price, holds * len(group.item.pods), mode, other, unsure), (cost, *_by_price(price))
+    text = f"{told.text} ({other})" if other and told is why else told.text
+    verdict = TypeVerdict(
+        instance=instance.key, code=told.code, text=text, per_hour=price, borderline=unsure and told is why
+    )
+    # A type that is forbidden and would not serve anyhow is as far away as what it lacks.
+    lack = why or told
+    rank = max(told.rank if told is limit else LIMIT, lack.rank)
+    return verdict, (float(rank), lack.distance if why is not None else 0.0, *_by_price(price))
+
+
+def _serves(
+    instance: InstanceType, price: Decimal | None, holds: int, mode: str, other: str, unsure: bool
+) -> TypeVerdict:
+    return TypeVerdict(
+        instance=instance.key, code="", text=f"serves ({other})" if other else "", per_hour=price, holds=holds,
+        mode=mode, borderline=unsure,
+    )  # fmt: skip
+
+
+def _by_price(price: Decimal | None) -> tuple[float, float]:
+    """Known prices first, then the lower ones."""
+    return (float(price is None), float(price or 0))
+
+
+def _price(instance: InstanceType, limits: Limits) -> Decimal | None:
+    """Of the cheapest capacity type that the policy allows."""
+    prices = [price for one in capacities(limits) if (price := instance.price(one)) is not None]
+    return min(prices, default=None)
+
+
+def _against_limits(instance: InstanceType, limits: Limits, price: Decimal | None) -> Phrase | None:
+    """What keeps a type from being bought at all."""
+    words = forbidden(instance, limits)
+    if words:
+        return Phrase("limits", words, LIMIT)
+    if instance.unusable and instance.prices:
+        return Phrase("unusable", instance.unusable, NOTHING)
+    if price is None:
+        which = f"its {limits.capacity} price" if limits.capacity != "cheapest" and instance.prices else "its price"
+        return Phrase("price-unknown", f"{which} is not known", LIMIT)
+    if instance.unusable:
+        return Phrase("unusable", instance.unusable, NOTHING)
+    if not offers_of(instance, limits, each_zone=True, each_capacity=True):
+        return Phrase("out-of-stock", "it was out of stock just now", LIMIT)
+    if limits.budget is not None and price > limits.budget:
+        return Phrase("limits", f"{price} USD/h, the budget is {limits.budget}", LIMIT)
+    return None
+
+
+def _against_size(group: _Group, instance: InstanceType, demand: Demand, limits: Limits) -> Phrase | None:
+    """Room for the pods, and what they say of nodes."""
+    if instance.room is None:
+        return Phrase("unusable", instance.unusable or "its size is not known", NOTHING)
+    return against_room(group.need, instance.room) or against_node(group.item, _places(instance, demand, limits))
+
+
+def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[NodeFacts]:
+    """A node of the type in each zone and of each capacity type that may be bought."""
+    labels = template_of(instance, "", "new", kube=demand.features.kube).node.metadata.labels
+    zones = [zone for zone in instance.zones if not limits.zones or zone in limits.zones]
+    return [
+        NodeFacts("new", {**labels, CAPACITY_TYPE: capacity, **({ZONE: zone} if zone else {})})
+        for zone in zones or [""]
+        for capacity in capacities(limits)
+    ]
+
+
+def _devices(
+    group: _Group, instance: InstanceType, limits: Limits, showroom: Showroom,
+    physical: dict[tuple[str, int], _Physical],
+) -> _Physical:  # fmt: skip
+    """What its GPUs are for the claims; types with equal GPUs are asked about once."""
+    assert instance.room is not None
+    most = most_by_room(group.need, instance.room)
+    if not group.asked:
+        return _Physical(most)
+    if not instance.hardware:
+        text = instance.unusable or "it has no GPU"
+        return _Physical(0, "", Phrase("driver-missing", text, NOTHING))
+    key = (instance.hardware, most)
+    found = physical.get(key)
+    if found is None:
+        found = physical[key] = _asked_of(group, instance, most, limits, showroom)
+    return found
+
+
+def _asked_of(group: _Group, instance: InstanceType, most: int, limits: Limits, showroom: Showroom) -> _Physical:
+    """The first mode in which the claims fit, or the reason of the one that comes nearest."""
+    nearest: Phrase | None = None
+    for mode in modes_for(instance, showroom, group.asked, limits):
+        single = showroom.single(instance, mode)
+        if not single:
+            continue
+        unknown = showroom.runtime_only(instance, mode, group.asked)
+        if unknown:
+            told = Phrase("run-time-only", f"{unknown} is known only once it runs", OTHER)
+            return _Physical(0, "", told)
+        fits = showroom.fits_type(instance, mode, group.asked, most)
+        if fits is not None:
+            final, holds = settled(showroom, instance, mode, fits, group.asked, limits)
+            return _Physical(holds, final, None)
+        told = phrase(showroom.why_not(instance, mode, group.asked), instance, showroom.template(single).runtime_only)
+        if nearest is None or (told.rank, told.distance) < (nearest.rank, nearest.distance):
+            nearest = told
+    assert nearest is not None
+    return _Physical(0, "", nearest)
