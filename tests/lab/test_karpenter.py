@@ -16,8 +16,10 @@ from allotment.autoscaler.provider import Refused, Standing
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NODES, SLICES
+from allotment.fleet.catalog import catalog
+from allotment.fleet.catalog.exporting.karpenter import NodeClass, karpenter_objects
 from allotment.model.core import Taint
-from allotment.tools.plan.nodeclaims import ClaimSettings, NodeClass, node_claims
+from allotment.tools.plan.nodeclaims import ClaimSettings, node_claims
 from allotment.tools.plan.report import PlannedMachine
 from tests.lab import karpenter
 from tests.lab.stage import Stage, stage
@@ -112,6 +114,16 @@ async def test_karpenters_definition_accepts_what_is_planned() -> None:
             stored = await on.client.create(NODE_CLAIMS, tree)
             assert stored["spec"] == tree["spec"]  # nothing was pruned, and no default is better than what we say
             assert stored["metadata"]["labels"] == tree["metadata"]["labels"]
+
+
+@played
+async def test_karpenters_definitions_accept_the_catalogue() -> None:
+    objects = karpenter_objects(catalog())
+    assert {tree["kind"] for tree in objects} == {"NodePool", "NodeOverlay"}
+    async with with_karpenter(controller=False) as (on, _):
+        for tree in objects:
+            stored = await on.create(tree)
+            assert stored["spec"] == tree["spec"]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ that was planned, the node gets the label that NVIDIA's MIG manager follows, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
+from allotment.fleet.catalog.exporting.karpenter import NODE_CLASSES, NodeClass
 from allotment.model.core import Taint
 from allotment.model.meta import Value
 from allotment.model.trees import to_tree
@@ -35,22 +36,6 @@ _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 #: Of a node's labels those that choose the machine; the rest of Kubernetes' own comes from the cloud and the kubelet.
 _CHOOSING: Final = ("kubernetes.io/arch", "kubernetes.io/os")
 _OTHERS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh")
-
-
-class NodeClass(Value, frozen=True):
-    """The cloud's part of a node: image, network, disks. It must be there."""
-
-    group: str
-    kind: str
-    name: str = "default"
-
-
-#: The NodeClasses of Karpenter's providers.
-NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
-    "aws": NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass"),
-    "azure": NodeClass(group="karpenter.azure.com", kind="AKSNodeClass"),
-    "gcp": NodeClass(group="karpenter.k8s.gcp", kind="GCENodeClass"),
-}
 
 
 class NoNodeClass(LookupError):
