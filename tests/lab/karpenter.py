@@ -127,9 +127,7 @@ class Karpenter:
         node["metadata"]["labels"]["karpenter.sh/capacity-type"] = chosen["karpenter.sh/capacity-type"]
         node["metadata"]["annotations"] |= metadata["annotations"]
         node["spec"] = {"taints": tree["spec"].get("taints") or []}
-        node["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
-        await self._client.create(NODES, node)
-        await self._client.patch(NODES, node["metadata"]["name"], {"spec": {"taints": node["spec"]["taints"] or None}})
+        await self._client.create(NODES, node)  # the lab's kubelets make it ready
         self.launched.append(instance)
 
     async def _condition(self, tree: Tree, type_: str, **status: str) -> None:

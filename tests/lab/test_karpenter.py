@@ -7,20 +7,32 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
+from random import Random
 from typing import Any, ParamSpec
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
+from allotment.autoscaler.options import Options
+from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.provider import Refused, Standing
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
+from allotment.cluster.cache import Caches
 from allotment.cluster.errors import StatusError
+from allotment.cluster.program import Context, run
+from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NODES, SLICES
 from allotment.fleet.catalog import catalog
 from allotment.fleet.catalog.exporting.karpenter import NodeClass, karpenter_objects
-from allotment.model.core import Taint
+from allotment.fleet.catalog.exporting.kwok import kwok_objects
+from allotment.model.core import Node, Pod, Taint
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.trees import to_tree
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.nodeclaims import ClaimSettings, node_claims
-from allotment.tools.plan.report import PlannedMachine
+from allotment.tools.plan.report import Plan, PlannedMachine, Seat
 from tests.lab import karpenter
 from tests.lab.stage import Stage, stage
 
@@ -126,6 +138,19 @@ async def test_karpenters_definitions_accept_the_catalogue() -> None:
             assert stored["spec"] == tree["spec"]
 
 
+@played
+async def test_an_api_server_accepts_nodes_for_kwok() -> None:
+    some = [one for one in catalog() if one.key in ("aws/p4d.24xlarge", "gcp/g2-standard-4")]
+    async with stage() as on:
+        for value in kwok_objects(some, nodes=2):
+            version, kind = ("v1", "Node") if isinstance(value, Node) else ("resource.k8s.io/v1", "ResourceSlice")
+            await on.create(to_tree(value, version, kind))
+        assert len((await on.client.list(NODES)).items) == 4
+        assert {tree["spec"]["pool"]["name"] for tree in (await on.client.list(SLICES)).items} == {
+            tree["metadata"]["name"] for tree in (await on.client.list(NODES)).items
+        }
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -227,3 +252,70 @@ async def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
         with pytest.raises(Refused, match="is there already, and is of other"):
             await provider.create("g5-1", planned())
         assert await provider.standing() == []
+
+
+# --- with the autoscaler -----------------------------------------------------------------------------------------
+
+TYPES = tuple(one for key in ("aws/g4dn.xlarge", "aws/g5.xlarge") for one in catalog() if one.key == key)
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "gpu", "namespace": "default"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}},
+}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "serving", "namespace": "default"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "serving"}},
+        "template": {
+            "metadata": {"labels": {"app": "serving"}},
+            "spec": {
+                "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+            },
+        },
+    },
+}
+
+
+def cheapest(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    """A machine for every pod that waits and was promised none, of the first type that is to be had."""
+    short = {instance for instance, _, _ in limits.unavailable}
+    kind = next(one for one in TYPES if one.key not in short)
+    waiting = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
+    machines = []
+    for number, pod in enumerate(waiting):
+        seat = Seat(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
+        changes = {"node": f"new-{number}", "instance": kind.key, "form": kind.hardware, "seats": (seat,)}
+        machines.append(replace(planned(), **changes))
+    return Plan(machines=tuple(machines))
+
+
+@played
+async def test_a_pod_that_waits_runs_on_a_machine_of_karpenters_and_others_are_tried_where_there_is_none() -> None:
+    async with with_karpenter() as (on, fake):
+        fake.none_of.add("g4dn.xlarge")  # the cheaper one
+        options = Options(
+            provider=lambda context: Karpenter(context.client_for("allotment-autoscaler")),
+            catalog=TYPES, features=on.plane.settings.features, planner=cheapest, consolidation="never",
+        )  # fmt: skip
+        clock, random = on.plane.clock, Random(1)
+        caches = Caches(on.client, clock=clock, random=random)
+        context = Context(on.plane.client_for, caches, clock, Events(on.client, clock=clock), random)
+        task = asyncio.create_task(run({"autoscaler": autoscaler(options)}, context))
+        try:
+            await on.create(TEMPLATE)
+            await on.create(DEPLOYMENT)
+            (pod,) = await on.running("default", 1)
+            node = await on.client.get(NODES, pod["spec"]["nodeName"])
+            assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "g5.xlarge"
+            assert node["metadata"]["labels"]["allotment.dev/autoscaler"] == "allotment"
+            assert await on.devices(pod) == ["gpu-0"]
+            assert fake.launched == ["g5.xlarge"]
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
