@@ -112,6 +112,11 @@ class Autoscaler:
         await self._orders.load()
         if len(self._orders):
             log.info("%d machines of ours are known", len(self._orders))
+        waiting = {pod.key: pod.uid for pod in self._waiting.waiting()}
+        for order in self._orders:
+            for seat in order.machine.seats if order.under_way else ():
+                if (uid := waiting.get((seat.pod.namespace, seat.pod.name))) is not None:
+                    self._promises.promise(uid, order.name)
 
     def _waits(self, uid: str) -> None:
         self._up.again(uid)
@@ -171,10 +176,10 @@ class Autoscaler:
     def _due(self) -> float | None:
         """When to plan: after a batch; when something is in stock again; when it is time to try again."""
         now = self._clock.seconds()
-        restocked = self._shortages.next(now) if self._up.settled else None
-        if restocked is not None and restocked <= now:
+        if self._shortages.ended(now) and self._up.settled:
             self._helped = True
-        times = (self._batch.due(), restocked, self._up.next())
+            return now
+        times = (self._batch.due(), self._shortages.next(now), self._up.next())
         return min((one for one in times if one is not None), default=None)
 
     async def _answer(self) -> Plan:

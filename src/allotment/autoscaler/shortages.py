@@ -21,6 +21,7 @@ class Shortages:
         self._longest = longest
         self._until: dict[Offering, float] = {}
         self._backoffs: dict[Offering, Backoff] = {}
+        self._looked = float("-inf")
 
     def note(self, offering: Offering, now: float) -> float:
         """It could not be had; how long it is left alone."""
@@ -50,6 +51,11 @@ class Shortages:
     def now(self, now: float) -> tuple[Offering, ...]:
         """Those that must not be asked for."""
         return tuple(sorted(offering for offering, until in self._until.items() if until > now))
+
+    def ended(self, now: float) -> bool:
+        """Whether something may be asked for again that could not when this was last asked."""
+        before, self._looked = self._looked, now
+        return any(before < until <= now for until in self._until.values())
 
     def next(self, now: float) -> float | None:
         """When the first of them may be asked for again; None if there is none."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
@@ -28,7 +28,6 @@ from allotment.cluster.refused import Place, place_of
 from allotment.cluster.states import states
 from allotment.lab import kubeconfig, naming, waiting
 from allotment.lab.asking import ask
-from allotment.lab.autoscaling import Autoscale, autoscale_of
 from allotment.lab.plane import Plane, running
 from allotment.lab.programs import left_out
 from allotment.lab.runtimes import RuntimeName
@@ -38,6 +37,9 @@ from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.waiting import Test
 from allotment.model.features import Features
 from allotment.model.loading import Document, Loaded, load_paths, load_text
+
+if TYPE_CHECKING:
+    from allotment.lab.autoscaling import Autoscale
 
 Tree = dict[str, Any]
 Source = str | Path | Tree | Sequence["Source"]
@@ -79,7 +81,7 @@ class Lab:
             without=left_out(without),
             runtime=runtime,
             images=None if images is None else Path(images),
-            autoscale=autoscale_of(autoscale, cloud),
+            autoscale=_autoscale(autoscale, cloud),
         )
         self._thread: LoopThread | None = None
         self._running = AsyncExitStack()
@@ -294,6 +296,14 @@ class Lab:
             ]
             raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None
         return [found[number] for number in range(len(targets))]
+
+
+def _autoscale(words: str | Autoscale | None, cloud: Iterable[str]) -> Autoscale | None:
+    if words is None:
+        return None
+    from allotment.lab.autoscaling import autoscale_of
+
+    return autoscale_of(words, cloud)
 
 
 async def _applied(client: Client, resource: Resource, tree: Tree, namespace: str) -> Tree:

@@ -30,8 +30,6 @@ from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
-from allotment.autoscaler.options import NAME as AUTOSCALER
-from allotment.autoscaler.providers.simulated import NAME as CLOUD
 from allotment.cluster import program
 from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client
@@ -104,8 +102,6 @@ def _identity(name: str) -> tuple[str, str]:
     """User and field manager of a program."""
     if name == "kube-scheduler":
         return "system:kube-scheduler", "kube-scheduler"
-    if name in (AUTOSCALER, CLOUD):
-        return f"system:serviceaccount:kube-system:{name}", name
     if name == "kubelet":
         return "system:node:simulated", "kubelet"
     return f"system:serviceaccount:kube-system:{name}", "kube-controller-manager"

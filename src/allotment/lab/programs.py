@@ -7,10 +7,9 @@ program does, such as Kubernetes' own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from allotment import __version__
-from allotment.autoscaler.program import autoscaler
 from allotment.cluster.program import Context, Program
 from allotment.control.cron_jobs import cron_jobs
 from allotment.control.daemon_sets import daemon_sets
@@ -30,7 +29,6 @@ from allotment.control.quotas import quotas
 from allotment.control.replica_sets import replica_sets, replication_controllers
 from allotment.control.resource_claims import resource_claims
 from allotment.control.stateful_sets import stateful_sets
-from allotment.lab.autoscaling import Autoscale
 from allotment.lab.compute_domains import ComputeDomains
 from allotment.lab.drivers import Drivers
 from allotment.lab.ground import Ground
@@ -38,6 +36,9 @@ from allotment.lab.joining import joining
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
 from allotment.scheduler.program import Options, scheduler
+
+if TYPE_CHECKING:
+    from allotment.lab.autoscaling import Autoscale
 
 #: The word for all that Kubernetes' own kube-controller-manager does.
 CONTROLLERS: Final = "controllers"
@@ -125,5 +126,7 @@ def programs(
     if features.enabled(GATE):
         mine[_POD_GROUPS] = pod_group_protection
     if autoscale is not None:
+        from allotment.autoscaler.program import autoscaler  # with the planner: most labs do without
+
         mine[_AUTOSCALER] = autoscaler(autoscale.options(features))
     return {name: mine[name] for name in sorted(mine) if name not in without}

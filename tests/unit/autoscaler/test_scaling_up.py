@@ -1,0 +1,219 @@
+"""Pods that wait get machines: which, how many, and what becomes of those that do not come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from allotment.autoscaler.options import Options
+from allotment.cluster.resources import NODES, PODS, SLICES
+from allotment.model.meta import Object
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan
+from tests.unit.autoscaler.world import ClusterClient, Dying, World, one_pod_a_machine, options, waiting_pod, world
+
+
+def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+    async def test() -> None:
+        async with world(chosen, speed) as cluster:
+            await story(cluster)
+
+    asyncio.run(test())
+
+
+def test_a_pod_that_waits_gets_the_cheapest_machine_and_is_told_and_nominated() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.nominated("a"))
+        node = cluster.nominated("a")
+        assert cluster.machines() == {node: "g4dn.xlarge"}
+        await cluster.until(lambda: cluster.told("TriggeredScaleUp"))
+        assert cluster.told("TriggeredScaleUp") == [
+            f"ordered aws/g4dn.xlarge (on-demand, us-east-1a, 0.526 USD/h) as node {node}"
+        ]
+        await cluster.until(lambda: "ready since" in cluster.report() or cluster.told("MachineReady"))
+
+    play(options(), story)
+
+
+def test_pods_that_come_together_are_planned_for_together() -> None:
+    plans: list[int] = []
+
+    async def story(cluster: World) -> None:
+        for number in range(5):
+            cluster.pod(f"p{number}")
+            await cluster.after(0.3)
+        await cluster.until(lambda: len(cluster.machines()) == 5)
+        assert len(plans) == 1
+        assert len(cluster.orders()) == len(cluster.books()) == 5
+
+    def counted(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+        plans.append(1)
+        return one_pod_a_machine(values, limits, keep_going)
+
+    play(options(planner=counted), story)
+
+
+def test_what_is_under_way_counts_and_nothing_is_ordered_twice() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: len(cluster.orders()) == 1)
+        cluster.pod("b")  # while the machine of the first is on its way
+        await cluster.until(lambda: len(cluster.orders()) == 2)
+        await cluster.until(lambda: cluster.nominated("a") and cluster.nominated("b"))
+        assert cluster.nominated("a") != cluster.nominated("b")
+        await cluster.after(30)
+        assert len(cluster.books()) == 2
+
+    play(options(seconds=10), story)
+
+
+def test_out_of_stock_the_next_cheapest_is_ordered_at_once() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.nominated("a"))
+        assert list(cluster.machines().values()) == ["g5.xlarge"]
+        assert cluster.orders() == cluster.books() == [cluster.nominated("a")]
+        await cluster.until(lambda: cluster.told("FailedScaleUp"))
+        assert any("out of stock" in text for text in cluster.told("FailedScaleUp"))
+
+    play(options("aws/g4dn.*=no-capacity"), story)
+
+
+def test_a_zone_that_is_out_of_stock_leaves_the_others() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.nominated("a"))
+        (node,) = cluster.all(NODES)
+        labels = node["metadata"]["labels"]
+        assert labels["node.kubernetes.io/instance-type"] == "g4dn.xlarge"
+        assert labels["topology.kubernetes.io/zone"] == "us-east-1b"
+
+    play(options("aws/g4dn.*:us-east-1a=no-capacity"), story)
+
+
+def test_what_was_out_of_stock_is_asked_for_again_later_and_not_before() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
+        assert cluster.told("NotTriggerScaleUp") == ["no machine is ordered: no type is to be had within the limits"]
+        await cluster.until(lambda: cluster.times("FailedScaleUp") == 4)  # two types in two zones
+        await cluster.after(20)
+        assert cluster.times("FailedScaleUp") == 4
+        await cluster.until(lambda: cluster.times("FailedScaleUp") > 4)
+
+    play(options("*=no-capacity", shortage=40), story, speed=40)
+
+
+def test_a_cloud_that_refuses_is_not_asked_again_and_again() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
+        await cluster.until(lambda: cluster.times("FailedScaleUp") == 4)
+        await cluster.after(120)
+        assert cluster.times("FailedScaleUp") == 4
+        assert cluster.orders() == cluster.books() == []
+
+    play(options("*=refused"), story, speed=100)
+
+
+def test_a_machine_that_breaks_down_while_it_starts_is_replaced() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.nominated("a"))
+        assert list(cluster.machines().values()) == ["g5.xlarge"]
+        assert len(cluster.books()) == 1
+
+    play(options("aws/g4dn.*=fail"), story)
+
+
+def test_a_machine_whose_node_does_not_come_in_time_is_given_back() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.books())
+        (first,) = cluster.books()
+        await cluster.until(lambda: first not in cluster.books())
+        await cluster.until(lambda: cluster.nominated("a"))
+        await cluster.until(lambda: cluster.told("FailedScaleUp"))
+        assert any("no node has registered after 60 s" in text for text in cluster.told("FailedScaleUp"))
+        assert list(cluster.machines().values()) == ["g5.xlarge"]
+
+    play(options("aws/g4dn.*=lost", registration=60), story, speed=60)
+
+
+def test_a_node_without_its_devices_is_no_machine() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: "g5.xlarge" in cluster.machines().values())
+        await cluster.until(lambda: cluster.told("MachineReady"))
+        assert any("gpu.nvidia.com has published 0 of 1 complete pools" in t for t in cluster.told("FailedScaleUp"))
+        assert len(cluster.all(SLICES)) >= 1
+
+    play(options("aws/g4dn.*=bare", registration=60), story, speed=60)
+
+
+def test_pods_that_cannot_be_served_hear_why_once() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        cluster.pod("b")
+        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
+        await cluster.until(lambda: len(cluster.books()) == 1)
+        await cluster.after(30)
+        assert len(cluster.told("NotTriggerScaleUp")) == 1
+        assert len(cluster.books()) == 1
+
+    play(options(limits=Limits(machines=1)), story)
+
+
+def test_gated_finished_and_deleted_pods_and_those_of_daemon_sets_get_nothing() -> None:
+    async def story(cluster: World) -> None:
+        owner = {"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
+        cluster.pod("gated", spec={"schedulingGates": [{"name": "wait"}]})
+        cluster.pod("daemon", ownerReferences=[owner])
+        cluster.pod("leaving", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x/y"])
+        cluster.pod("real")
+        await cluster.until(lambda: cluster.nominated("real"))
+        await cluster.after(10)
+        assert len(cluster.books()) == 1
+
+    play(options(), story)
+
+
+def test_a_dry_run_proposes_and_orders_nothing() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.told("ProposedScaleUp"))
+        await cluster.until(lambda: "dry run" in cluster.report())
+        assert "aws/g4dn.xlarge" in cluster.report()
+        await cluster.after(30)
+        assert cluster.orders() == cluster.books() == [] and not cluster.machines()
+        assert len(cluster.told("ProposedScaleUp")) == 1
+
+    play(options(dry_run=True), story)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_one_that_comes_after_a_crash_finds_every_machine_and_orders_none_twice(before: bool) -> None:
+    """Killed before or after each of its writes, and begun again on what is there."""
+
+    async def test() -> None:
+        for writes in range(1, 14):
+            client = ClusterClient()
+            chosen = options(seconds=2)
+            for number in range(2):
+                client.put(PODS, waiting_pod(f"p{number}"))
+            async with world(chosen, 200, Dying(client, writes, before=before)) as cluster:
+                await cluster.after(12)
+            async with world(chosen, 200, client) as cluster:
+                await cluster.until(lambda: len(cluster.machines()) >= 2 and len(set(nominated(cluster))) == 2)
+                await cluster.after(8)
+                assert sorted(cluster.orders()) == sorted(cluster.books()) == sorted(cluster.machines())
+                assert sorted(nominated(cluster)) == sorted(cluster.machines())
+
+    def nominated(cluster: World) -> list[str]:
+        return [name for number in range(2) if (name := cluster.nominated(f"p{number}"))]
+
+    asyncio.run(test())

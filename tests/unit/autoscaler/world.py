@@ -1,0 +1,288 @@
+"""A small cluster with an autoscaler, a cloud of machines that appear, and a planner whose answers are easy to foresee."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from allotment.autoscaler.options import Options, Planner
+from allotment.autoscaler.program import autoscaler
+from allotment.autoscaler.provider import Provider
+from allotment.autoscaler.providers.faults import parse_faults
+from allotment.autoscaler.providers.simulated import simulated_cloud
+from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client, Event, Listing, Resource, Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.program import Context, run
+from allotment.cluster.recorder import Events
+from allotment.cluster.resources import CONFIG_MAPS, NEW_EVENTS, NODES, PODS, SLICES
+from allotment.fleet.catalog import InstanceType, catalog, template_of
+from allotment.model.core import Node, Pod
+from allotment.model.features import Features
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.trees import to_tree
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
+from tests.unit.cluster.memory import MemoryClient, refusal
+
+NAMESPACE = "ns"
+FEATURES = Features(kube="1.36")
+SMALL, BIG = "aws/g4dn.xlarge", "aws/g5.xlarge"
+#: The cheapest first.
+TYPES: tuple[InstanceType, ...] = tuple(one for key in (SMALL, BIG) for one in catalog() if one.key == key)
+
+
+class ClusterClient(MemoryClient):
+    """Memory that evicts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuse_eviction: set[str] = set()
+        self.evicted: list[str] = []
+
+    async def create(
+        self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
+        dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        if subresource != "eviction":
+            return await super().create(resource, tree, namespace, name=name)
+        pod = await self.get(PODS, name, namespace)
+        if name in self.refuse_eviction:
+            raise refusal(429, "TooManyRequests", "the pod's disruption budget does not allow it")
+        self.evicted.append(name)
+        return await self.delete(PODS, name, namespace, uid=pod["metadata"]["uid"])
+
+
+class Dying(ClusterClient):
+    """What a process sees of a cluster that is killed before or after one of its writes: after that, nothing."""
+
+    def __init__(self, cluster: ClusterClient, writes: int, *, before: bool) -> None:
+        super().__init__()
+        self.__dict__.update({name: value for name, value in vars(cluster).items()})
+        self._cluster = cluster
+        self._left = writes
+        self._before = before
+
+    async def _write(self, write: Callable[[], Awaitable[Tree]]) -> Tree:
+        self._left -= 1
+        dies = self._left == 0
+        if self._left < 0 or (dies and self._before):
+            await asyncio.Future()
+        answer = await write()
+        if dies:
+            await asyncio.Future()
+        return answer
+
+    async def create(self, *words: Any, **named: Any) -> Tree:
+        return await self._write(lambda: self._cluster.create(*words, **named))
+
+    async def update(self, *words: Any, **named: Any) -> Tree:
+        return await self._write(lambda: self._cluster.update(*words, **named))
+
+    async def patch(self, *words: Any, **named: Any) -> Tree:
+        return await self._write(lambda: self._cluster.patch(*words, **named))
+
+    async def delete(self, *words: Any, **named: Any) -> Tree:
+        return await self._write(lambda: self._cluster.delete(*words, **named))
+
+    async def get(self, *words: Any, **named: Any) -> Tree:
+        return await self._cluster.get(*words, **named)
+
+    async def list(self, *words: Any, **named: Any) -> Listing:
+        return await self._cluster.list(*words, **named)
+
+    async def watch(self, *words: Any, **named: Any) -> AsyncIterator[Event]:
+        async for event in self._cluster.watch(*words, **named):
+            yield event
+
+
+class World:
+    """The cluster of a test."""
+
+    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+        self.client = client
+        self.clock = clock
+        self.numbers = itertools.count(1)
+
+    def all(self, resource: Resource) -> list[Tree]:
+        return [tree for (kind, _, _), tree in sorted(self.client.objects.items(), key=str) if kind == resource]
+
+    def pod(self, name: str, **more: Any) -> Tree:
+        """A pod that the scheduler found no node for."""
+        return self.client.put(PODS, waiting_pod(name, **more))
+
+    def get(self, name: str) -> Tree:
+        return self.client.objects[PODS, NAMESPACE, name]
+
+    def bind(self, name: str, node: str) -> None:
+        """As the scheduler does."""
+        pod = self.get(name)
+        self.client.put(
+            PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running", "conditions": []}}
+        )
+
+    def end(self, name: str) -> None:
+        """The pod is gone."""
+        self.client.remove(PODS, NAMESPACE, name)
+
+    def nominated(self, name: str) -> str:
+        return str(self.get(name)["status"].get("nominatedNodeName", ""))
+
+    def machines(self) -> dict[str, str]:
+        """Types of the nodes that are there, by name."""
+        return {
+            one["metadata"]["name"]: one["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+            for one in self.all(NODES)
+        }
+
+    def orders(self) -> list[str]:
+        """Names of the orders that the cluster remembers."""
+        return self._maps("allotment.dev/order")
+
+    def books(self) -> list[str]:
+        """Names of the machines that the cloud has."""
+        return self._maps("allotment.dev/cloud")
+
+    def _maps(self, label: str) -> list[str]:
+        maps = self.all(CONFIG_MAPS)
+        found = [one["metadata"]["name"] for one in maps if label in one["metadata"].get("labels", {})]
+        return [name.partition("-")[2] for name in found]
+
+    def report(self) -> str:
+        """What the last plan's report says to people."""
+        maps = {one["metadata"]["name"]: one for one in self.all(CONFIG_MAPS)}
+        return str(maps.get("allotment-autoscaler-report", {}).get("data", {}).get("summary", ""))
+
+    def told(self, reason: str) -> list[str]:
+        """What events of a reason say."""
+        return [tree["note"] for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
+
+    def times(self, reason: str) -> int:
+        """How often events of a reason were told, repetitions and all."""
+        events = [tree for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
+        return sum(tree.get("series", {}).get("count", 1) for tree in events)
+
+    async def until(self, true: Callable[[], object], seconds: float = 8.0) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            lines = [f"{key[0].plural}/{key[2]}: {tree.get('status') or tree.get('note') or tree.get('data')}"[:300]
+                     for key, tree in self.client.objects.items()]  # fmt: skip
+            raise AssertionError("did not come true; there is\n" + "\n".join(lines)) from None
+
+    async def after(self, seconds: float) -> None:
+        """So many seconds of the cluster's clock later."""
+        await self.clock.sleep(seconds)
+
+
+def waiting_pod(name: str, **more: Any) -> Tree:
+    """A pod that the scheduler found no node for; ``spec`` and fields of its metadata in ``more``."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes"}
+    spec = {"containers": [{"name": "c", "image": "i"}], **more.pop("spec", {})}
+    status = {"phase": "Pending", "conditions": [condition]}
+    return {"metadata": {"name": name, "namespace": NAMESPACE, **more}, "spec": spec, "status": status}
+
+
+def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, **more: Any) -> Options:
+    """With the simulated cloud and the planner of this module."""
+    cloud: Callable[[Context], Provider] = simulated_cloud(TYPES, parse_faults(faults), seconds=seconds)
+    given: dict[str, Any] = {"provider": cloud, "consolidation": "never", **more}
+    return Options(catalog=TYPES, features=FEATURES, planner=planner or one_pod_a_machine, **given)
+
+
+@asynccontextmanager
+async def world(chosen: Options, speed: float = 20.0, client: ClusterClient | None = None) -> AsyncIterator[World]:
+    """A cluster in which an autoscaler runs, and a kubelet and a driver that make new nodes of use."""
+    there = client or ClusterClient()
+    context = context_of(there, speed)
+    task = asyncio.create_task(run({"autoscaler": autoscaler(chosen), "nodes": nodes_get_ready}, context))
+    try:
+        yield World(there, context.clock)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def context_of(client: Client, speed: float = 20.0) -> Context:
+    clock, random = Clock(speed), Random(1)
+
+    def client_for(name: str, manager: str = "") -> Client:
+        return client
+
+    return Context(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+
+
+async def nodes_get_ready(context: Context) -> None:
+    """Every new node becomes ready, and its driver publishes what the type's template says."""
+    client = context.client_for("node")
+    nodes = context.caches.trees(NODES)
+    await nodes.synced.wait()
+    while True:
+        for item in tuple(nodes.items()):
+            annotations = item.metadata.get("annotations") or {}
+            if item.status.get("conditions") or "allotment.dev/machine" not in annotations:
+                continue
+            status = {**item.status, "conditions": [{"type": "Ready", "status": "True"}]}
+            nodes.noted(await client.update(NODES, {**item.tree, "status": status}, subresource="status"))
+            if "allotment.dev/hardware" not in annotations:
+                continue
+            label = item.labels["node.kubernetes.io/instance-type"]
+            instance = next(one for one in TYPES if one.name == label)
+            for one in template_of(instance, "", item.name).slices:
+                await client.create(SLICES, to_tree(one, SLICES.api_version, SLICES.kind))
+        await context.clock.sleep(0.5)
+
+
+def one_pod_a_machine(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    """Each pod gets a node of its own: the one it was promised, one on which nobody is, or the cheapest to be had."""
+    nodes = [value.metadata.name for value in values if isinstance(value, Node) and not value.spec.unschedulable]
+    pods = [value for value in values if isinstance(value, Pod)]
+    taken = {pod.spec.node_name for pod in pods if pod.spec.node_name}
+    waiting = [pod for pod in pods if not pod.spec.node_name]
+    promised = {pod.status.nominated_node_name for pod in waiting} - {""}
+    machines: list[PlannedMachine] = []
+    existing: list[Seat] = []
+    unserved: list[Unserved] = []
+    most = len(waiting) if limits.machines is None else limits.machines
+    for pod in waiting:
+        key = ObjectKey(pod.metadata.namespace, pod.metadata.name)
+        mine = pod.status.nominated_node_name
+        free = mine if mine in nodes else next((one for one in nodes if one not in taken and one not in promised), "")
+        if free:
+            taken.add(free)
+            existing.append(Seat(pod=key, node=free))
+            continue
+        offering = _cheapest(limits)
+        if offering is None or len(machines) >= most:
+            code = "limits"
+            unserved.append(Unserved(pod=key, owner="", code=code, text="no type is to be had within the limits"))
+            continue
+        instance, zone = offering
+        name = f"new-{len(machines) + 1}"
+        price = instance.price("on-demand")
+        assert price is not None
+        machines.append(
+            PlannedMachine(
+                node=name, instance=instance.key, form=instance.hardware, zone=zone, capacity_type="on-demand",
+                usd_per_hour=price, seats=(Seat(pod=key, node=name),), drivers=("gpu.nvidia.com",),
+            )
+        )  # fmt: skip
+    total = sum((machine.usd_per_hour for machine in machines), Decimal(0))
+    return Plan(machines=tuple(machines), existing=tuple(existing), unserved=tuple(unserved), total=total, bound=total)
+
+
+def _cheapest(limits: Limits) -> tuple[InstanceType, str] | None:
+    out = {(key, zone) for key, zone, _ in limits.unavailable}
+    for instance in TYPES:
+        for zone in instance.zones[:2]:
+            if not {(instance.key, zone), (instance.key, "")} & out:
+                return instance, zone
+    return None
