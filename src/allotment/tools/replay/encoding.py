@@ -54,7 +54,8 @@ Tree = dict[str, Any]
 
 #: What a trace's model stands for among GPUs that clouds sell: products, as the driver names them.
 #: P100s are no longer sold: V100 with as much memory came after them. G2 and G3 are undisclosed types of eight GPUs,
-#: with 96 and 128 CPUs: the A100s that are sold by eight stand for them, G3 for the one with more memory.
+#: with 96 and 128 CPUs: the A100s that are sold by eight stand for them, G3 for the one with more memory. H800 and A800
+#: are H100 and A100 for another market. GPU-series-1 and -2 are undisclosed altogether, and stand for nothing.
 SOLD: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "T4": ("Tesla T4",),
@@ -64,6 +65,9 @@ SOLD: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "V100M32": ("Tesla V100-SXM2-32GB",),
         "G2": ("NVIDIA A100-SXM4-40GB",),
         "G3": ("NVIDIA A100-SXM4-80GB",),
+        "A100-SXM4-80GB": ("NVIDIA A100-SXM4-80GB",),
+        "A800-SXM4-80GB": ("NVIDIA A100-SXM4-80GB",),
+        "H800": ("NVIDIA H100 80GB HBM3",),
     }
 )
 

@@ -22,12 +22,13 @@ _STEPS: Final = 200
 class Point(NamedTuple):
     """A moment of a run, in thousandths of GPUs.
 
-    ``arrived``: what pods asked for that came so far; ``asked``: of those that have not gone. ``nodes``: how many of
-    each sort (by number) have any pod.
+    ``arrived``: what pods asked for that came so far; ``placed``: of those that found a place, whether they have gone
+    or not. ``nodes``: how many of each sort (by number) have any pod. ``done``: the part of all events.
     """
 
+    done: float
     arrived: int
-    asked: int
+    placed: int
     allocated: int
     fragmented: float
     nodes: tuple[int, ...]
@@ -74,7 +75,7 @@ def run(
         account.book(shape, placements[pod].node, 1 if comes else -1)
         so_far = done if goes else account.arrived
         if so_far >= due or done == len(events):
-            points.append(account.point())
+            points.append(account.point(done / len(events)))
             if progress is not None:
                 progress(points[-1])
             due = (so_far // size + 1) * size
@@ -88,7 +89,7 @@ class _Account:
         total = max(sum(workload.counts), 1)
         weights = [count / total for count in workload.counts]
         self.capacity = capacity_of(nodes)
-        self.arrived = self._asked = self._allocated = 0
+        self.arrived = self._placed = self._allocated = 0
         self._standing = standing
         self._usable = Usable(workload.shapes, weights, standing.models, standing.patterns)
         numbers: dict[tuple[str, int], int] = {}
@@ -103,9 +104,9 @@ class _Account:
     def book(self, shape: Shape, node: int, sign: int) -> None:
         """A pod has come to a node (or to none, -1), or gone from it."""
         self.arrived += shape.amount if sign > 0 else 0
-        self._asked += sign * shape.amount
         if node < 0:
             return
+        self._placed += shape.amount if sign > 0 else 0
         self._allocated += sign * shape.amount
         before = self._pods[node]
         self._pods[node] += sign
@@ -114,10 +115,10 @@ class _Account:
         self._useful_all += useful - self._useful_on[node]
         self._useful_on[node] = useful
 
-    def point(self) -> Point:
-        """How things stand."""
+    def point(self, done: float) -> Point:
+        """How things stand after this part of the events."""
         fragmented = max(self.capacity - self._allocated - self._useful_all, 0.0)
-        return Point(self.arrived, self._asked, self._allocated, fragmented, tuple(self._used))
+        return Point(done, self.arrived, self._placed, self._allocated, fragmented, tuple(self._used))
 
     def _useful(self, states: Ints) -> Floats:
         standing = self._standing

@@ -1,0 +1,53 @@
+"""Lookahead: the way after which the node can still give most, to the pods that may come, and to those few who need it.
+
+Two things are lost when a pod takes its place. The node can give less to whatever comes (`potential`): whether its CPU
+will do for all of its GPUs, whether what is left of a GPU will be of use to anybody. And it can give less to pods that
+have nowhere else to go (`fragmentation`, each pod weighed by how few GPUs accept it). It knows what sorts of pods there
+are and how common each is, as the policy of least fragmentation does, and nothing of what comes next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from allotment.tools.replay.fragmentation import Usable
+from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
+from allotment.tools.replay.potential import Potential
+from allotment.tools.replay.standing import Floats
+from allotment.tools.replay.workload import Shape, capacity_of
+
+#: What is lost to the next pod, beside what is lost in the end. Found by trial: 0.3 to 0.7 differ little.
+_NEXT = 0.5
+#: Costs that differ by less than a thousandth of a thousandth of a GPU are equal.
+_DECIMALS = 3
+
+
+def _judge(setting: Setting) -> Judge:
+    standing, workload = setting.standing, setting.workload
+    potential = Potential(workload, standing.models, standing.patterns)
+    usable = Usable(workload.shapes, _needs(setting), standing.models, standing.patterns)
+
+    def judge(_: Shape, candidates: Candidates) -> Floats:
+        state = candidates.state
+        model, cpu, pattern = standing.model[state], standing.cpu[state], standing.pattern[state]
+        cost = potential(model, cpu, pattern) - potential(model, candidates.cpu, candidates.pattern)
+        cost += _NEXT * usable(model, cpu, standing.memory[state], pattern)
+        cost -= _NEXT * usable(model, candidates.cpu, candidates.memory, candidates.pattern)
+        return np.round(cost, _DECIMALS)
+
+    return judge
+
+
+def _needs(setting: Setting) -> list[float]:
+    """By shape, how common it is and how few GPUs accept it."""
+    workload = setting.workload
+    total = max(sum(workload.counts), 1)
+    everything = capacity_of(setting.nodes)
+    weights: list[float] = []
+    for shape, count in zip(workload.shapes, workload.counts, strict=True):
+        accepted = capacity_of([node for node in setting.nodes if not shape.models or node.model in shape.models])
+        weights.append(count / total * (everything / accepted if accepted else 0.0))
+    return weights
+
+
+LOOKAHEAD = Policy("lookahead", "the way after which the node can still give most to pods to come (ours)", _judge)

@@ -1,0 +1,181 @@
+"""What came of runs, as curves: mean and spread over the seeds, by how much was asked for so far, as CSV and in short.
+
+Shares are per cent of all GPUs. A cost is that of the nodes that have any pod, and is unknown where the price of any
+of them is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from statistics import fmean
+from typing import Final
+
+import msgspec
+
+from allotment.tools.replay.simulation import Run
+
+#: Where policies are compared: when as much was asked for as there is.
+FULL: Final = 100.0
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A point of a curve. ``at``: per cent, of the GPUs asked for so far, or of the run where pods go.
+
+    ``refused``: per cent of what was asked for that found no place. ``usd``: per hour; None if it is not known.
+    """
+
+    at: float
+    allocated: float
+    fragmented: float
+    refused: float
+    nodes: int
+    usd: float | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One run, as it is kept in a file. ``fingerprint`` is that of all that it depends on."""
+
+    fingerprint: str
+    policy: str
+    seed: int
+    seconds: float
+    marks: tuple[Mark, ...]
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Mean, least and most over seeds."""
+
+    mean: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """All runs of a policy at one point. ``usd``: None where any run's is."""
+
+    at: float
+    runs: int
+    allocated: Spread
+    fragmented: Spread
+    refused: Spread
+    nodes: Spread
+    usd: Spread | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A policy's runs together."""
+
+    policy: str
+    seconds: float
+    steps: tuple[Step, ...]
+
+    def at(self, share: float) -> Step:
+        """The step nearest to so many per cent."""
+        return min(self.steps, key=lambda step: abs(step.at - share))
+
+
+def marks_of(run: Run, by_time: bool, prices: Mapping[str, Decimal] | None = None) -> tuple[Mark, ...]:
+    """The curve of one run. ``prices``: USD per hour of a GPU, by model; a model that is not there has no known price.
+
+    Where pods only come the points are those at which each whole per cent of the GPUs was asked for.
+    """
+    capacity = max(run.capacity, 1)
+    found: list[Mark] = []
+    for point in run.points:
+        at = 100 * point.done if by_time else 100 * point.arrived / capacity
+        found.append(
+            Mark(
+                at=round(at, 1) if by_time else float(int(at + 1e-9)),
+                allocated=100 * point.allocated / capacity,
+                fragmented=100 * point.fragmented / capacity,
+                refused=100 * (1 - point.placed / point.arrived) if point.arrived else 0.0,
+                nodes=sum(point.nodes),
+                usd=None if prices is None else cost(run.sorts, point.nodes, prices),
+            )
+        )
+    return tuple(found)
+
+
+def cost(sorts: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]) -> float | None:
+    """USD per hour of so many nodes of each sort (model and GPUs); None if the price of any of them is not known.
+
+    >>> cost([("T4", 2), ("G2", 8)], [3, 0], {"T4": Decimal("0.5")})
+    3.0
+    """
+    total = Decimal(0)
+    for (model, gpus), count in zip(sorts, nodes, strict=True):
+        if count:
+            price = prices.get(model) if gpus else None
+            if price is None:
+                return None
+            total += count * gpus * price
+    return float(total)
+
+
+def curves_of(outcomes: Sequence[Outcome]) -> tuple[Curve, ...]:
+    """A curve for each policy, in the order in which they first come."""
+    by_policy: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_policy.setdefault(outcome.policy, []).append(outcome)
+    return tuple(
+        Curve(policy, fmean(run.seconds for run in runs), tuple(_steps(runs))) for policy, runs in by_policy.items()
+    )
+
+
+def _steps(runs: Sequence[Outcome]) -> Iterable[Step]:
+    """Where all runs have a point: a large pod may step over one."""
+    by_run = [{mark.at: mark for mark in run.marks} for run in runs]
+    for at in sorted(set.intersection(*(set(marks) for marks in by_run))):
+        here = [marks[at] for marks in by_run]
+        known = [mark.usd for mark in here if mark.usd is not None]
+        yield Step(
+            at=at,
+            runs=len(here),
+            allocated=_spread([mark.allocated for mark in here]),
+            fragmented=_spread([mark.fragmented for mark in here]),
+            refused=_spread([mark.refused for mark in here]),
+            nodes=_spread([float(mark.nodes) for mark in here]),
+            usd=_spread(known) if len(known) == len(here) else None,
+        )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(fmean(values), min(values), max(values))
+
+
+#: The columns of the CSV; ``usd`` ones are empty where a price is not known.
+COLUMNS: Final = (
+    "policy", "at_pct", "runs",
+    "allocated_pct_mean", "allocated_pct_min", "allocated_pct_max", "unallocated_pct_mean",
+    "fragmented_pct_mean", "fragmented_pct_min", "fragmented_pct_max",
+    "refused_pct_mean", "refused_pct_min", "refused_pct_max",
+    "nodes_mean", "usd_per_hour_mean", "usd_per_hour_min", "usd_per_hour_max",
+)  # fmt: skip
+
+
+def to_csv(curves: Iterable[Curve]) -> str:
+    """All curves, a row for each policy and point."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for curve in curves:
+        for step in curve.steps:
+            usd = [f"{v:.4f}" for v in (step.usd.mean, step.usd.least, step.usd.most)] if step.usd else [""] * 3
+            writer.writerow(
+                [
+                    curve.policy, f"{step.at:g}", step.runs, *_cells(step.allocated),
+                    f"{100 - step.allocated.mean:.4f}", *_cells(step.fragmented), *_cells(step.refused),
+                    f"{step.nodes.mean:.1f}", *usd,
+                ]
+            )  # fmt: skip
+    return out.getvalue()
+
+
+def _cells(spread: Spread) -> tuple[str, str, str]:
+    return f"{spread.mean:.4f}", f"{spread.least:.4f}", f"{spread.most:.4f}"
