@@ -152,7 +152,7 @@ def clusters(draw: st.DrawFn) -> tuple[Running, dict[str, str]]:
         prices[name] = draw(st.sampled_from(["0.1", "1", "4"]))
     used: dict[str, int] = {}
     cluster.claim("shared")
-    social = {
+    social: dict[str, dict[str, Any]] = {
         "apart": {"affinity": anti_affinity({"app": "apart"})},
         "even": {"topologySpreadConstraints": spread({"app": "even"})},
         "any": {},
@@ -233,5 +233,5 @@ def _played(cluster: Running, removed: Sequence[str], found: Consolidation) -> N
             if not result.consumed_capacity:
                 whole[result.pool, result.device] += 1
     assert all(count == 1 for count in whole.values())
-    for machine in fresh.machines:
-        assert machine.name in gone or all(left >= 0 for left in machine.free.values())
+    for left in fresh.machines:
+        assert left.name in gone or all(amount >= 0 for amount in left.free.values())
