@@ -9,6 +9,7 @@ from importlib import resources
 
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.catalog.reading import read_catalog
+from allotment.fleet.catalog.rooms import estimated_room
 from allotment.fleet.catalog.verdicts import judged
 
 _FILE = "instances.csv"
@@ -41,22 +42,26 @@ def merged(base: Iterable[InstanceType], overrides: Iterable[InstanceType]) -> t
 
 
 def _over(known: InstanceType, row: InstanceType) -> InstanceType:
-    sized = row.vcpu is not None or row.memory_gib is not None or row.room is not None
+    vcpu = known.vcpu if row.vcpu is None else row.vcpu
+    memory = known.memory_gib if row.memory_gib is None else row.memory_gib
+    room = row.room or known.room
+    if row.room is None and vcpu and memory and (vcpu, memory) != (known.vcpu, known.memory_gib):
+        room = estimated_room(known.provider, vcpu, memory)
     equipped = row.accelerator is not None or row.gpus > 0
     return judged(
         replace(
             known,
             region=row.region or known.region,
             zones=row.zones or known.zones,
-            vcpu=row.vcpu if sized else known.vcpu,
-            memory_gib=row.memory_gib if sized else known.memory_gib,
-            room=row.room if sized else known.room,
-            arch=row.arch if sized else known.arch,
+            vcpu=vcpu,
+            memory_gib=memory,
+            room=room,
+            arch="arm64" if row.arch == "arm64" else known.arch,  # which blank is taken for the other
             gpus=row.gpus if equipped else known.gpus,
-            accelerator=row.accelerator if equipped else known.accelerator,
-            gpu_model=row.gpu_model if equipped else known.gpu_model,
+            accelerator=row.accelerator or known.accelerator,
+            gpu_model=row.gpu_model or known.gpu_model,
             gpu_fraction=row.gpu_fraction if equipped else known.gpu_fraction,
-            gpu_memory_gib=row.gpu_memory_gib if equipped else known.gpu_memory_gib,
+            gpu_memory_gib=row.gpu_memory_gib or known.gpu_memory_gib,
             prices=tuple((dict(known.prices) | dict(row.prices)).items()),
             as_of=row.as_of if row.prices else row.as_of or known.as_of,
             price_source=row.price_source if row.prices else known.price_source,

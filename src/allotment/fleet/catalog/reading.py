@@ -200,10 +200,12 @@ class _Row:
         words = f"USD per hour, above 0 and at most {MOST_USD}"
         return self.number(PRICES[capacity], words, lambda n: n <= MOST_USD) or None
 
-    def accelerator(self, gpus: int) -> Accelerator | None:
+    def accelerator(self, gpus: int | None) -> Accelerator | None:
         name = self.text("gpu")
-        if not name or not (gpus or self.text("gpu_fraction")):
-            if name:
+        if not name:
+            return None
+        if not gpus and not self.text("gpu_fraction"):
+            if gpus == 0 or not self.text("gpu_count"):  # else the count was told to be bad
                 self._say("bad-cell", f"gpu: found {name!r}, and no gpu_count", self._column("gpu"))
             return None
         try:
@@ -240,7 +242,7 @@ class _Row:
         vcpu = self.size("vcpu", "vCPUs", _MOST_CPUS)
         memory = self.size("memory_gib", "GiB", _MOST_GIB)
         told = self.size("gpu_memory_gib", "GiB of a GPU", _MOST_GIB)
-        gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MOST_GPUS}", 0, MOST_GPUS) or 0
+        gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MOST_GPUS}", 0, MOST_GPUS)
         told = self.number(
             "gpu_memory_gib", f"GiB of a GPU, above 0 and at most {_MOST_GIB}", lambda n: 0 < n <= _MOST_GIB
         )
@@ -253,7 +255,7 @@ class _Row:
         return judged(
             InstanceType(
                 provider=provider, name=name, region=region, zones=zones or zones_of(provider, region), arch=arch,
-                vcpu=vcpu, memory_gib=memory, room=room, gpus=gpus, accelerator=accelerator,
+                vcpu=vcpu, memory_gib=memory, room=room, gpus=gpus or 0, accelerator=accelerator,
                 gpu_model=self.text("gpu_model") or (accelerator.product if accelerator else ""),
                 gpu_fraction=self.text("gpu_fraction"), gpu_memory_gib=told,
                 prices=tuple((capacity, price) for capacity, price in prices if price is not None),

@@ -46,5 +46,7 @@ def _unusable(instance: InstanceType) -> str:
         return "what its GPU is, is not known"
     if instance.room is None:
         unknown = [word for word, value in (("vCPUs", instance.vcpu), ("memory", instance.memory_gib)) if value is None]
+        if not unknown:
+            return "what it has for pods is not known"
         return f"its {' and '.join(unknown)} {'are' if unknown[0] == 'vCPUs' else 'is'} not known"
     return "" if instance.prices else "its price is not known"

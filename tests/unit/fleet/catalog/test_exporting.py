@@ -1,0 +1,119 @@
+"""The catalogue for other autoscalers: what it says, and of what it says nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from allotment.fleet.catalog import InstanceType, catalog
+from allotment.fleet.catalog.exporting import (
+    NodeClass,
+    karpenter_objects,
+    kwok_objects,
+    template_objects,
+    why_not_karpenter,
+)
+from allotment.model.core import Node
+from allotment.model.features import Features
+from allotment.model.resource import ResourceSlice
+from allotment.model.validation import Context
+from allotment.model.validation.slices import resource_slice
+from tests.unit.fleet.catalog.conftest import Type
+
+CONTEXT = Context(Features(kube="1.36"), lambda expression, stored: ())
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def values(requirements: list[Any], key: str) -> list[str]:
+    (found,) = [one["values"] for one in requirements if one["key"] == key]
+    return list(found)
+
+
+def test_karpenter_gets_a_pool_for_each_cloud_and_a_price_for_each_offer(sold: Type) -> None:
+    types = [sold("aws/g5.xlarge"), sold("gcp/g2-standard-4"), sold("aws/p4d.24xlarge")]
+    objects = karpenter_objects(types)
+    assert [one["kind"] for one in objects] == ["NodePool", *["NodeOverlay"] * 2, "NodePool", *["NodeOverlay"] * 2]
+    pool, overlay = objects[0]["spec"]["template"]["spec"], objects[1]["spec"]
+    assert pool["nodeClassRef"] == {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    assert values(pool["requirements"], "node.kubernetes.io/instance-type") == ["g5.xlarge", "p4d.24xlarge"]
+    assert values(pool["requirements"], "karpenter.sh/capacity-type") == ["on-demand"]
+    assert overlay["price"] == "1.006"
+    assert objects[5]["spec"]["price"] == "0.397336"
+    assert values(objects[5]["spec"]["requirements"], "karpenter.sh/capacity-type") == ["spot"]
+
+
+def test_every_type_that_karpenter_can_have_makes_valid_names_and_prices() -> None:
+    objects = karpenter_objects(catalog())
+    names = [(one["kind"], one["metadata"]["name"]) for one in objects]
+    assert len(set(names)) == len(names)
+    assert all(_NAME.fullmatch(name) and len(name) <= 63 for _, name in names)
+    for one in objects:
+        if one["kind"] == "NodeOverlay":
+            assert re.fullmatch(r"\d+(\.\d+)?", one["spec"]["price"])
+            assert float(one["spec"]["price"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("lambda/gpu_1x_a10", "no Karpenter for lambda is known"),
+        ("gcp/n1-standard-8+1xT4", "no type of its cloud"),
+        ("aws/p5e.48xlarge", "price is not known"),
+        ("aws/g5.xlarge", ""),
+    ],
+)
+def test_what_karpenter_cannot_be_told_of(sold: Type, name: str, why: str) -> None:
+    reason = why_not_karpenter(sold(name))
+    assert why in reason
+    assert bool(reason) == bool(why)
+    assert bool(karpenter_objects([sold(name)])) == (not why)
+
+
+def test_another_cloud_s_nodes_need_a_class(sold: Type) -> None:
+    pool, _ = karpenter_objects([sold("lambda/gpu_1x_a10")], node_class=NodeClass("example.com", "Class", "gpu"))
+    assert pool["spec"]["template"]["spec"]["nodeClassRef"]["kind"] == "Class"
+    zones = [one for one in pool["spec"]["template"]["spec"]["requirements"] if "zone" in one["key"]]
+    assert zones == []  # it has none
+
+
+def split(objects: tuple[Node | ResourceSlice, ...]) -> tuple[list[Node], list[ResourceSlice]]:
+    nodes = [one for one in objects if isinstance(one, Node)]
+    return nodes, [one for one in objects if isinstance(one, ResourceSlice)]
+
+
+def test_cluster_autoscaler_gets_complete_pools_and_nothing_of_ours(sold: Type) -> None:
+    nodes, slices = split(template_objects([sold("aws/p4d.24xlarge"), sold("aws/m6i.xlarge")]))
+    assert [node.metadata.name for node in nodes] == [
+        "template-node-for-aws-p4d-24xlarge", "template-node-for-aws-m6i-xlarge"
+    ]  # fmt: skip
+    assert not any(name.startswith("allotment.dev/") for node in nodes for name in node.metadata.annotations)
+    gpu, plain = (node.metadata.annotations for node in nodes)
+    assert gpu["capacity.cluster-autoscaler.kubernetes.io/gpu-count"] == "8"
+    assert gpu["capacity.cluster-autoscaler.kubernetes.io/dra-driver"] == "gpu.nvidia.com"
+    assert "capacity.cluster-autoscaler.kubernetes.io/dra-driver" not in plain
+    assert [one.spec.pool.resource_slice_count for one in slices] == [1]
+    assert all(list(resource_slice(one, CONTEXT)) == [] for one in slices)
+
+
+def test_kwok_gets_nodes_in_all_zones_that_are_nobody_else_s(sold: Type) -> None:
+    nodes, slices = split(kwok_objects([sold("gcp/a2-highgpu-1g")], "static-mig=1g.5gb:7", nodes=5))
+    assert [node.metadata.name for node in nodes] == [f"gcp-a2-highgpu-1g-{number}" for number in range(1, 6)]
+    zones = [node.metadata.labels["topology.kubernetes.io/zone"] for node in nodes]
+    assert zones == [f"us-central1-{letter}" for letter in "abcfa"]
+    for node in nodes:
+        assert node.metadata.annotations == {"kwok.x-k8s.io/node": "fake"}
+        assert [taint.key for taint in node.spec.taints] == ["kwok.x-k8s.io/node"]
+        assert node.status.allocatable
+    devices = [device for one in slices for device in one.spec.devices or ()]
+    assert len({device.attributes["uuid"].string for device in devices}) == 35
+    assert all(list(resource_slice(one, CONTEXT)) == [] for one in slices)
+
+
+def test_names_stay_apart() -> None:
+    types: list[InstanceType] = [one for one in catalog() if not one.unusable]
+    nodes, _ = split(kwok_objects(types))
+    names = [node.metadata.name for node in nodes]
+    assert len(set(names)) == len(types)
+    assert all(_NAME.fullmatch(name) for name in names)

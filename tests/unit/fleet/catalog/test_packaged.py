@@ -1,0 +1,154 @@
+"""The catalogue that comes with Allotment: the facts it was made from, and what is left unknown."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from allotment.fleet.catalog import CAPACITY_TYPES, CapacityType, InstanceType, catalog, merged, read_catalog
+from tests.unit.fleet.catalog.conftest import Type
+
+
+def number(text: str) -> Decimal | None:
+    return Decimal(text) if text else None
+
+
+def test_every_row_equals_the_source(shared: Callable[[str], Path]) -> None:
+    with shared("catalog/instances.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [f"{row['provider']}/{row['instance_type']}" for row in rows] == [one.key for one in catalog()]
+    columns: dict[CapacityType, str] = {"on-demand": "on_demand_usd_per_hour", "spot": "spot_usd_per_hour"}
+    for row, one in zip(rows, catalog(), strict=True):
+        assert (one.region, one.gpu_model, str(one.gpus)) == (row["region"], row["gpu_model"], row["gpu_count"])
+        assert (one.vcpu, one.memory_gib) == (number(row["vcpu"]), number(row["memory_gib"]))
+        assert one.gpu_memory_gib == number(row["gpu_memory_gib"])
+        for capacity in CAPACITY_TYPES:
+            assert one.price(capacity) == number(row[columns[capacity]])
+        assert row["as_of"].startswith(one.as_of)
+        assert one.as_of
+        assert (one.price_source, one.spec_source) == (row["price_source"], row["spec_source"])
+        assert one.gpu_fraction == row["gpu_fraction"] or "fraction not verified" in row["notes"]
+        if row["alloc_vcpu_milli"]:
+            assert one.room is not None
+            assert not one.room.estimated
+            assert (one.room.cpu_milli, one.room.memory_mib) == (
+                int(row["alloc_vcpu_milli"]),
+                int(row["alloc_memory_mib"]),
+            )
+        if row["nvml_memory_mib"] and not one.gpu_fraction:
+            assert one.accelerator is not None
+            assert one.accelerator.memory_mib == int(row["nvml_memory_mib"])
+            assert one.accelerator.product == row["nvml_product_name"]
+            assert one.accelerator.architecture == row["architecture"] or one.accelerator.vendor == "amd"
+            assert (one.accelerator.mig is not None) == (row["mig_capable"] == "yes")
+
+
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [
+        ("aws/p5.48xlarge", 81559),
+        ("aws/g4dn.xlarge", 15360),
+        ("aws/p5en.48xlarge", 143771),
+        ("aws/g7e.2xlarge", 97887),
+        ("aws/g6.xlarge", 23034),
+        ("aws/g5.xlarge", 23028),
+        ("aws/p6-b300.48xlarge", 275040),
+        ("azure/Standard_NC40ads_H100_v5", 95830),
+    ],
+)
+def test_a_gpu_has_the_memory_that_its_driver_counts(sold: Type, name: str, mib: int) -> None:
+    model = sold(name).accelerator
+    assert model is not None
+    assert model.memory_mib == mib
+
+
+def test_prices_are_exact(sold: Type) -> None:
+    assert str(sold("aws/p4d.24xlarge").price("on-demand")) == "21.957642"
+    assert sold("gcp/a2-highgpu-1g").price("spot") == Decimal("1.92802")
+
+
+def test_a_price_that_nobody_knows_is_none_and_never_zero(sold: Type) -> None:
+    # A known list of prices says 0.0 of this type.
+    one = sold("gcp/a4-highgpu-8g")
+    assert one.prices == ()
+    assert one.unusable == "its price is not known"
+    assert all(price > 0 for other in catalog() for _, price in other.prices)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("aws/g6f.large", "a part of a GPU"),
+        ("gcp/g4-standard-6", "1/8 of a GPU"),
+        ("azure/Standard_NC8ads_A10_v4", "whether its GPU is a whole one"),
+        ("coreweave/hgx-h100", "its vCPUs and memory are not known"),
+        ("aws/p5e.48xlarge", "price is not known"),
+    ],
+)
+def test_what_cannot_be_planned_with_says_why(sold: Type, name: str, why: str) -> None:
+    assert why in sold(name).unusable
+
+
+def test_a_spot_price_alone_will_do(sold: Type) -> None:
+    (row,), _ = read_catalog("provider,instance_type,vcpu,memory_gib,spot_usd_per_hour\nus,box,4,16,0.1\n", "own.csv")
+    assert (row.unusable, row.price("on-demand"), row.price("spot")) == ("", None, Decimal("0.1"))
+
+
+def test_most_types_can_be_planned_with_and_every_gpu_that_is_sold_has_a_profile() -> None:
+    assert sum(not one.unusable for one in catalog()) >= 148
+    assert [one.key for one in catalog() if one.gpus and one.accelerator is None] == []
+
+
+def test_grace_is_arm(sold: Type) -> None:
+    assert sold("lambda/gpu_1x_gh200").arch == "arm64"
+    assert sold("lambda/gpu_1x_a10").arch == "amd64"
+
+
+def test_memory_that_no_driver_was_seen_to_say_is_a_bound(sold: Type) -> None:
+    assert sold("lambda/gpu_1x_rtx6000").memory_bound
+    assert not sold("aws/g5.xlarge").memory_bound
+
+
+def overriding(text: str) -> tuple[InstanceType, ...]:
+    rows, problems = read_catalog(text, "own.csv")
+    assert problems == ()
+    return rows
+
+
+def test_a_row_of_ones_own_replaces_what_it_says_and_keeps_the_rest(sold: Type) -> None:
+    own = overriding("provider,instance_type,spot_usd_per_hour\naws,p4d.24xlarge,7.5\n")
+    types = {one.key: one for one in merged(catalog(), own)}
+    known, now = sold("aws/p4d.24xlarge"), types["aws/p4d.24xlarge"]
+    assert now.prices == (("on-demand", Decimal("21.957642")), ("spot", Decimal("7.5")))
+    assert (now.room, now.hardware, now.zones, now.notes) == (known.room, known.hardware, known.zones, known.notes)
+    assert now.price_source == "own.csv:2"
+    assert list(types) == [one.key for one in catalog()]
+
+
+def test_what_was_unknown_can_be_told(sold: Type) -> None:
+    own = overriding("provider,instance_type,vcpu,memory_gib\ncoreweave,hgx-h100,128,2048\n")
+    now = {one.key: one for one in merged(catalog(), own)}["coreweave/hgx-h100"]
+    assert now.unusable == ""
+    assert now.prices == sold("coreweave/hgx-h100").prices
+    assert now.room is not None
+    assert now.room.estimated
+
+
+def test_more_memory_means_more_room_by_the_rule(sold: Type) -> None:
+    own = overriding("provider,instance_type,memory_gib\nlambda,gpu_1x_gh200,900\n")
+    known, now = sold("lambda/gpu_1x_gh200"), {one.key: one for one in merged(catalog(), own)}["lambda/gpu_1x_gh200"]
+    assert known.room is not None
+    assert now.room is not None
+    assert now.room.cpu_milli == known.room.cpu_milli
+    assert now.room.memory_mib > 2 * known.room.memory_mib
+    assert (now.arch, now.vcpu, now.hardware) == ("arm64", known.vcpu, known.hardware)
+
+
+def test_a_type_that_is_not_known_is_added() -> None:
+    columns = "provider,instance_type,region,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour"
+    *_, last = merged(catalog(), overriding(f"{columns}\nus,rack,,64,512,8,l40s,9\n"))
+    assert (last.key, last.hardware, last.zones, last.unusable) == ("us/rack", "8xl40s", (), "")

@@ -1,0 +1,155 @@
+"""Catalogues of one's own: every fault is named with its place, and what is right is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet import accelerators
+from allotment.fleet.catalog import CAPACITY_TYPES, InstanceType, Room, catalog, read_catalog
+from allotment.fleet.catalog.reading import COLUMNS, cells
+from allotment.fleet.catalog.verdicts import judged
+from allotment.fleet.catalog.writing import written
+
+USD = "wanted USD per hour, above 0 and at most 10000"
+HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour,spot_usd_per_hour"
+
+
+def found(*rows: str, head: str = HEAD) -> tuple[list[str], list[str]]:
+    """Names of the rows that are kept, and the problems as somebody reads them."""
+    types, problems = read_catalog("\n".join((head, *rows)), "own.csv")
+    return [one.name for one in types], [str(problem) for problem in problems]
+
+
+@pytest.mark.parametrize("price", ["", "0", "0.0", "0.000"])
+def test_a_price_of_nothing_is_unknown(price: str) -> None:
+    ((one,), problems) = read_catalog(f"{HEAD}\nus,box,8,64,1,l4,{price},1.5", "own.csv")
+    assert problems == ()
+    assert one.prices == (("spot", Decimal("1.5")),)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("us,box,8,64,1,l4,-1,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '-1'"),
+        ("us,box,8,64,1,l4,NaN,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found 'NaN'"),
+        ("us,box,8,64,1,l4,1e3,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '1e3'"),
+        ("us,box,8,64,1,l4,10000.5,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '10000.5'"),
+        ("us,box,8,64,1,l4,1,$2", f"own.csv:2:20: spot_usd_per_hour: {USD}, found '$2'"),
+        ("us,box,8,0,1,l4,1,", "own.csv:2:10: memory_gib: wanted GiB, above 0 and at most 65536, found '0'"),
+        ("us,box,-8,64,1,l4,1,", "own.csv:2:8: vcpu: wanted vCPUs, above 0 and at most 4096, found '-8'"),
+        ("us,box,8,64,73,l4,1,", "own.csv:2:13: gpu_count: wanted how many GPUs, 0 to 72, found '73'"),
+        ("us,box,8,64,1.5,l4,1,", "own.csv:2:13: gpu_count: wanted how many GPUs, 0 to 72, found '1.5'"),
+        ("us,box,8,64,0,l4,1,", "own.csv:2:15: gpu: found 'l4', and no gpu_count"),
+        ("us,box,8,64,1,l5,1,", "own.csv:2:15: gpu: unknown hardware 'l5': wanted an accelerator"),
+        ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: wanted a provider, in lower-case letters, digits and -,"),
+        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: wanted the name of a type, as its cloud says it, found ''"),
+        ('us,"box,8,64,1,l4,1,', "own.csv:2:1: a quote is opened and not closed"),
+        ("us,box,8,64,1,l4,1,,extra", "own.csv:2:21: wanted 8 cells, found 9"),
+    ],
+)  # fmt: skip
+def test_a_bad_row_is_named_and_the_others_are_kept(row: str, problem: str) -> None:
+    names, problems = found(row, "us,good,8,64,1,l4,1,")
+    assert names == ["good"]
+    assert len(problems) == 1
+    assert problems[0].startswith(problem)
+
+
+def test_everything_wrong_with_a_row_is_named_at_once() -> None:
+    names, problems = found("us,box,0,0,99,l4,-1,-2")
+    assert names == []
+    assert len(problems) == 5  # a GPU, for which there is no count, is not said again
+
+
+def test_more_for_pods_than_there_is() -> None:
+    _, problems = found("us,box,8,64,9000,64", head="provider,instance_type,vcpu,memory_gib,alloc_vcpu_milli,pods")
+    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods, more than the 8000 that it has"]
+
+
+def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
+    names, problems = found("us,box,1", head="provider,instance_type,price")
+    assert names == ["box"]
+    assert problems[0].startswith("own.csv:1:24: column 'price' is not known and not read")
+    names, problems = found("box", head="name")
+    assert names == []
+    assert len([one for one in problems if "wanted a column" in one]) == 2
+    assert read_catalog("", "own.csv")[1][0].code == "empty-catalog"
+
+
+def test_a_type_stands_once() -> None:
+    names, problems = found("us,box,8,64,1,l4,1,", "us,box,8,64,1,l4,2,")
+    assert names == ["box"]
+    assert problems[0].startswith("own.csv:3:1: us/box is listed twice: first in line 2")
+
+
+def test_blank_lines_comments_and_a_byte_order_mark() -> None:
+    types, problems = read_catalog(f"\ufeff# ours\n{HEAD}\r\n\r\n# dear\nus,box,8,64,1,l4,1,\n", "own.csv")
+    assert (len(types), problems) == (1, ())
+
+
+@given(
+    st.lists(st.text(st.characters(blacklist_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=8), min_size=1, max_size=6)
+)
+def test_cells_are_split_as_they_were_joined(texts: list[str]) -> None:
+    line = ",".join('"' + text.replace('"', '""') + '"' for text in texts)
+    split = cells(line)
+    assert split is not None
+    assert [cell.text for cell in split] == texts
+    assert all(line[cell.column - 1] == '"' for cell in split)
+
+
+def test_the_catalogue_reads_what_it_writes() -> None:
+    types, problems = read_catalog(written(catalog()), "again.csv")
+    assert problems == ()
+    assert types == catalog()
+
+
+PRICES = st.decimals("0.001", "10000", places=4)
+WORDS = st.text("ab ,\"'é#", max_size=6).map(str.strip)
+
+
+@st.composite
+def instance_types(draw: st.DrawFn) -> InstanceType:
+    """Types with any facts known and unknown, in the form in which they are read."""
+    size = Decimal(1) if draw(st.booleans()) else None
+    room = draw(st.none() | st.builds(Room, st.integers(1, 900), st.integers(1, 900), st.integers(1, 200)))
+    gpus = draw(st.integers(0, 16))
+    model = draw(st.sampled_from(list(accelerators().values()))) if gpus else None
+    prices = {capacity: draw(st.none() | PRICES) for capacity in CAPACITY_TYPES}
+    return judged(
+        InstanceType(
+            provider="us", name=draw(st.from_regex(r"[a-z]{1,5}(\.[a-z0-9]{1,5})?", fullmatch=True)),
+            region=draw(st.sampled_from(["", "here"])), zones=draw(st.sampled_from([("a",), ("a", "b")])),
+            vcpu=size, memory_gib=size,
+            room=room, gpus=gpus, accelerator=model, gpu_model="X" if gpus else "",
+            prices=tuple((capacity, price) for capacity, price in prices.items() if price is not None),
+            as_of=draw(st.sampled_from(["", "2026", "2026-08-03"])), price_source="somewhere",
+            notes=draw(WORDS),
+        )
+    )  # fmt: skip
+
+
+@given(instance_types())
+def test_any_type_is_read_as_it_was_written(one: InstanceType) -> None:
+    types, problems = read_catalog(written([one]), "own.csv")
+    assert problems == ()
+    (back,) = types
+    if one.room is None and one.vcpu is not None:  # then a rule says it
+        assert back.room is not None
+        assert back.room.estimated
+        one = judged(replace(one, room=back.room))
+    assert back == one
+
+
+@given(st.text('provider,instance_type\n"0123456789.-awsl4é ', max_size=120))
+def test_no_text_is_too_bad(text: str) -> None:
+    types, problems = read_catalog(text, "own.csv")
+    assert all(price > 0 for one in types for _, price in one.prices)
+    assert all(problem.position.line >= 1 for problem in problems)
+    head = ",".join(COLUMNS)
+    types, problems = read_catalog(f"{head}\n{text}", "own.csv")
+    assert all(price > 0 for one in types for _, price in one.prices)

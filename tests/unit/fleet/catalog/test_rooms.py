@@ -1,0 +1,57 @@
+"""What is left for pods by the rules that clouds publish."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet.catalog.rooms import estimated_room
+
+SIZES = st.decimals(1, 400, places=0)
+
+
+@pytest.mark.parametrize(
+    ("provider", "cpus", "gib", "milli"),
+    [
+        # GKE: 60 + 10 + 2 × 5 + 2.5 for each core above four
+        ("gcp", 1, 4, 940),
+        ("gcp", 2, 8, 1930),
+        ("gcp", 4, 16, 3920),
+        ("gcp", 8, 32, 7910),
+        # AKS: its table of cores and thousandths
+        ("azure", 1, 4, 940),
+        ("azure", 2, 8, 1900),
+        ("azure", 4, 16, 3860),
+        ("azure", 8, 32, 7820),
+        ("azure", 16, 64, 15740),
+        ("azure", 64, 256, 63260),
+        # unknown: as GKE
+        ("lambda", 8, 32, 7910),
+    ],
+)
+def test_cores_that_system_and_kubelet_keep(provider: str, cpus: int, gib: int, milli: int) -> None:
+    assert estimated_room(provider, Decimal(cpus), Decimal(gib)).cpu_milli == milli
+
+
+def test_memory_that_they_keep() -> None:
+    # 3 % for the kernel; then 25 % of 4 GiB, 20 % of 4, 10 % of what is left to 16, and 100 MiB before eviction.
+    mib = Decimal(16 * 1024) * 97 / 100
+    kept = 1024 + Decimal("819.2") + (mib - 8192) / 10 + 100
+    assert estimated_room("gcp", Decimal(4), Decimal(16)).memory_mib == int(mib - kept)
+    # 20 MB for each of 110 pods and 50 MB more, but never more than a quarter.
+    assert estimated_room("azure", Decimal(24), Decimal(220)).memory_mib == int(
+        220 * 1024 * Decimal("0.97") - Decimal(2250 * 10**6) / 2**20 - 100
+    )
+    assert estimated_room("azure", Decimal(2), Decimal(4)).memory_mib == int(4096 * Decimal("0.97") * 3 / 4 - 100)
+
+
+@given(st.sampled_from(["gcp", "azure", "us"]), SIZES, SIZES)
+def test_what_is_left_is_less_than_there_is_and_grows_with_it(provider: str, cpus: Decimal, gib: Decimal) -> None:
+    room, more = estimated_room(provider, cpus, gib), estimated_room(provider, cpus + 1, gib + 1)
+    assert 0 < room.cpu_milli < cpus * 1000
+    assert 0 < room.memory_mib < gib * 1024
+    assert (more.cpu_milli, more.memory_mib) > (room.cpu_milli, room.memory_mib)
+    assert room.estimated
