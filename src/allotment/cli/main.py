@@ -17,6 +17,7 @@ from allotment.cli.catalog_commands import add_catalog
 from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
+from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.migrate_commands import add_migrate
 from allotment.cli.vocabulary_commands import add_vocabulary
 
@@ -195,6 +196,7 @@ def _parser() -> Parser:
     _add_lab(commands)
     add_commands(commands, _lazy)
     add_driver(commands, _lazy)
+    add_cluster_autoscaler(commands, _lazy)
     _add_examples(commands)
 
     demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in seconds")

@@ -58,6 +58,13 @@ class _Signer(NamedTuple):
 
 def ensure(folder: Path, now: datetime, names: Iterable[str] = ()) -> Certificates:
     """The certificates in a folder, made or renewed as needed; ``names``: further hosts and addresses of the server."""
+    authority, server = serving(folder, now, names)
+    admin = issue(folder, ADMIN, (MASTERS,), now)
+    return Certificates(authority, server, admin, _token(folder / "token"))
+
+
+def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Path, Identity]:
+    """A folder's authority and a server's certificate from it, made or renewed as needed; for this machine's names."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority_files = _files(folder, "ca")
     signer = _read(authority_files, now)
@@ -68,8 +75,7 @@ def ensure(folder: Path, now: datetime, names: Iterable[str] = ()) -> Certificat
     hosts = tuple(dict.fromkeys((*_LOCAL, *names)))
     if not _serves(server, signer, hosts, now):
         _write(server, _signed(signer, "allotment", (), now, hosts))
-    admin = issue(folder, ADMIN, (MASTERS,), now)
-    return Certificates(authority_files.certificate, server, admin, _token(folder / "token"))
+    return authority_files.certificate, server
 
 
 def issue(folder: Path, name: str, groups: Sequence[str], now: datetime) -> Identity:

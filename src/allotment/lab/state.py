@@ -121,6 +121,11 @@ def default_data(name: str) -> DataFolder:
     return DataFolder(_folder("XDG_DATA_HOME", ".local/share") / "labs" / checked_name(name))
 
 
+def usual_folder(name: str) -> Path:
+    """Where something else of this user's is kept that outlives a command."""
+    return _folder("XDG_DATA_HOME", ".local/share") / name
+
+
 class Register:
     """The labs of this user. ``folder`` is for tests; everybody else shares one."""
 

@@ -1,0 +1,100 @@
+"""The expander: which of the options serves its pods, claims included, at the least cost by pod.
+
+The question has neither claims nor devices, so they are read from caches of the API server. The answer is computed on a
+thread, within the time that the autoscaler waits. Whatever goes wrong ends in an error or in all options, which to the
+autoscaler are the same: it keeps them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
+from allotment.autoscaler.cluster_autoscaler.growing import Growths
+from allotment.autoscaler.cluster_autoscaler.judging import Judged, best, judge, uid_of
+from allotment.cluster.cache import Cache, Caches, all_synced
+from allotment.cluster.client import Resource, Tree
+from allotment.cluster.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
+from allotment.externalgrpc import failures
+from allotment.externalgrpc.expander import Option
+from allotment.fleet.catalog import InstanceType
+from allotment.model.features import Features
+from allotment.tools.plan.rehousing import House
+
+log = logging.getLogger(__name__)
+
+#: What decides about places.
+RESOURCES: Final[Sequence[Resource]] = (
+    NODES, NAMESPACES, TAINT_RULES, DEVICE_CLASSES, SLICES, CLAIM_TEMPLATES, CLAIMS, VOLUMES, VOLUME_CLAIMS, PODS,
+)  # fmt: skip
+#: Of the autoscaler's five seconds, in which the question and the answer travel, too.
+_SECONDS: Final = 4.0
+
+
+class Cheapest:
+    """`externalgrpc.expander.Chooser`. ``groups``: those of ours, if the autoscaler's groups are."""
+
+    def __init__(
+        self, caches: Caches, groups: Sequence[NodeGroup], catalog: Sequence[InstanceType], features: Features,
+        seconds: float = _SECONDS,
+    ) -> None:  # fmt: skip
+        self._caches: dict[Resource, Cache[Tree]] = {resource: caches.trees(resource) for resource in RESOURCES}
+        self._groups = groups
+        self._catalog = catalog
+        self._features = features
+        self._seconds = seconds
+
+    async def synced(self) -> None:
+        """Wait until the cluster has been read once."""
+        await all_synced(*self._caches.values())
+
+    async def best(self, options: Sequence[Option], nodes: Mapping[str, Tree]) -> Sequence[str]:
+        """See Chooser."""
+        end = time.monotonic() + self._seconds
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self.synced()
+        except TimeoutError:
+            raise failures.Unavailable("the cluster has not been read yet") from None
+        trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
+        judged = await asyncio.to_thread(self._judge, options, nodes, trees, end)
+        chosen = best(judged)
+        for one in judged:
+            log.info("%s%s", one, " - chosen" if one.group in chosen else "")
+        return chosen
+
+    def _judge(
+        self, options: Sequence[Option], nodes: Mapping[str, Tree], trees: Mapping[Resource, Sequence[Tree]], end: float
+    ) -> list[Judged]:
+        growths = Growths(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
+        house = House((tree for found in with_pods(trees, options).values() for tree in found), self._features)
+        found = []
+        for option in options:
+            if option.group not in nodes:
+                found.append(Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not told"))
+                continue
+            growth = growths.of(option.group, nodes[option.group])
+            found.append(judge(house, option, growth, lambda: time.monotonic() < end))
+        return found
+
+
+def with_pods(trees: Mapping[Resource, Sequence[Tree]], options: Sequence[Option]) -> dict[Resource, Sequence[Tree]]:
+    """The cluster with the pods that are asked for, as they are asked for: the autoscaler makes some up itself."""
+    asked = {uid_of(pod): pod for option in options for pod in option.pods}
+    others = [tree for tree in trees[PODS] if uid_of(tree) not in asked]
+    return {**trees, PODS: [*others, *asked.values()]}

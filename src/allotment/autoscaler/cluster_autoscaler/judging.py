@@ -1,0 +1,148 @@
+"""How many pods an option really serves: its nodes built by way of trial, its pods placed there as the scheduler will.
+
+cluster-autoscaler has simulated the same, with the devices of a node that is alive; but it compares options by cpu and
+memory alone. Here the engine allocates the claims, and a machine's price is divided by the pods that it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.cluster.client import Tree
+from allotment.externalgrpc.expander import Option
+from allotment.model.meta import ObjectMeta
+from allotment.model.resource import ResourceSlice
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.rehousing import House, NoPlace
+
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+class Growth(NamedTuple):
+    """What a group grows by. ``slices``: that each new node publishes, None where nobody can tell. ``price``: USD per
+    hour of one, None if it is not known."""
+
+    node: Tree
+    slices: tuple[ResourceSlice, ...] | None
+    price: Decimal | None
+
+
+class Judged(NamedTuple):
+    """``served``: pods of the option that get a place on its nodes; None: that could not be told.
+
+    ``cost``: of all its nodes, USD per hour. ``why``: what keeps the first pod that is not served.
+    """
+
+    group: str
+    nodes: int
+    asked: int
+    served: int | None
+    cost: Decimal | None
+    why: str = ""
+
+    @property
+    def each(self) -> Decimal | None:
+        """The cost by pod served."""
+        return self.cost / self.served if self.cost is not None and self.served else None
+
+    def __str__(self) -> str:
+        count = f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}"
+        if self.served is None:
+            return f"{self.group}: what {count} would serve cannot be told: {self.why}"
+        price = "at a price that is not known"
+        if self.cost is not None:
+            each = f", {self.each:.4f} for each pod" if self.each is not None else ""
+            price = f"for {self.cost} USD/h{each}"
+        verb = "serves" if self.nodes == 1 else "serve"
+        rest = f"; {self.why}" if self.why else ""
+        return f"{self.group}: {count} {verb} {self.served} of {self.asked} pods {price}{rest}"
+
+
+def judge(house: House, option: Option, growth: Growth, keep_going: KeepGoing) -> Judged:
+    """Try an option; the house is afterwards as it was."""
+    cost = growth.price * option.nodes if growth.price is not None else None
+    uids = dict.fromkeys(uid_of(pod) for pod in option.pods)
+
+    def told(served: int | None, why: str = "") -> Judged:
+        return Judged(option.group, option.nodes, len(uids), served, cost, why)
+
+    if growth.slices is None and any(_takes_devices(pod) for pod in option.pods):
+        return told(None, "nothing says which devices its nodes will have")
+    lodgers = [house.lodgers[uid] for uid in uids if uid in house.lodgers]
+    if len(lodgers) < len(uids) or not lodgers:
+        return told(None, "its pods are not known")
+    mark = house.mark()
+    try:
+        places = 0
+        for number in range(option.nodes):
+            if not keep_going():
+                return told(None, "there was no time")
+            node, slices = _copy(growth, number)
+            house.build(node, slices)
+            places |= 1 << house.machines.by_name[node["metadata"]["name"]].place
+        served, why = 0, ""
+        for lodger in sorted(lodgers, key=lambda one: one.order):
+            if not keep_going():
+                return told(None, "there was no time")
+            place = house.place(lodger, places)
+            if isinstance(place, NoPlace):
+                why = why or f"{lodger.key}: {place.text}"
+            else:
+                served += 1
+        return told(served, why)
+    finally:
+        house.back_to(mark)
+
+
+def best(judged: Sequence[Judged]) -> tuple[str, ...]:
+    """The groups to choose from: the least cost by pod served, of equals those that serve most.
+
+    Where no option that serves has a known price, all that serve; where none could be told, all of those. None at all:
+    nothing that grows would help.
+    """
+    serving = [one for one in judged if one.served]
+    priced = [(each, -(one.served or 0), one.group) for one in serving if (each := one.each) is not None]
+    if priced:
+        least = min(priced)[:2]
+        return tuple(group for *found, group in priced if tuple(found) == least)
+    return tuple(one.group for one in serving) or tuple(one.group for one in judged if one.served is None)
+
+
+def uid_of(pod: Tree) -> str:
+    """The uid by which a pod is known; one that no API server has seen is known by its name."""
+    metadata = pod["metadata"]
+    name = "/".join(filter(None, (metadata.get("namespace", ""), metadata.get("name", ""))))
+    return str(metadata.get("uid") or f"pod:{name}")
+
+
+def renamed(slices: Iterable[ResourceSlice], old: str, new: str) -> tuple[ResourceSlice, ...]:
+    """The slices of one node as another's."""
+    found = []
+    for number, one in enumerate(slices):
+        pool = one.spec.pool
+        name = new if pool.name == old else f"{pool.name}-{new}"
+        spec = replace(one.spec, node_name=new, pool=replace(pool, name=name))
+        found.append(replace(one, metadata=ObjectMeta(name=f"{new}-{number}"), spec=spec))
+    return tuple(found)
+
+
+def _takes_devices(pod: Tree) -> bool:
+    """Whether a pod claims devices, or asks for resources that a DeviceClass may serve."""
+    spec = pod.get("spec") or {}
+    if spec.get("resourceClaims"):
+        return True
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    return any("/" in name for one in containers for name in (one.get("resources") or {}).get("requests") or {})
+
+
+def _copy(growth: Growth, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]:
+    """One of the option's nodes, under a name of its own."""
+    metadata = growth.node["metadata"]
+    name = f"{metadata['name']}-{number}"
+    labels = {**(metadata.get("labels") or {}), _HOSTNAME: name}
+    node = {**growth.node, "metadata": {**metadata, "name": name, "labels": labels}}
+    return node, renamed(growth.slices or (), metadata["name"], name)

@@ -1,0 +1,82 @@
+"""What cluster-autoscaler is to be told, so that it asks our servers: a file for ``--cloud-config``, and flags."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from allotment.cli.mistakes import Mistake
+
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
+
+
+class Place(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host in _LOOPBACK
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host or "0.0.0.0"
+        return f"{host}:{self.port}"
+
+    def seen(self, names: tuple[str, ...]) -> Place:
+        """As others reach it: by one of its names, where it listens everywhere."""
+        return self._replace(host=names[0] if names else socket.gethostname()) if self.host in _EVERYWHERE else self
+
+
+def place_of(option: str, text: str) -> Place:
+    """``HOST:PORT``, the host may be left out for all addresses. Raises Mistake.
+
+    >>> place_of("--expander", "[::1]:80")
+    Place(host='::1', port=80)
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise Mistake(f"{option}: wanted HOST:PORT, found {text!r}", "for example 127.0.0.1:8086")
+    return Place(host, int(port))
+
+
+class Files(NamedTuple):
+    """PEM files: the servers' own, what the autoscaler trusts them by (``authority``), and the autoscaler's own."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+    client_authority: Path | None = None
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+
+
+def config(cloud: Place | None, expander: Place | None, files: Files | None, *, plain: bool) -> Iterator[str]:
+    """The lines of the file for ``--cloud-config``, with the flags as comments: the whole is valid YAML."""
+    yield "# cluster-autoscaler is to be started with:"
+    if cloud is not None:
+        yield "#   --cloud-provider=externalgrpc --cloud-config=THIS-FILE"
+        yield "#   --enforce-node-group-min-size=true"
+    if expander is not None and files is not None:
+        yield "#   --expander=grpc,least-waste"
+        yield f"#   --grpc-expander-url={expander} --grpc-expander-cert={files.authority}"
+    if cloud is None:
+        return
+    yield f"address: {json.dumps(str(cloud))}"
+    if not plain and files is not None:
+        # Without a certificate of its own the autoscaler does not try TLS at all.
+        yield f"cert: {_path(files.client_certificate, 'its own certificate, signed by --client-ca')}"
+        yield f"key: {_path(files.client_key, 'and its key')}"
+        yield f"cacert: {_path(files.authority, '')}"
+    yield "grpc_timeout: 30s"
+
+
+def _path(path: Path | None, instead: str) -> str:
+    return json.dumps(str(path)) if path is not None else f'"" # {instead}'

@@ -1,0 +1,226 @@
+"""``allot cluster-autoscaler``: a cloud provider and an expander for Kubernetes' own cluster-autoscaler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from allotment.cli.autoscaler_config import Files, Place, config, place_of
+from allotment.cli.catalog_choosing import Opened, opened
+from allotment.cli.durations import seconds
+from allotment.cli.externalgrpc_commands import CLOUD_PROVIDER, EXPANDER
+from allotment.cli.live.connection import told, way_to
+from allotment.cli.mistakes import Failure, Mistake
+from allotment.cli.release import features
+from allotment.lab import needs
+from allotment.model.features import RELEASES, Features
+from allotment.tools.plan.limits import Limits
+
+if TYPE_CHECKING:
+    from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
+    from allotment.autoscaler.cluster_autoscaler.program import Options
+    from allotment.autoscaler.provider import Provider
+    from allotment.cluster.http import HttpClient
+    from allotment.cluster.kubeconfig import Target
+    from allotment.cluster.program import Context
+
+_INSTALL = "pip install 'allotment[lab,drivers]'"
+#: As whom the servers speak to the cluster.
+_NAME = "allotment-cluster-autoscaler"
+
+
+class _Served(NamedTuple):
+    """What is served where. ``files`` are None where nothing has TLS."""
+
+    cloud: Place | None
+    expander: Place | None
+    names: tuple[str, ...]
+    files: Files | None
+    plain: bool
+
+    def config(self) -> list[str]:
+        """What cluster-autoscaler is to be told."""
+        cloud, expander = (place and place.seen(self.names) for place in (self.cloud, self.expander))
+        return list(config(cloud, expander, self.files, plain=self.plain))
+
+
+def run(arguments: Namespace) -> int:
+    """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
+    if missing := needs.missing():
+        raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", _INSTALL)
+    types = opened(arguments.catalog)
+    groups = _groups(arguments, types)
+    served = _served(arguments)
+    code = types.complain()
+    if arguments.print_config:
+        sys.stdout.write("".join(f"{line}\n" for line in served.config()))
+        return code
+    way = way_to(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
+    with told(way):
+        asyncio.run(_serve(arguments, served, types, groups, way))
+    return 0
+
+
+async def _serve(
+    arguments: Namespace, served: _Served, types: Opened, groups: tuple[NodeGroup, ...], way: Target
+) -> None:
+    from allotment.cluster import program
+    from allotment.cluster.cache import Caches
+    from allotment.cluster.clock import Clock
+    from allotment.cluster.http import HttpClient
+    from allotment.cluster.recorder import Events
+
+    try:
+        from allotment.autoscaler.cluster_autoscaler.program import servers
+        from allotment.externalgrpc.serving import CannotListen, UnusableCertificate
+    except ModuleNotFoundError as error:
+        raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
+    async with HttpClient(way, _NAME) as client:
+        options = _options(arguments, served, types, groups, await _features(arguments, client))
+        clock, random = Clock(), Random()
+        events = Events(client, clock=clock)
+        caches = Caches(client, clock=clock, random=random)
+        context = program.Context(lambda name, manager="": client, caches, clock, events, random)
+        serving = asyncio.ensure_future(servers(options, _ready(served, groups))(context))
+        beside = asyncio.create_task(program.run({}, context), name="caches")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        try:
+            with suppress(asyncio.CancelledError):
+                await serving
+        except (CannotListen, UnusableCertificate) as error:
+            raise Mistake(str(error)) from None
+        finally:
+            beside.cancel()
+            await asyncio.wait((beside,))
+
+
+def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int], None]:
+    def tell(cloud: int, expander: int) -> None:
+        found = served._replace(
+            cloud=served.cloud and served.cloud._replace(port=cloud),
+            expander=served.expander and served.expander._replace(port=expander),
+        )
+        lines = [f"Cloud provider at {found.cloud}: {len(groups)} node groups."] if found.cloud else []
+        lines += [f"Expander at {found.expander}."] if found.expander else []
+        sys.stdout.write("".join(f"{line}\n" for line in (*lines, *found.config())))
+        sys.stdout.flush()
+
+    return tell
+
+
+def _options(
+    arguments: Namespace, served: _Served, types: Opened, groups: tuple[NodeGroup, ...], known: Features
+) -> Options:
+    from allotment.autoscaler.cluster_autoscaler.cloud import Settings
+    from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
+    from allotment.externalgrpc.encoding import checked_slices_field
+    from allotment.externalgrpc.serving import Tls
+
+    try:
+        slices_field = checked_slices_field(arguments.slices_field)
+    except ValueError as error:
+        raise Mistake(f"--slices-field: {error}", "it is in cluster-autoscaler's externalgrpc.proto") from None
+    try:
+        provisioning = seconds(arguments.provisioning)
+    except Failure as error:
+        raise Mistake(f"--provisioning: {str(error).removeprefix('error: ')}") from None
+    files = served.files
+    tls = Tls(files.certificate, files.key) if files is not None else None
+    mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
+    return Options(
+        groups, types.types, known, _provider(arguments, types, known),
+        Listening(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
+        Listening(str(served.expander), tls) if served.expander else None,
+        Settings(known.kube, arguments.gpu_label, provisioning), slices_field,
+    )  # fmt: skip
+
+
+def _provider(arguments: Namespace, types: Opened, known: Features) -> Callable[[Context], Provider]:
+    if arguments.provider == "simulated":
+        from allotment.autoscaler.providers.simulated import simulated_cloud
+
+        return simulated_cloud(types.types, seconds=arguments.delay, kube=known.kube)
+    from allotment.autoscaler.providers.karpenter import Karpenter
+
+    return lambda context: Karpenter(context.client_for(_NAME))
+
+
+async def _features(arguments: Namespace, client: HttpClient) -> Features:
+    """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
+    version = arguments.kube_version
+    if version is None:
+        told = await client.read("/version")
+        minor = int("".join(filter(str.isdigit, str(told.get("minor", "")))) or 0)
+        version = max((one for one in RELEASES if int(one.partition(".")[2]) <= minor), default=RELEASES[0])
+    return features(version, arguments.feature_gates)
+
+
+# --- what the arguments mean -----------------------------------------------------------------------------------------
+
+
+def _groups(arguments: Namespace, types: Opened) -> tuple[NodeGroup, ...]:
+    from allotment.autoscaler.cluster_autoscaler.groups import BadNodes, groups_of, wanted
+
+    zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
+    limits = Limits(zones=zones, capacity=arguments.capacity)
+    try:
+        return groups_of(types.types, [wanted(text) for text in arguments.nodes], limits)
+    except BadNodes as error:
+        raise Mistake(str(error), error.hint) from None
+
+
+def _served(arguments: Namespace) -> _Served:
+    """Both, unless only one of them is named."""
+    both = arguments.cloud_provider is None and arguments.expander is None
+    cloud = place_of("--cloud-provider", arguments.cloud_provider or CLOUD_PROVIDER)
+    expander = place_of("--expander", arguments.expander or EXPANDER)
+    wants_cloud = both or arguments.cloud_provider is not None
+    wants_expander = both or arguments.expander is not None
+    if wants_cloud and not arguments.nodes:
+        raise Mistake(
+            "a cloud provider without node groups: wanted --nodes MIN:MAX:TYPE[/MODE]",
+            "for example --nodes 0:10:aws/g5.*; for an expander only, name its address with --expander",
+        )
+    if arguments.plain and not cloud.loopback:
+        raise Mistake(f"--plain: {cloud} can be reached by others, and whoever reaches it orders machines")
+    if bool(arguments.cert) != bool(arguments.key):
+        raise Mistake("--cert and --key: wanted both or none")
+    names = tuple(arguments.host_name)
+    places = [
+        place for place, wants in ((cloud, wants_cloud and not arguments.plain), (expander, wants_expander)) if wants
+    ]
+    files = _files(arguments, places, wants_cloud and not arguments.plain and not cloud.loopback) if places else None
+    return _Served(cloud if wants_cloud else None, expander if wants_expander else None, names, files, arguments.plain)
+
+
+def _files(arguments: Namespace, places: list[Place], others: bool) -> Files:
+    """The files that are given, or made. ``others``: a cloud provider can be reached by others."""
+    client_ca = Path(arguments.client_ca) if arguments.client_ca else None
+    if arguments.cert:
+        if others and client_ca is None:
+            raise Mistake(
+                "whoever reaches the cloud provider orders machines: wanted --client-ca FILE, whose clients may",
+                "or let it listen on 127.0.0.1 only",
+            )
+        return Files(Path(arguments.cert), Path(arguments.key), Path(arguments.cert), client_ca)
+    from allotment.lab import certificates
+    from allotment.lab.state import usual_folder
+
+    folder = Path(arguments.certificates).absolute() if arguments.certificates else usual_folder("cluster-autoscaler")
+    now = datetime.now(UTC)
+    seen = (place.seen(tuple(arguments.host_name)).host for place in places)
+    authority, server = certificates.serving(folder, now, dict.fromkeys((*arguments.host_name, *seen)))
+    client = certificates.issue(folder, "cluster-autoscaler", (), now)
+    return Files(server.certificate, server.key, authority, client_ca or authority, client.certificate, client.key)
