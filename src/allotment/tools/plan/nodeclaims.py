@@ -14,7 +14,7 @@ from allotment.fleet.catalog.exporting.karpenter import NODE_CLASSES, NodeClass
 from allotment.model.core import Taint
 from allotment.model.meta import Value
 from allotment.model.trees import to_tree
-from allotment.tools.plan.mig_layouts import MIG_LABEL, mig_config_name, mig_layout
+from allotment.tools.plan.mig_layouts import MIG_LABEL, mig_config_map, mig_config_name, mig_layout, mig_parted
 from allotment.tools.plan.report import PlannedMachine
 
 Tree = dict[str, Any]
@@ -65,6 +65,14 @@ class ClaimSettings(Value, frozen=True):
 def node_claims(machines: Iterable[PlannedMachine], settings: ClaimSettings | None = None) -> tuple[Tree, ...]:
     """A NodeClaim for each machine, in order, under the machine's name. Raises NoNodeClass."""
     return tuple(node_claim(machine.node, machine, settings or ClaimSettings()) for machine in machines)
+
+
+def manifests(machines: Iterable[PlannedMachine], settings: ClaimSettings | None = None) -> tuple[Tree, ...]:
+    """All that Karpenter and the MIG manager have to be given: the layouts first, then the NodeClaims."""
+    planned = tuple(machines)
+    text = mig_parted(mig_layout(machine) for machine in planned)
+    layouts = (mig_config_map(text),) if text else ()
+    return (*layouts, *node_claims(planned, settings))
 
 
 def node_claim(name: str, machine: PlannedMachine, settings: ClaimSettings) -> Tree:

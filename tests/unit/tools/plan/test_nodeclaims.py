@@ -11,7 +11,7 @@ from allotment.model.core import Taint
 from allotment.model.loading import load_text
 from allotment.model.meta import ObjectKey
 from allotment.tools.plan.mig_layouts import mig_config_map, mig_config_name, mig_layout, mig_parted, with_layout
-from allotment.tools.plan.nodeclaims import ClaimSettings, NoNodeClass, node_claims
+from allotment.tools.plan.nodeclaims import ClaimSettings, NoNodeClass, manifests, node_claims
 from allotment.tools.plan.report import PlannedMachine, Seat
 
 Tree = dict[str, Any]
@@ -122,3 +122,11 @@ def test_what_somebody_wrote_into_the_file_stays() -> None:
     twice = with_layout(with_layout(text, layout), layout)
     assert twice.startswith(text)
     assert sorted(configs(twice)) == ["all-disabled", mig_config_name(layout)]
+
+
+def test_layouts_come_before_the_claims_that_name_them() -> None:
+    found = manifests([machine(), machine(node="new-2", form=SEVEN)])
+    assert [(tree["kind"], tree["metadata"]["name"]) for tree in found] == [
+        ("ConfigMap", "allotment-mig-parted-config"), ("NodeClaim", "new-1"), ("NodeClaim", "new-2"),
+    ]  # fmt: skip
+    assert [tree["kind"] for tree in manifests([machine()])] == ["NodeClaim"]
