@@ -30,7 +30,6 @@ from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES, PODS
-from allotment.fleet.catalog import Template, template_of
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -38,7 +37,7 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.consolidation import Consolidation, Owned, Replacing, consolidate
 from allotment.tools.plan.disruption import Budget, Policy
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan, PlannedMachine
+from allotment.tools.plan.report import Plan
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +169,7 @@ class Disrupting:
             limits = remaining(self._options.limits, [order.machine for order in self._orders])
             short = self._shortages.now(self._clock.seconds())
             limits = replace(limits, unavailable=(*limits.unavailable, *short))
-            replacing = Replacing(self._plan, self._build, self._options.catalog, limits)
+            replacing = Replacing(self._plan, self._options.catalog, limits)
 
         def work(keep_going: KeepGoing) -> Consolidation:
             return consolidate(
@@ -185,14 +184,6 @@ class Disrupting:
         keep_going: Callable[[], bool],
     ) -> Plan:  # fmt: skip
         return self._planner(list(values), limits, keep_going)
-
-    def _build(self, machine: PlannedMachine) -> Template:
-        instance = next(one for one in self._options.catalog if one.key == machine.instance)
-        mode = machine.form.partition("/")[2]
-        return template_of(
-            instance, mode, machine.node, zone=machine.zone, capacity_type=machine.capacity_type,
-            kube=self._options.features.kube,
-        )  # fmt: skip
 
     def _propose(self, found: Consolidation) -> None:
         for one in found.remove:

@@ -133,7 +133,7 @@ def test_a_machine_that_breaks_down_while_it_starts_is_replaced() -> None:
 def test_a_machine_whose_node_does_not_come_in_time_is_given_back() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("a")
-        await cluster.until(lambda: cluster.books())
+        await cluster.until(cluster.books)
         (first,) = cluster.books()
         await cluster.until(lambda: first not in cluster.books())
         await cluster.until(lambda: cluster.nominated("a"))
@@ -189,7 +189,8 @@ def test_a_dry_run_proposes_and_orders_nothing() -> None:
         await cluster.until(lambda: "dry run" in cluster.report())
         assert "aws/g4dn.xlarge" in cluster.report()
         await cluster.after(30)
-        assert cluster.orders() == cluster.books() == [] and not cluster.machines()
+        assert cluster.orders() == cluster.books() == []
+        assert not cluster.machines()
         assert len(cluster.told("ProposedScaleUp")) == 1
 
     play(options(dry_run=True), story)

@@ -1,4 +1,4 @@
-"""A small cluster with an autoscaler, a cloud of machines that appear, and a planner whose answers are easy to foresee."""
+"""A small cluster with an autoscaler, a cloud of machines that appear, and a planner that is easy to foresee."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Dying(ClusterClient):
 
     def __init__(self, cluster: ClusterClient, writes: int, *, before: bool) -> None:
         super().__init__()
-        self.__dict__.update({name: value for name, value in vars(cluster).items()})
+        self.__dict__.update(vars(cluster))
         self._cluster = cluster
         self._left = writes
         self._before = before

@@ -1,0 +1,217 @@
+"""Machines that nobody needs are given back: slowly, within budgets, and never with a pod that has no other place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from allotment.autoscaler.disrupting import LEAVING
+from allotment.autoscaler.options import Options
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS
+from tests.unit.autoscaler.world import ClusterClient, World, options, world
+
+_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
+
+
+def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+    async def test() -> None:
+        async with world(chosen, speed) as cluster:
+            cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
+            await story(cluster)
+
+    asyncio.run(test())
+
+
+def scaled(mode: str = "empty", **more: Any) -> Options:
+    return options(consolidation=mode, consolidate_after=20, budget="100%", **more)
+
+
+async def running(cluster: World, *names: str, **more: Any) -> dict[str, str]:
+    """Pods of a set on machines of their own; node by pod."""
+    for name in names:
+        cluster.pod(name, ownerReferences=[_SET], labels={"app": "web"}, **more)
+    await cluster.until(lambda: len(cluster.told("MachineReady")) == len(names))
+    placed = {name: cluster.nominated(name) for name in names}
+    for name, node in placed.items():
+        cluster.bind(name, node)
+    return placed
+
+
+def node(cluster: World, name: str) -> Tree:
+    return cluster.client.objects[NODES, "", name]
+
+
+def test_the_machine_of_a_pod_that_has_gone_is_given_back() -> None:
+    async def story(cluster: World) -> None:
+        placed = await running(cluster, "a", "b")
+        cluster.end("a")
+        await cluster.until(lambda: placed["a"] not in cluster.machines())
+        await cluster.until(lambda: cluster.orders() == cluster.books() == [placed["b"]])
+        await cluster.after(60)
+        assert list(cluster.machines()) == [placed["b"]]
+        assert cluster.client.evicted == []
+        assert any("nobody uses it" in text for text in cluster.told("ScaleDown"))
+
+    play(scaled(), story)
+
+
+def test_a_machine_is_kept_until_it_was_idle_for_long_enough() -> None:
+    async def story(cluster: World) -> None:
+        placed = await running(cluster, "a")
+        cluster.end("a")
+        await cluster.after(12)
+        assert list(cluster.machines()) == [placed["a"]]
+        assert not node(cluster, placed["a"])["spec"].get("unschedulable")
+
+    play(scaled(), story)
+
+
+def test_a_node_that_wants_to_be_left_alone_stays() -> None:
+    async def story(cluster: World) -> None:
+        placed = await running(cluster, "a")
+        known = node(cluster, placed["a"])
+        said = {**known["metadata"]["annotations"], "karpenter.sh/do-not-disrupt": "true"}
+        cluster.client.put(NODES, {**known, "metadata": {**known["metadata"], "annotations": said}})
+        cluster.end("a")
+        await cluster.after(90)
+        assert list(cluster.machines()) == [placed["a"]]
+
+    play(scaled(), story)
+
+
+def test_only_machines_of_ours_go() -> None:
+    async def story(cluster: World) -> None:
+        status = {"allocatable": {"cpu": "8", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+        cluster.client.put(NODES, {"metadata": {"name": "theirs", "labels": {
+            "node.kubernetes.io/instance-type": "m5.large"}}, "spec": {}, "status": status})  # fmt: skip
+        await cluster.after(90)
+        assert list(cluster.machines()) == ["theirs"]
+
+    play(scaled(), story)
+
+
+def test_no_more_go_at_once_than_the_budget_says() -> None:
+    most = 0
+
+    async def story(cluster: World) -> None:
+        nonlocal most
+        placed = await running(cluster, "a", "b", "c", "d")
+        for name in placed:
+            cluster.end(name)
+
+        def cordoned() -> int:
+            return sum(LEAVING in one["metadata"].get("annotations", {}) for one in cluster.all(NODES))
+
+        def gone() -> bool:
+            nonlocal most
+            most = max(most, cordoned())
+            return not cluster.machines()
+
+        await cluster.until(gone)
+        assert most == 1
+
+    play(options(consolidation="empty", consolidate_after=20, budget="1"), story)
+
+
+def test_pods_move_together_where_one_machine_holds_them() -> None:
+    async def story(cluster: World) -> None:
+        placed = await running(cluster, "a", "b")
+        await cluster.until(lambda: len(cluster.machines()) == 1)
+        (gone,) = set(placed.values()) - set(cluster.machines())
+        assert [placed[name] for name in cluster.client.evicted] == [gone]
+
+    play(scaled("cheaper"), story)
+
+
+def test_a_disruption_budget_keeps_its_pods_where_they_are() -> None:
+    async def story(cluster: World) -> None:
+        spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
+        status = {"disruptionsAllowed": 0, "observedGeneration": 1}
+        meta = {"name": "web", "namespace": "ns", "generation": 1}
+        cluster.client.put(DISRUPTION_BUDGETS, {"metadata": meta, "spec": spec, "status": status})
+        await running(cluster, "a", "b")
+        await cluster.after(120)
+        assert len(cluster.machines()) == 2
+        assert cluster.client.evicted == []
+
+    play(scaled("cheaper"), story)
+
+
+def test_an_eviction_that_is_refused_is_tried_again_and_the_machine_waits() -> None:
+    async def story(cluster: World) -> None:
+        cluster.client.refuse_eviction = {"a", "b"}
+        await running(cluster, "a", "b")
+        await cluster.until(lambda: any(LEAVING in n["metadata"]["annotations"] for n in cluster.all(NODES)))
+        await cluster.after(30)
+        assert len(cluster.machines()) == 2
+        cluster.client.refuse_eviction.clear()
+        await cluster.until(lambda: len(cluster.machines()) == 1)
+
+    play(scaled("cheaper"), story)
+
+
+def test_a_pod_that_nobody_would_make_again_stays() -> None:
+    async def story(cluster: World) -> None:
+        for name in ("a", "b"):
+            cluster.pod(name)
+        await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
+        for name in ("a", "b"):
+            cluster.bind(name, cluster.nominated(name))
+        await cluster.after(90)
+        assert len(cluster.machines()) == 2
+        assert cluster.client.evicted == []
+
+    play(scaled("cheaper"), story)
+
+
+def test_a_pod_that_comes_to_a_cordoned_node_saves_it() -> None:
+    async def story(cluster: World) -> None:
+        placed = await running(cluster, "a")
+        cluster.end("a")
+        await cluster.until(lambda: LEAVING in node(cluster, placed["a"])["metadata"]["annotations"])
+        cluster.pod("late", ownerReferences=[_SET])  # bound by a scheduler that had not seen the cordon
+        cluster.bind("late", placed["a"])
+        await cluster.until(lambda: cluster.told("ScaleDownFailed"))
+        await cluster.until(lambda: LEAVING not in node(cluster, placed["a"])["metadata"]["annotations"])
+        assert not node(cluster, placed["a"])["spec"].get("unschedulable")
+        assert list(cluster.machines()) == [placed["a"]]
+
+    play(scaled(), story, speed=20)
+
+
+def test_what_one_before_has_cordoned_is_anybodys_again() -> None:
+    async def test() -> None:
+        client = ClusterClient()
+        async with world(scaled(), 60, client) as cluster:
+            placed = await running(cluster, "a")
+            await cluster.after(2)
+        name = placed["a"]
+        known = client.objects[NODES, "", name]
+        said = {**known["metadata"]["annotations"], LEAVING: "true"}
+        client.put(
+            NODES, {**known, "metadata": {**known["metadata"], "annotations": said}, "spec": {"unschedulable": True}}
+        )
+        async with world(scaled(), 60, client) as cluster:
+            await cluster.until(lambda: LEAVING not in node(cluster, name)["metadata"]["annotations"])
+            assert not node(cluster, name)["spec"].get("unschedulable")
+
+    asyncio.run(test())
+
+
+def test_a_dry_run_says_what_could_go() -> None:
+    async def test() -> None:
+        client = ClusterClient()
+        async with world(scaled(), 60, client) as cluster:
+            placed = await running(cluster, "a")
+            await cluster.after(2)
+            cluster.end("a")
+        async with world(scaled(dry_run=True), 60, client) as cluster:
+            await cluster.until(lambda: cluster.told("ProposedScaleDown"))
+            await cluster.after(30)
+            assert list(cluster.machines()) == [placed["a"]]
+            assert not node(cluster, placed["a"])["spec"].get("unschedulable")
+            assert cluster.all(PODS) == []
+
+    asyncio.run(test())
