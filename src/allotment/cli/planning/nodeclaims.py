@@ -17,4 +17,4 @@ def nodeclaims(machines: Sequence[PlannedMachine]) -> str:
         objects: Sequence[dict[str, Any]] = manifests(machines)
     except NoNodeClass as error:
         raise Mistake(str(error), "plan for one cloud that has a Karpenter: --catalog aws") from None
-    return "---\n".join(to_yaml(tree) for tree in objects)
+    return to_yaml(objects)

@@ -1,0 +1,30 @@
+"""``allot plan -o nodeclaims``."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from allotment.cli.mistakes import Mistake
+from allotment.cli.planning.nodeclaims import nodeclaims
+from allotment.model.loading import load_text
+from allotment.tools.plan.report import PlannedMachine
+
+
+def planned(instance: str) -> PlannedMachine:
+    """A machine of a type."""
+    return PlannedMachine(
+        node="new-1", instance=instance, form="8xa100-40gb/static-mig=1g.5gb:7", zone="us-east-1a",
+        capacity_type="spot", usd_per_hour=Decimal(1),
+    )  # fmt: skip
+
+
+def test_every_object_is_a_document() -> None:
+    documents = load_text(nodeclaims([planned("aws/p4d.24xlarge")]), "out.yaml").documents
+    assert [document.tree["kind"] for document in documents] == ["ConfigMap", "NodeClaim"]
+
+
+def test_a_cloud_without_karpenter_is_a_mistake() -> None:
+    with pytest.raises(Mistake, match="no NodeClass is known for machines of lambda"):
+        nodeclaims([planned("lambda/gpu_8x_a100")])
