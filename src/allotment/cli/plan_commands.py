@@ -61,19 +61,7 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     )
     there.add_argument("--only", metavar="NAME", help="only for this pod, claim or workload: name or kind/name")
 
-    bought = plan.add_argument_group("what may be bought")
-    bought.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
-    bought.add_argument("--types", action="append", default=[], metavar="PATTERN", help="only these: aws/g5.*, */p4*")
-    bought.add_argument("--without", action="append", default=[], metavar="PATTERN", help="not these")
-    bought.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
-    bought.add_argument(
-        "--capacity", choices=CAPACITY, default="on-demand", help="on-demand, spot, or what costs less (%(default)s)"
-    )
-    bought.add_argument("--spot-at-most", metavar="50%%", help="with --capacity cheapest: machines that may be spot")
-    bought.add_argument("--budget", metavar="USD", help="USD per hour that all of them may cost")
-    bought.add_argument("--most", action="append", default=[], metavar="TYPE=N", help="so many at most: aws/p5*=2")
-    bought.add_argument("--machines", type=int, metavar="N", help="so many machines at most")
-    bought.add_argument("--modes", action="append", default=[], metavar="MODES", help=_MODES)
+    add_limits(plan)
 
     search = plan.add_argument_group("how long to look")
     search.add_argument("--seconds", type=float, metavar="N", help="time for improving (default: 1 to 10, by size)")
@@ -86,3 +74,20 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
         "--why", nargs="?", const="*", metavar="TYPE", help="every type (or these) with what is in its way"
     )
     shown.add_argument("--picture", metavar="FILE", help="draw the plan: .svg or .png")
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """What may be bought, and how much of it."""
+    bought = parser.add_argument_group("what may be bought")
+    bought.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
+    bought.add_argument("--types", action="append", default=[], metavar="PATTERN", help="only these: aws/g5.*, */p4*")
+    bought.add_argument("--without", action="append", default=[], metavar="PATTERN", help="not these")
+    bought.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
+    bought.add_argument(
+        "--capacity", choices=CAPACITY, default="on-demand", help="on-demand, spot, or what costs less (%(default)s)"
+    )
+    bought.add_argument("--spot-at-most", metavar="50%%", help="with --capacity cheapest: machines that may be spot")
+    bought.add_argument("--budget", metavar="USD", help="USD per hour that all of them may cost")
+    bought.add_argument("--most", action="append", default=[], metavar="TYPE=N", help="so many at most: aws/p5*=2")
+    bought.add_argument("--machines", type=int, metavar="N", help="so many machines at most")
+    bought.add_argument("--modes", action="append", default=[], metavar="MODES", help=_MODES)
