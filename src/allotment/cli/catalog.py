@@ -115,7 +115,7 @@ def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None
         screen.line("No instance type is like that.")
         return
     dropped = [] if wide else _narrowed(screen, headers, rows)
-    screen.table(headers, rows, cut=["SOURCE"])
+    screen.table(headers, rows, cut=["GPU", "SOURCE"])
     screen.line()
     if dropped:
         screen.line(f"Not on a screen so narrow: {', '.join(dropped)} (-o wide).")
