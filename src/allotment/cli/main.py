@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
+from allotment.cli.autoscale_commands import add_autoscale, add_cloud, add_consolidation
 from allotment.cli.catalog_commands import add_catalog
 from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
 from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.migrate_commands import add_migrate
+from allotment.cli.replay_commands import add_replay
 from allotment.cli.vocabulary_commands import add_vocabulary
 
 EXIT_BAD_INPUT = 2
@@ -63,6 +65,7 @@ _WITHOUT_HELP = "a program that does not run here, because your own does its wor
 _RUNTIME_HELP = (
     "process: what --images names runs as programs of this machine (for manifests that you trust); oci: crun"
 )
+_UP_CATALOG_HELP = "what it can buy: providers (aws,gcp) or files of your own (default: all that is packaged)"
 _ROOTS_HELP = "a folder for each node's kubelet (FOLDER/NODE), where drivers of other processes register"
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
@@ -193,9 +196,11 @@ def _parser() -> Parser:
     add_vocabulary(commands, _lazy)
     _add_fleet(commands)
     add_catalog(commands, _lazy)
+    add_replay(commands, _lazy)
     _add_lab(commands)
     add_commands(commands, _lazy)
     add_driver(commands, _lazy)
+    add_autoscale(commands, _lazy)
     add_cluster_autoscaler(commands, _lazy)
     _add_examples(commands)
 
@@ -229,6 +234,11 @@ def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
         "--images", metavar="FILE", help="with --runtime process or oci: which command stands for which image"
     )
     up.add_argument("--kubelet-roots", metavar="FOLDER", help=_ROOTS_HELP)
+    scaling = up.add_argument_group("an autoscaler")
+    scaling.add_argument("--autoscale", action="store_true", help="machines for pods that wait, and back again")
+    scaling.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_UP_CATALOG_HELP)
+    add_cloud(scaling)
+    add_consolidation(scaling)
     up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")
     up.add_argument("--log", help=argparse.SUPPRESS)  # given by --detach to the process that it starts
     _add_release(up)

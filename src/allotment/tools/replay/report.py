@@ -15,8 +15,9 @@ from statistics import fmean
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from allotment.tools.replay.simulation import Run
+from allotment.tools.replay.simulation import Point, Run
 
 #: Where policies are compared: when as much was asked for as there is.
 FULL: Final = 100.0
@@ -85,21 +86,24 @@ def marks_of(run: Run, by_time: bool, prices: Mapping[str, Decimal] | None = Non
 
     Where pods only come the points are those at which each whole per cent of the GPUs was asked for.
     """
-    capacity = max(run.capacity, 1)
-    found: list[Mark] = []
-    for point in run.points:
-        at = 100 * point.done if by_time else 100 * point.arrived / capacity
-        found.append(
-            Mark(
-                at=round(at, 1) if by_time else float(int(at + 1e-9)),
-                allocated=100 * point.allocated / capacity,
-                fragmented=100 * point.fragmented / capacity,
-                refused=100 * (1 - point.placed / point.arrived) if point.arrived else 0.0,
-                nodes=sum(point.nodes),
-                usd=None if prices is None else cost(run.sorts, point.nodes, prices),
-            )
-        )
-    return tuple(found)
+    marks = [mark_of(point, run.capacity, by_time) for point in run.points]
+    if prices is None:
+        return tuple(marks)
+    costs = [cost(run.sorts, point.nodes, prices) for point in run.points]
+    return tuple(replace(mark, usd=usd) for mark, usd in zip(marks, costs, strict=True))
+
+
+def mark_of(point: Point, capacity: int, by_time: bool) -> Mark:
+    """A point of a run on a curve, without its cost."""
+    whole = max(capacity, 1)
+    asked = 100 * point.arrived / whole
+    return Mark(
+        at=round(100 * point.done, 1) if by_time else float(int(asked + 1e-9)),
+        allocated=100 * point.allocated / whole,
+        fragmented=100 * point.fragmented / whole,
+        refused=100 * (1 - point.placed / point.arrived) if point.arrived else 0.0,
+        nodes=sum(point.nodes),
+    )
 
 
 def cost(sorts: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]) -> float | None:

@@ -1,0 +1,111 @@
+"""Runs in several processes, one for each core.
+
+A worker is told one run at a time and sends back how it goes, over a pipe of its own. When the program that started it
+is gone, however that ended, the pipe closes and so the worker ends, too.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import NamedTuple
+
+from allotment.tools.replay.question import Question, answer, policy_named
+from allotment.tools.replay.report import Mark
+
+
+class Job(NamedTuple):
+    """One run to be made."""
+
+    policy: str
+    seed: int
+
+
+class Done(NamedTuple):
+    """A run that is made, and how long it took in seconds."""
+
+    job: Job
+    marks: tuple[Mark, ...]
+    seconds: float
+
+
+class Lost(Exception):
+    """Raised when a worker ended before its run was made."""
+
+
+Progress = Callable[[Job, Mark], None]
+
+
+def made(question: Question, jobs: Sequence[Job], processes: int, progress: Progress) -> Iterator[Done]:
+    """The runs as they are made, in no particular order."""
+    if processes <= 1 or len(jobs) <= 1:
+        for job in jobs:
+            yield _make(question, job, progress)
+        return
+    yield from _made_by_workers(question, list(jobs), min(processes, len(jobs)), progress)
+
+
+def _make(question: Question, job: Job, progress: Progress) -> Done:
+    policy = policy_named(job.policy)
+    if policy is None:
+        raise LookupError(job.policy)
+    begin = time.perf_counter()
+    marks = answer(question, policy, job.seed, lambda mark: progress(job, mark))
+    return Done(job, marks, time.perf_counter() - begin)
+
+
+def _made_by_workers(question: Question, waiting: list[Job], processes: int, progress: Progress) -> Iterator[Done]:
+    # Spawned, not forked: a forked worker would hold the other ends of its siblings' pipes, and outlive us.
+    context = get_context("spawn")
+    pipes: list[Connection] = []
+    workers = []
+    try:
+        for _ in range(processes):
+            ours, theirs = context.Pipe()
+            worker = context.Process(target=_work, args=(theirs, question), daemon=True)
+            worker.start()
+            theirs.close()
+            pipes.append(ours)
+            workers.append(worker)
+            ours.send(waiting.pop(0))
+        busy = set(pipes)
+        while busy:
+            for pipe in wait(list(busy)):
+                assert isinstance(pipe, Connection)
+                message = _received(pipe)
+                if isinstance(message, Done):
+                    if waiting:
+                        pipe.send(waiting.pop(0))
+                    else:
+                        busy.remove(pipe)
+                    yield message
+                else:
+                    progress(*message)
+    finally:
+        for pipe in pipes:
+            pipe.close()
+        for worker in workers:
+            worker.terminate()
+            worker.join()
+
+
+def _received(pipe: Connection) -> Done | tuple[Job, Mark]:
+    try:
+        message: Done | tuple[Job, Mark] = pipe.recv()
+    except (EOFError, ConnectionResetError):
+        raise Lost("a process that was making a run has ended: it was killed, or memory ran out") from None
+    return message
+
+
+def _work(pipe: Connection, question: Question) -> None:
+    """A worker: makes runs until nobody tells it another."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us is interrupted, too, and ends us
+    try:
+        while True:
+            job: Job = pipe.recv()
+            pipe.send(_make(question, job, lambda job, mark: pipe.send((job, mark))))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
