@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from allotment.cli.cluster_commands import Lazy, add_way
 
-FORMATS: Final = ("wide", "json", "yaml", "machines")
+FORMATS: Final = ("wide", "json", "yaml", "machines", "nodeclaims")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 
 _PLAN: Final = """\
@@ -86,7 +86,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     bought.add_argument(
         "--capacity", choices=CAPACITY, default="on-demand", help="on-demand, spot, or what costs less (%(default)s)"
     )
-    bought.add_argument("--spot-at-most", metavar="50%%", help="with --capacity cheapest: machines that may be spot")
+    bought.add_argument("--spot-at-most", metavar="50%", help="with --capacity cheapest: machines that may be spot")
     bought.add_argument("--budget", metavar="USD", help="USD per hour that all of them may cost")
     bought.add_argument("--most", action="append", default=[], metavar="TYPE=N", help="so many at most: aws/p5*=2")
     bought.add_argument("--machines", type=int, metavar="N", help="so many machines at most")

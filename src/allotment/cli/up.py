@@ -21,6 +21,7 @@ from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
 
 if TYPE_CHECKING:
+    from allotment.lab.autoscaling import Autoscale
     from allotment.lab.up import DidNotStart
 
 #: What kubectl users expect; only the default lab has it.
@@ -94,7 +95,7 @@ def _settings(arguments: Namespace) -> Settings:
     if fleet is None and (data is None or not data.database.exists()):
         from allotment.lab.fleet import USUAL
 
-        fleet = USUAL
+        fleet = () if arguments.autoscale else USUAL
     if fleet:
         from allotment.fleet import parse_fleet
 
@@ -108,7 +109,27 @@ def _settings(arguments: Namespace) -> Settings:
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
         features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.without),
         runtime=arguments.runtime, images=_images(arguments),
-        roots=_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None,
+        roots=_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
+    )  # fmt: skip
+
+
+def _autoscale(arguments: Namespace) -> Autoscale | None:
+    """What can be bought in it, and how."""
+    if not arguments.autoscale:
+        for option, given in (("--catalog", arguments.catalog), ("--cloud", arguments.cloud)):
+            if given:
+                raise Mistake(f"{option}: wanted together with --autoscale")
+        return None
+    from allotment.cli.autoscale import duration, faults_of
+    from allotment.cli.catalog_words import sold
+    from allotment.lab.autoscaling import Autoscale
+
+    found = sold(arguments.catalog)
+    found.complain()
+    return Autoscale(
+        found.types, faults_of(arguments.cloud), seconds=duration("--delay", arguments.delay),
+        consolidation=arguments.consolidate, budget=arguments.disrupt,
+        consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
     )  # fmt: skip
 
 

@@ -1,0 +1,177 @@
+"""``allot autoscale``: the autoscaler on a cluster that runs, and what it does, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+
+from allotment.autoscaler.options import NAME, Options
+from allotment.autoscaler.provider import Provider
+from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
+from allotment.cli.catalog_choosing import Opened
+from allotment.cli.catalog_words import sold
+from allotment.cli.durations import seconds
+from allotment.cli.live.connection import told, way_to
+from allotment.cli.mistakes import Failure, Mistake
+from allotment.cli.planning.limits import limits_of
+from allotment.cli.release import features
+from allotment.lab import needs
+from allotment.model.features import RELEASES, Features
+from allotment.tools.plan.disruption import Budget
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+    from allotment.cluster.kubeconfig import Target
+    from allotment.cluster.program import Context
+    from allotment.tools.plan.report import Plan
+
+#: So that a user's Ctrl-C does not wait for a plan that nobody wants any more.
+_END_SECONDS = 2.0
+
+
+def run(arguments: Namespace) -> int:
+    """Scale until SIGTERM or SIGINT, or once."""
+    if missing := needs.missing():
+        raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", needs.INSTALL)
+    found = sold(arguments.catalog)
+    faults_of(arguments.cloud)
+    way = way_to(arguments)
+    code = found.complain()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
+    with told(way):
+        asyncio.run(_scale(arguments, found, way))
+    return code
+
+
+async def _scale(arguments: Namespace, found: Opened, way: Target) -> None:
+    from allotment.autoscaler.program import autoscaler, once
+    from allotment.cluster import program
+    from allotment.cluster.cache import Caches
+    from allotment.cluster.clock import Clock
+    from allotment.cluster.http import HttpClient
+    from allotment.cluster.recorder import Events
+
+    async with HttpClient(way, NAME) as client:
+        options = options_of(arguments, found, await _features(arguments, client))
+        clock, random = Clock(), Random()
+        events = Events(client, clock=clock)
+        caches = Caches(client, clock=clock, random=random)
+        context = program.Context(lambda name, manager="": client, caches, clock, events, random)
+        if arguments.once:
+            beside = asyncio.create_task(program.run({}, context), name="caches")
+            try:
+                _tell(await once(context, options), dry_run=arguments.dry_run)
+                await events.written()
+            finally:
+                beside.cancel()
+                await asyncio.wait((beside,))
+            return
+        _tell_beginning(arguments, options, way)
+        running = asyncio.ensure_future(program.run({NAME: autoscaler(options)}, context))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+                asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+        with suppress(asyncio.CancelledError):
+            await running
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await asyncio.get_running_loop().shutdown_default_executor()
+    sys.stdout.write("\nEnded. What was ordered stays, and is known to the next one.\n")
+
+
+def options_of(arguments: Namespace, found: Opened, known: Features) -> Options:
+    """The autoscaler's options, as the command line has them. Raises Mistake."""
+    try:
+        Budget(nodes=arguments.disrupt).most(10)
+    except ValueError:
+        raise Mistake(f"--disrupt: wanted a number or a share, found {arguments.disrupt!r}", "2 or 10%") from None
+    if not arguments.seconds > 0:
+        raise Mistake(f"--seconds: wanted a positive number, found {arguments.seconds:g}")
+    return Options(
+        provider=_provider(arguments, found, known),
+        catalog=found.types,
+        features=known,
+        limits=limits_of(arguments, (), found.types),
+        namespace=arguments.namespace,
+        idle=duration("--idle", arguments.idle),
+        longest=duration("--longest", arguments.longest),
+        plan_seconds=arguments.seconds,
+        registration=duration("--registration", arguments.registration),
+        consolidation=arguments.consolidate,
+        consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
+        budget=arguments.disrupt,
+        dry_run=arguments.dry_run,
+        identity=f"{socket.gethostname()}-{os.getpid()}" if arguments.elect else "",
+    )
+
+
+def faults_of(groups: Iterable[Iterable[str]]) -> tuple[Fault, ...]:
+    """What ``--cloud`` says. Raises Mistake."""
+    words = [word for group in groups for text in group for word in text.split(",") if word]
+    try:
+        return parse_faults(words)
+    except BadFault as error:
+        raise Mistake(f"--cloud: {error}", error.hint) from None
+
+
+def duration(option: str, text: str) -> float:
+    """An option that is a time, in seconds. Raises Mistake."""
+    try:
+        found = seconds(text)
+    except Failure as error:
+        raise Mistake(f"{option}: {str(error).removeprefix('error: ')}") from None
+    if found < 0:
+        raise Mistake(f"{option}: wanted a time from 0 on, found {text}")
+    return found
+
+
+def _provider(arguments: Namespace, found: Opened, known: Features) -> Callable[[Context], Provider]:
+    if arguments.provider == "simulated":
+        from allotment.autoscaler.providers.simulated import simulated_cloud
+
+        delay = duration("--delay", arguments.delay)
+        return simulated_cloud(
+            found.types, faults_of(arguments.cloud), seconds=delay, kube=known.kube, namespace=arguments.namespace
+        )
+    from allotment.autoscaler.providers.karpenter import Karpenter
+
+    return lambda context: Karpenter(context.client_for(NAME, NAME))
+
+
+async def _features(arguments: Namespace, client: HttpClient) -> Features:
+    """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
+    version = arguments.kube_version
+    if version is None:
+        said = await client.read("/version")
+        minor = int("".join(filter(str.isdigit, str(said.get("minor", "")))) or 0)
+        version = max((one for one in RELEASES if int(one.partition(".")[2]) <= minor), default=RELEASES[0])
+    return features(version, arguments.feature_gates)
+
+
+def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None:
+    usable = sum(not one.unusable for one in options.catalog)
+    where = f"context {way.context!r}" if way.context else way.server
+    does = "proposes machines for" if arguments.dry_run else "scales"
+    sys.stdout.write(f"{does.capitalize()} {where}: {usable} types, provider {arguments.provider}. Ctrl-C ends it.\n")
+    sys.stdout.flush()
+
+
+def _tell(plan: Plan, *, dry_run: bool) -> None:
+    from allotment.autoscaler.telling import described, dollars
+
+    said = "would order" if dry_run else "ordered"
+    lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
+    lines += [f"not served: {one.pod}: {one.text}" for one in plan.unserved]
+    if plan.machines:
+        lines.append(f"in all {dollars(plan.total)} USD/h, not less than {dollars(plan.bound)} is possible")
+    sys.stdout.write("".join(f"{line}\n" for line in lines or ["nothing waits for machines"]))
