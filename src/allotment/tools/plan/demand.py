@@ -76,6 +76,8 @@ class Demand:
     classes: Mapping[str, DeviceClass]
     assumed: tuple[str, ...]
     namespaces: Namespaces
+    broken: frozenset[str] = frozenset()
+    """Gangs of which some pod cannot even be tried."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -93,6 +95,7 @@ class _Reading:
     demands: Demands = field(default_factory=Demands)
     asked: dict[int, tuple[PodSpec, Asked]] = field(default_factory=dict)
     unserved: list[Unserved] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
 
     def asked_of(self, spec: PodSpec) -> Asked:
         """Replicas share one spec object, so it is read once."""
@@ -137,6 +140,8 @@ class _Reading:
         )  # fmt: skip
 
     def _refuse(self, pod: Pod, owner: str, code: str, text: str, reasons: Diagnosis | None = None) -> None:
+        if gang := gang_of(pod):
+            self.broken.add(gang)
         self.unserved.append(Unserved(pod=key_of(pod), owner=owner, code=code, text=text, reasons=reasons))
 
 
@@ -172,6 +177,7 @@ def demand_of(values: Iterable[Object], features: Features) -> Demand:
         classes=classes,
         assumed=assumed,
         namespaces={name: _labels(one) for name, one in given.namespaces.items()},
+        broken=frozenset(reading.broken),
         notes=tuple(_notes(given)),
     )
 

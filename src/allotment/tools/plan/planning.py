@@ -1,0 +1,279 @@
+"""``plan``: the cheapest machines for what waits, and every pod on one of them, proven.
+
+What waits becomes items of a packing (`grouping`), what can be bought bins (`question`); the solver answers, and the
+answer is seated pod by pod as the scheduler will do it (`seating`). What comes out is sound: with the planned nodes'
+slices every planned pod is bound to its node. The bound is of the rows alone: nothing that is decided here is in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
+from allotment.tools.explain.report import GivenClaim
+from allotment.tools.plan.demand import Demand, Waiting, demand_of
+from allotment.tools.plan.grouping import Item
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.machines import Berth, Names, berths_of, single
+from allotment.tools.plan.offers import MICRO, quotas
+from allotment.tools.plan.question import Question
+from allotment.tools.plan.report import Plan, PlannedMachine, Seat
+from allotment.tools.plan.seating import Seated, seat
+from allotment.tools.plan.unserved import Why, refused, why
+from allotment.tools.plan.zones import in_zones
+
+
+def plan(
+    values: Iterable[Object],
+    catalog: Sequence[InstanceType],
+    limits: Limits,
+    features: Features,
+    *,
+    keep_going: KeepGoing,
+    seed: int = 0,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    reasons: bool = True,
+) -> Plan:
+    """The cheapest machines for the pods among ``values`` that wait, found until ``keep_going`` ends.
+
+    ``seconds``: about how long that will be. ``reasons``: why every type was taken or not, as ``choices``.
+    """
+    return plan_for(
+        demand_of(values, features), catalog, limits, keep_going=keep_going, seed=seed, seconds=seconds,
+        progress=progress,
+    )  # fmt: skip
+
+
+def plan_for(
+    demand: Demand,
+    catalog: Sequence[InstanceType],
+    limits: Limits,
+    *,
+    keep_going: KeepGoing,
+    seed: int = 0,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """`plan` for a demand that was read already."""
+    return _Planning(demand, catalog, limits, keep_going, seed, seconds, progress).plan()
+
+
+class _Planning:
+    def __init__(
+        self, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, keep_going: KeepGoing, seed: int,
+        seconds: float | None, progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self.demand = demand
+        self.catalog = catalog
+        self.limits = limits
+        self._options = (keep_going, seed, seconds, progress)
+        self.relaxed = Question(demand, catalog, limits)
+        """Nothing decided yet: what the bound is of."""
+        kinds = in_zones(self.relaxed)
+        self.question = self.relaxed if kinds is None else Question(demand, catalog, limits, kinds)
+        self.gone: dict[int, tuple[Item, Why]] = {}
+        """Items that are in no plan, by identity."""
+
+    def plan(self) -> Plan:
+        packing = self._packing()
+        seated = self._seated(packing)
+        while self._break_gangs(seated):
+            packing = self._packing()
+            seated = self._seated(packing)
+        return self._told(packing, seated)
+
+    # --- packing -------------------------------------------------------------------------------------------------
+
+    def _left(self, kind: int) -> list[Item]:
+        return [item for item in self.question.kinds[kind].items if id(item) not in self.gone]
+
+    def _packing(self) -> Packing:
+        """A packing of all items that are not gone; what it leaves is gone then."""
+        packing = self._solved(self.question.problem)
+        spot = self.limits.spot_share
+        if spot is not None and self.limits.capacity == "cheapest":
+            packing = self._with_spot(packing, spot)
+        for kind, count in packing.left:
+            reason = why(self.question, kind)
+            # The last of a kind have waited least.
+            for item in self._left(kind)[-count:]:
+                self.gone[id(item)] = (item, reason)
+        return packing
+
+    def _with_spot(self, packing: Packing, share: Decimal) -> Packing:
+        """Spot machines only as far as their share of all machines goes: fewer of them until that holds."""
+        question = self.question
+        while True:
+            machines = sum(b.count for b in packing.bought if question.bins[b.bin].offer is not None)
+            spot = sum(b.count for b in packing.bought if _is_spot(question, b.bin))
+            if spot <= machines * share:
+                return packing
+            most = min(int(machines * share), spot - 1)
+            limited = tuple(one for one in question.problem.group_limits if one[0] != "spot")
+            packing = self._solved(replace(question.problem, group_limits=(*limited, ("spot", most))))
+
+    def _solved(self, problem: Problem) -> Packing:
+        from allotment.packing.solve import solve
+
+        counts = tuple(len(self._left(kind)) for kind in range(len(self.question.kinds)))
+        if not any(counts):
+            return Packing((), 0, 0)
+        if not problem.bins:
+            return Packing((), 0, 0, tuple((kind, n) for kind, n in enumerate(counts) if n))
+        keep_going, seed, seconds, progress = self._options
+        return solve(
+            replace(problem, counts=counts), self.question.truth, keep_going=keep_going, seed=seed, seconds=seconds,
+            progress=progress,
+        )  # fmt: skip
+
+    # --- seating -------------------------------------------------------------------------------------------------
+
+    def _seated(self, packing: Packing) -> Seated:
+        names = Names(node.metadata.name for node in self.demand.given.nodes)
+        self._names = names
+        berths = berths_of(self.question, packing.bought, names)
+        items = [self._left(kind) for kind in range(len(self.question.kinds))]
+        seated = seat(self.question, berths, items, self._buy)
+        for kind, item, text in seated.lost:
+            fits = any(place.offer and self.question.alone(kind, place).fits for place in self.question.bins)
+            code = "limits" if fits else "never"
+            self.gone[id(item)] = (item, Why(code, f"no machine of the plan takes it: {text}"))
+        return seated
+
+    def _buy(self, kind: int, berths: Sequence[Berth]) -> Berth | None:
+        """The cheapest machine for one item alone that limits still allow."""
+        question, limits = self.question, self.limits
+        new = [berth for berth in berths if berth.new]
+        spent = sum(berth.place.offer.micro for berth in new if berth.place.offer is not None)
+        counts = Counter(q for berth in new if berth.place.offer for q in quotas(berth.place.offer, limits))
+        allowed = dict(question.problem.group_limits)
+        best: int | None = None
+        for number, place in enumerate(question.bins):
+            if place.offer is None or not question.alone(kind, place).fits or not question.truth(number, ((kind, 1),)):
+                continue
+            if any(counts[q] >= allowed[q] for q in quotas(place.offer, limits) if q in allowed):
+                continue
+            if limits.budget is not None and spent + place.offer.micro > limits.budget * MICRO:
+                continue
+            if place.offer.capacity_type == "spot" and limits.spot_share is not None:
+                continue
+            if best is None or place.offer.micro < (question.bins[best].offer or place.offer).micro:
+                best = number
+        return None if best is None else single(question, best, kind, self._names)
+
+    def _break_gangs(self, seated: Seated) -> bool:
+        """Gangs that are not seated whole are in no plan; whether there was one."""
+        gangs = {pod.gang for item, _ in self.gone.values() for pod in item.pods if pod.gang}
+        gangs |= self.demand.broken
+        found = False
+        for kind in self.question.kinds:
+            for item in kind.items:
+                gang = next((pod.gang for pod in item.pods if pod.gang in gangs), "")
+                if gang and id(item) not in self.gone:
+                    text = f"gang {gang} starts as a whole or not at all, and not all of it finds a place"
+                    self.gone[id(item)] = (item, Why("gang", text))
+                    found = True
+        return found
+
+    # --- telling -------------------------------------------------------------------------------------------------
+
+    def _told(self, packing: Packing, seated: Seated) -> Plan:
+        pods = {pod.order: pod for pod in self.demand.waiting}
+        by_node: dict[str, list[Seat]] = {}
+        existing: list[Seat] = []
+        new = [berth for berth in seated.berths if berth.new]
+        bought = {berth.name for berth in new}
+        for order in sorted(seated.seats):
+            node, claims = seated.seats[order]
+            seat = _seat(pods[order], node, claims)
+            if node in bought:
+                by_node.setdefault(node, []).append(seat)
+            else:
+                existing.append(seat)
+        machines = tuple(self._machine(berth, tuple(by_node.get(berth.name, ()))) for berth in new)
+        total = sum((machine.usd_per_hour for machine in machines), Decimal(0))
+        unserved = [*self.demand.unserved]
+        for item, reason in self.gone.values():
+            unserved += refused([item], reason)
+        place = {pod.key: pod.order for pod in self.demand.waiting}
+        unserved.sort(key=lambda one: place.get(one.pod, -1))
+        return Plan(
+            machines=machines,
+            existing=tuple(existing),
+            unserved=tuple(unserved),
+            total=total,
+            bound=self._bound(packing),
+            notes=tuple(self._notes(new)),
+        )
+
+    def _machine(self, berth: Berth, seats: tuple[Seat, ...]) -> PlannedMachine:
+        offer = berth.place.offer
+        assert offer is not None
+        assert offer.price is not None
+        made = berth.template(self.demand.features.kube)
+        room = offer.instance.room
+        return PlannedMachine(
+            node=berth.name,
+            instance=offer.instance.key,
+            form=made.form,
+            zone=offer.zone,
+            capacity_type=offer.capacity_type,
+            usd_per_hour=offer.price,
+            labels=made.node.metadata.labels,
+            taints=made.node.spec.taints,
+            seats=seats,
+            layout=berth.layout,
+            drivers=tuple(dict.fromkeys(one.spec.driver for one in made.slices)),
+            cpu_milli=room.cpu_milli if room is not None else 0,
+            memory=room.memory_mib << 20 if room is not None else 0,
+        )
+
+    def _bound(self, packing: Packing) -> Decimal:
+        """What the same pods cost at least, with nothing decided but what they and the limits say."""
+        from allotment.packing.bound import lower_bound
+
+        problem = self.relaxed.problem
+        as_asked = self.question is self.relaxed and not any(bin.each for bin in problem.bins)
+        if as_asked and len(self.gone) == sum(n for _, n in packing.left):
+            return Decimal(packing.bound) / MICRO
+        if not problem.bins:
+            return Decimal(0)
+        left = tuple(
+            (kind.number, n) for kind in self.relaxed.kinds if (n := sum(id(item) in self.gone for item in kind.items))
+        )
+        if sum(n for _, n in left) == sum(problem.counts):
+            return Decimal(0)
+        bins = tuple(replace(bin, each=()) for bin in problem.bins)
+        return Decimal(lower_bound(replace(problem, bins=bins), left)) / MICRO
+
+    def _notes(self, new: Sequence[Berth]) -> Iterable[str]:
+        yield from self.demand.notes
+        types = {berth.place.offer.instance.key: berth.place.offer.instance for berth in new if berth.place.offer}
+        estimated = [key for key, one in types.items() if one.room is not None and one.room.estimated]
+        if estimated:
+            yield f"cpu and memory that {', '.join(estimated)} has for pods are estimated"
+        borderline = [key for key, one in types.items() if one.memory_bound]
+        if borderline:
+            yield f"GPU memory of {', '.join(borderline)} is not its driver's figure: claims near it are borderline"
+        dates = sorted({one.as_of for one in types.values() if one.as_of})
+        if dates:
+            yield f"prices are of {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
+
+
+def _is_spot(question: Question, bin: int) -> bool:
+    offer = question.bins[bin].offer
+    return offer is not None and offer.capacity_type == "spot"
+
+
+def _seat(pod: Waiting, node: str, claims: tuple[GivenClaim, ...]) -> Seat:
+    return Seat(
+        pod=pod.key, node=node, owner=pod.owner, claims=claims, cpu_milli=pod.asked.requests.get("cpu", 0),
+        memory=pod.asked.requests.get("memory", 0),
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Why a pod is in no plan: nothing in the catalogue could ever serve it, limits forbid what could, or nobody can know.
+
+"Never" is said only after every type in every mode that matters was asked, limits and prices aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from allotment.tools.plan.grouping import Item
+from allotment.tools.plan.offers import capacities, forbidden
+from allotment.tools.plan.places import Alone, Place
+from allotment.tools.plan.question import Question
+from allotment.tools.plan.report import Unserved
+
+#: How far a place came, by the test that it fails.
+_RANK: Final = {
+    code: rank
+    for rank, code in enumerate(
+        ("run-time-only", "resources", "devices", "neighbours", "zone", "ports", "affinity", "taint")
+    )
+}
+_NAMED: Final = 3
+
+
+class Why(NamedTuple):
+    """For all items of a kind."""
+
+    code: str
+    text: str
+    nearest: tuple[str, ...] = ()
+
+
+def why(question: Question, kind: int) -> Why:
+    """Why items of a kind are in no plan, although each was asked about everywhere."""
+    if any(question.alone(kind, place).fits for place in question.bins):
+        nearest = _keys(place for place in question.bins if place.offer and question.alone(kind, place).fits)
+        return Why("limits", _too_many(question, nearest), nearest)
+    beyond = list(question.unlimited())
+    would = [place for place in beyond if question.alone(kind, place).fits]
+    if would:
+        would.sort(key=lambda place: (place.offer is None or place.offer.price is None, _price(place)))
+        told = "; ".join(_forbidden(question, place) for place in _each_type(would)[:_NAMED])
+        return Why("limits", f"the types that would do may not be bought: {told}", _keys(would))
+    judged = [(question.alone(kind, place), place) for place in (*question.places, *beyond)]
+    judged.sort(key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _price(one[1])))
+    if not judged:
+        return Why("never", "the catalogue has no type that could be asked")
+    nearest = _keys(place for told, place in judged if told.code == judged[0][0].code and place.offer)
+    return _never(judged[0][0], judged[0][1], nearest)
+
+
+def refused(items: Iterable[Item], reason: Why) -> list[Unserved]:
+    """The pods of these items, one by one."""
+    return [
+        Unserved(pod=pod.key, owner=pod.owner, code=reason.code, text=reason.text, nearest=reason.nearest)
+        for item in items
+        for pod in item.pods
+    ]
+
+
+def _never(told: Alone, place: Place, nearest: tuple[str, ...]) -> Why:
+    if told.code == "run-time-only":
+        return Why("run-time-only", told.text, nearest)
+    name = place.offer.instance.key if place.offer is not None else place.name
+    text = {
+        "resources": f"no type has the room: on {name} {told.text}",
+        "devices": "no type of the catalogue has devices that suit its claims, in any mode",
+    }.get(told.code, f"no type will do: on {name} {told.text}")
+    return Why("never", text, nearest)
+
+
+def _too_many(question: Question, nearest: tuple[str, ...]) -> str:
+    limits = question.limits
+    bounds = []
+    if limits.budget is not None:
+        bounds.append(f"the budget of {limits.budget} USD per hour")
+    if limits.machines is not None:
+        bounds.append(f"the limit of {limits.machines} machines")
+    bounds += [f"the quota of {most} for {pattern}" for pattern, most in limits.most]
+    if not bounds:
+        return (
+            "the nodes that could take it are full" if not nearest else "no machine takes it together with the others"
+        )
+    return f"{' or '.join(bounds)} leaves no room for it"
+
+
+def _forbidden(question: Question, place: Place) -> str:
+    assert place.offer is not None
+    instance, limits = place.offer.instance, question.limits
+    reason = forbidden(instance, limits)
+    if not reason and not any(instance.price(capacity) for capacity in capacities(limits)):
+        reason = "price not known" if not instance.prices else f"no known price as {' or '.join(capacities(limits))}"
+    if not reason and place.mode and limits.modes:
+        reason = f"mode {place.mode} is not allowed"
+    if not reason and limits.unavailable:
+        reason = "out of stock just now"
+    return f"{instance.key} ({reason or instance.unusable or 'not in the zones it needs'})"
+
+
+def _each_type(places: Iterable[Place]) -> list[Place]:
+    found: dict[str, Place] = {}
+    for place in places:
+        if place.offer is not None:
+            found.setdefault(place.offer.instance.key, place)
+    return list(found.values())
+
+
+def _keys(places: Iterable[Place]) -> tuple[str, ...]:
+    return tuple(place.offer.instance.key for place in _each_type(places)[:_NAMED] if place.offer is not None)
+
+
+def _price(place: Place) -> Decimal:
+    return (place.offer.price if place.offer is not None else None) or Decimal(0)
