@@ -1,12 +1,12 @@
 """Keeps the screens that the documentation shows true: ``python -m tests.docs.screens [PAGE]`` writes them anew.
 
-In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml`` or ``python`` block
-whose first line is ``# name.yaml`` (or ``.py``) is a file of that name for the commands after it. A line ``…`` stands
-for lines left out; as many lines as stand around it in the page are kept when it is written anew, and between two of
-them as many from the same first line on. ``allot``,
-``make demo`` (which is ``allot demo``), ``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a
-home of the page's own; labs that a page starts end with it. Other commands are left as they stand. ``reasons.md`` is
-generated from the table of codes, and ``rules/`` from the rules of ``allot check``.
+In a page, a fenced ``console`` block holds commands (``$ allot …``) with their output. A ``yaml``, ``python`` or
+``csv`` block whose first line is ``# name.yaml`` (or ``.py``, ``.csv``) is a file of that name for the commands after
+it. A line ``…`` stands for lines left out; as many lines as stand around it in the page are kept when it is written
+anew, and between two of them as many from the same first line on. ``allot``, ``make demo`` (which is ``allot demo``),
+``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a home of the page's own; labs that a page
+starts end with it. Other commands are left as they stand. ``reasons.md`` is generated from the table of codes, and
+``rules/`` from the rules of ``allot check``.
 
 Ages, ports, times and generated names are never the same twice. Where nothing else differs, the page stays as it is.
 """
@@ -30,13 +30,13 @@ from allotment.tools.check import reference
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-_PAGES = ("check", "cookbook", "drivers", "editors", "lab", "migrate")
+_PAGES = ("catalog", "check", "cookbook", "drivers", "editors", "lab", "migrate")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _PAGES))
 REASONS = ROOT / "docs" / "reasons.md"
 RULES = ROOT / reference.FOLDER
 
-_BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
+_BLOCK = re.compile(r"^```(yaml|python|csv|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (\S+\.(?:yaml|py|csv))\n")
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
