@@ -42,7 +42,7 @@ def add_replay(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     replay.add_argument("--policy", action="append", default=[], metavar="NAMES", help="only these (default: all)")
     replay.add_argument("--seeds", metavar="42-51", help="of the order of the pods (default 42-46; with --times 42)")
     how = replay.add_mutually_exclusive_group()
-    how.add_argument("--arrive", default="130%", metavar="130%%", help=_ARRIVE.replace("%(default)s", "130%%"))
+    how.add_argument("--arrive", default="130%", metavar="PERCENT", help=_ARRIVE.replace("%(default)s", "130%%"))
     how.add_argument("--times", action="store_true", help=_TIMES)
     replay.add_argument("--catalog", action="append", default=[], metavar="FILE", help=_CATALOG)
     replay.add_argument("--out", metavar="FOLDER", help="keep runs here, and write curves.csv")

@@ -68,8 +68,8 @@ def _figure(curves: Sequence[Curve], question: Question) -> Figure:
 
 def _title(curves: Sequence[Curve], question: Question) -> str:
     if question.times:
-        best = min(curves, key=lambda curve: curve.at(FULL).refused.mean)
-        return f"{best.policy} refuses least: {best.at(FULL).refused.mean:.2f} %"
+        best = min(curves, key=lambda curve: curve.throughout().refused.mean)
+        return f"{best.policy} refuses least: {best.throughout().refused.mean:.2f} %"
     best = min(curves, key=lambda curve: -curve.at(FULL).allocated.mean)
     step = best.at(FULL)
     return f"{best.policy} leaves least unallocated: {100 - step.allocated.mean:.2f} % at {step.at:.0f} % asked for"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from allotment.cli.replaying.workers import Done, Job
@@ -71,30 +71,28 @@ def at(marks: Sequence[Mark]) -> Mark:
 
 def tell(screen: Screen, question: Question, curves: Sequence[Curve]) -> None:
     """The answer, then a row for each policy."""
-    steps = {curve.policy: curve.at(FULL) for curve in curves}
-    lines = _by_time(question, steps) if question.times else _by_chance(question, steps)
-    for line in lines:
-        for part in folded(line, screen.width):
-            screen.line(part)
+    steps = {curve.policy: curve.throughout() if question.times else curve.at(FULL) for curve in curves}
+    for line in folded(_by_time(question, steps) if question.times else _by_chance(question, steps), screen.width):
+        screen.line(line)
     screen.line()
     rows = [[curve.policy, *_cells(question, steps[curve.policy]), f"{curve.seconds:.1f}s"] for curve in curves]
     main = "REFUSED" if question.times else "UNALLOCATED"
-    screen.table(["POLICY", main, "SPREAD", "FRAGMENTED", "NODES", "USD/H", "RUNS", "TIME"], rows)
+    screen.table(["POLICY", main, "SPREAD", "FRAGMENTED", "USD/H", "RUNS", "TIME"], rows)
 
 
-def _by_chance(question: Question, steps: dict[str, Step]) -> Iterator[str]:
-    best = min(steps, key=lambda policy: 100 - steps[policy].allocated.mean)
+def _by_chance(question: Question, steps: dict[str, Step]) -> str:
+    best = max(steps, key=lambda policy: steps[policy].allocated.mean)
     step = steps[best]
-    yield (
+    return (
         f"{best} leaves {100 - step.allocated.mean:.2f} % of {question.capacity:,} GPUs unallocated when pods have "
         f"asked for {step.at:.0f} % of them."
     )
 
 
-def _by_time(question: Question, steps: dict[str, Step]) -> Iterator[str]:
+def _by_time(question: Question, steps: dict[str, Step]) -> str:
     best = min(steps, key=lambda policy: steps[policy].refused.mean)
     step = steps[best]
-    yield (
+    return (
         f"{best} finds no place for {step.refused.mean:.2f} % of what pods ask of {question.capacity:,} GPUs as they "
         "come and go."
     )
@@ -106,7 +104,4 @@ def _cells(question: Question, step: Step) -> list[str]:
     else:
         main, least, most = 100 - step.allocated.mean, 100 - step.allocated.most, 100 - step.allocated.least
     usd = f"{step.usd.mean:,.0f}" if step.usd is not None else "unknown"
-    return [
-        f"{main:.2f}%", f"{least:.2f}-{most:.2f}", f"{step.fragmented.mean:.2f}%", f"{step.nodes.mean:,.0f}", usd,
-        str(step.runs),
-    ]  # fmt: skip
+    return [f"{main:.2f}%", f"{least:.2f}-{most:.2f}", f"{step.fragmented.mean:.2f}%", usd, str(step.runs)]

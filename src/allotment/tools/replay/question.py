@@ -57,6 +57,6 @@ def answer(
     else:
         events, shape_of = arrivals(workload, capacity_of(question.nodes), question.share, seed)
     capacity, nodes = capacity_of(question.nodes), question.nodes
-    tell = None if progress is None else lambda point: progress(mark_of(point, capacity, question.times))
+    tell = None if progress is None else lambda point: progress(mark_of(point, capacity))
     done = run(workload, shape_of, events, nodes, policy, seed, progress=tell)
-    return marks_of(done, question.times, question.prices)
+    return marks_of(done, question.prices)

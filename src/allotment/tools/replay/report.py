@@ -80,25 +80,35 @@ class Curve:
         """The step nearest to so many per cent."""
         return min(self.steps, key=lambda step: abs(step.at - share))
 
+    def throughout(self) -> Step:
+        """The mean over the whole run; what was refused is that of the end."""
+        steps, last = self.steps, self.steps[-1]
+        usd = [step.usd for step in steps if step.usd is not None]
+        return Step(
+            at=last.at,
+            runs=last.runs,
+            allocated=_mean(step.allocated for step in steps),
+            fragmented=_mean(step.fragmented for step in steps),
+            refused=last.refused,
+            nodes=_mean(step.nodes for step in steps),
+            usd=_mean(usd) if len(usd) == len(steps) else None,
+        )
 
-def marks_of(run: Run, by_time: bool, prices: Mapping[str, Decimal] | None = None) -> tuple[Mark, ...]:
-    """The curve of one run. ``prices``: USD per hour of a GPU, by model; a model that is not there has no known price.
 
-    Where pods only come the points are those at which each whole per cent of the GPUs was asked for.
-    """
-    marks = [mark_of(point, run.capacity, by_time) for point in run.points]
+def marks_of(run: Run, prices: Mapping[str, Decimal] | None = None) -> tuple[Mark, ...]:
+    """The curve of one run. ``prices``: USD per hour of a GPU, by model; of one that is not there it is unknown."""
+    marks = [mark_of(point, run.capacity) for point in run.points]
     if prices is None:
         return tuple(marks)
     costs = [cost(run.sorts, point.nodes, prices) for point in run.points]
     return tuple(replace(mark, usd=usd) for mark, usd in zip(marks, costs, strict=True))
 
 
-def mark_of(point: Point, capacity: int, by_time: bool) -> Mark:
+def mark_of(point: Point, capacity: int) -> Mark:
     """A point of a run on a curve, without its cost."""
     whole = max(capacity, 1)
-    asked = 100 * point.arrived / whole
     return Mark(
-        at=round(100 * point.done, 1) if by_time else float(int(asked + 1e-9)),
+        at=round(100 * point.at, 4),
         allocated=100 * point.allocated / whole,
         fragmented=100 * point.fragmented / whole,
         refused=100 * (1 - point.placed / point.arrived) if point.arrived else 0.0,
@@ -133,7 +143,7 @@ def curves_of(outcomes: Sequence[Outcome]) -> tuple[Curve, ...]:
 
 
 def _steps(runs: Sequence[Outcome]) -> Iterable[Step]:
-    """Where all runs have a point: a large pod may step over one."""
+    """Where all runs have a point: some end earlier than others."""
     by_run = [{mark.at: mark for mark in run.marks} for run in runs]
     for at in sorted(set.intersection(*(set(marks) for marks in by_run))):
         here = [marks[at] for marks in by_run]
@@ -151,6 +161,11 @@ def _steps(runs: Sequence[Outcome]) -> Iterable[Step]:
 
 def _spread(values: Sequence[float]) -> Spread:
     return Spread(fmean(values), min(values), max(values))
+
+
+def _mean(spreads: Iterable[Spread]) -> Spread:
+    listed = list(spreads)
+    return Spread(fmean(s.mean for s in listed), fmean(s.least for s in listed), fmean(s.most for s in listed))
 
 
 #: The columns of the CSV; ``usd`` ones are empty where a price is not known.

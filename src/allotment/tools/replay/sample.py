@@ -14,7 +14,7 @@ from allotment.tools.replay.trace import TraceNode, TracePod
 
 #: Of the one seed that makes it.
 _SEED: Final = 20260815
-_PODS: Final = 440
+_PODS: Final = 560
 _HOUR: Final = 3600
 
 #: So many nodes: cpu_milli, memory_mib, GPUs, model.
@@ -51,7 +51,7 @@ def sample() -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
     for number in range(_PODS):
         _, cpu, memory, gpus, milli, models = chance.choices(_SHAPES, weights)[0]
         now += chance.expovariate(1 / 120)
-        stays = chance.expovariate(1 / (16 * _HOUR))
+        stays = chance.expovariate(1 / (60 * _HOUR))
         pods.append(
             TracePod(
                 f"sample-{number:04d}", cpu, memory, gpus, milli, models,

@@ -15,18 +15,19 @@ from allotment.tools.replay.standing import Floats, Ints, Standing
 from allotment.tools.replay.trace import TraceNode
 from allotment.tools.replay.workload import Event, Shape, Workload, capacity_of
 
-#: A point for so many events, where what arrived does not tell how far the run is.
+#: Points of a run in which pods go, where what arrived does not tell how far it is.
 _STEPS: Final = 200
 
 
 class Point(NamedTuple):
     """A moment of a run, in thousandths of GPUs.
 
-    ``arrived``: what pods asked for that came so far; ``placed``: of those that found a place, whether they have gone
-    or not. ``nodes``: how many of each sort (by number) have any pod. ``done``: the part of all events.
+    ``at``: the step that was reached, as a part of all GPUs, or of all events. ``arrived``: what pods asked for that
+    came so far; ``placed``: of those that found a place, whether they have gone or not. ``nodes``: how many of each
+    sort (by number) have any pod.
     """
 
-    done: float
+    at: float
     arrived: int
     placed: int
     allocated: int
@@ -56,16 +57,25 @@ def run(
 ) -> Run:  # fmt: skip
     """Replay events under a policy.
 
-    ``shape_of``: the shape of each pod by number. A point is written down each time ``step`` of the GPUs more was asked
-    for, or, where pods go, in two hundred equal parts; and at the end. ``progress`` is told each as it comes.
+    ``shape_of``: the shape of each pod by number. There is a point for each ``step`` of the GPUs, from nothing to all
+    that was asked for: how things stood when that was reached; where pods go there are two hundred equal parts of the
+    events instead. ``progress`` is told of each as it comes.
     """
     chooser = Chooser(workload, nodes, policy, seed)
     account = _Account(workload, nodes, chooser.standing)
     placements: list[Placement] = [NOWHERE] * len(shape_of)
     points: list[Point] = []
     goes = not all(event.comes for event in events)
-    size = max(1, len(events) // _STEPS) if goes else max(1.0, step * account.capacity)
-    due = 0.0
+    unit, part = (len(events), 1 / _STEPS) if goes else (account.capacity, step)
+
+    def note(so_far: int) -> None:
+        # A large pod may reach several steps at once.
+        while unit and so_far >= round(len(points) * part * unit, 6):
+            points.append(account.point(round(len(points) * part, 6)))
+            if progress is not None:
+                progress(points[-1])
+
+    note(0)
     for done, (pod, comes) in enumerate(events, 1):
         shape = workload.shapes[shape_of[pod]]
         if comes:
@@ -73,12 +83,7 @@ def run(
         elif placements[pod].node >= 0:
             chooser.standing.give_back(placements[pod].node, shape, placements[pod].gpus)
         account.book(shape, placements[pod].node, 1 if comes else -1)
-        so_far = done if goes else account.arrived
-        if so_far >= due or done == len(events):
-            points.append(account.point(done / len(events)))
-            if progress is not None:
-                progress(points[-1])
-            due = (so_far // size + 1) * size
+        note(done if goes else account.arrived)
     return Run(tuple(points), tuple(placements), account.capacity, account.sorts)
 
 
@@ -115,10 +120,10 @@ class _Account:
         self._useful_all += useful - self._useful_on[node]
         self._useful_on[node] = useful
 
-    def point(self, done: float) -> Point:
-        """How things stand after this part of the events."""
+    def point(self, at: float) -> Point:
+        """How things stand when a step is reached."""
         fragmented = max(self.capacity - self._allocated - self._useful_all, 0.0)
-        return Point(done, self.arrived, self._placed, self._allocated, fragmented, tuple(self._used))
+        return Point(at, self.arrived, self._placed, self._allocated, fragmented, tuple(self._used))
 
     def _useful(self, states: Ints) -> Floats:
         standing = self._standing

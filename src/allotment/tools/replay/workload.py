@@ -81,9 +81,10 @@ def arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tupl
 
 
 def by_time(pods: Sequence[TracePod]) -> tuple[Event, ...]:
-    """The pods of a trace as they came and went. One without a time was there from the start, or stays to the end.
+    """The pods of a trace as they came and went, until the last has come.
 
-    At one moment pods go before others come, as they do on a machine that is given on.
+    One without a time was there from the start, or stays to the end. At one moment pods go before others come, as they
+    do on a machine that is given on.
     """
     events: list[tuple[float, int, int]] = []
     for number, pod in enumerate(pods):
@@ -91,7 +92,10 @@ def by_time(pods: Sequence[TracePod]) -> tuple[Event, ...]:
         events.append((start, 1, number))
         if pod.deleted is not None:
             events.append((max(pod.deleted, start), 0 if pod.deleted > start else 2, number))
-    return tuple(Event(number, order == 1) for _, order, number in sorted(events))
+    events.sort()
+    while events and events[-1][1] != 1:
+        events.pop()
+    return tuple(Event(number, order == 1) for _, order, number in events)
 
 
 def capacity_of(nodes: Sequence[TraceNode]) -> int:
