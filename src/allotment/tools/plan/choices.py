@@ -20,18 +20,18 @@ from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.tools.plan.borderlines import is_borderline, thresholds, told_otherwise
 from allotment.tools.plan.demand import Demand
-from allotment.tools.plan.forms import modes_for, settled
 from allotment.tools.plan.grouping import Item, Kind, kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.node_wishes import against_node
 from allotment.tools.plan.offers import capacities, forbidden, offers_of
-from allotment.tools.plan.phrasing import AMOUNT, LIMIT, NOTHING, OTHER, Phrase, phrase
+from allotment.tools.plan.phrasing import AMOUNT, CLASS, LIMIT, NOTHING, OTHER, Phrase, phrase
 from allotment.tools.plan.report import Choice, TypeVerdict
 from allotment.tools.plan.roominess import Needed, against_room, most_by_room, needed
 from allotment.tools.plan.showroom import Asked, Showroom
+from allotment.tools.plan.templates import UNDECIDED
 
 #: Groups of pods for which verdicts are given, those of most pods first.
-GROUPS: Final = 200
+GROUPS: Final = 24
 
 
 class _Physical(NamedTuple):
@@ -67,7 +67,7 @@ def choices_of(
     """The same for kinds of items that were made already. Pods whose claims are allocated cannot use new machines."""
     open_ = [kind for kind in kinds if not any(pod.claims.before for pod in kind.model.pods)]
     chosen = sorted(open_, key=lambda kind: -len(kind.items))[:most]
-    showroom = Showroom(demand)
+    showroom = Showroom(demand, catalog)
     return tuple(
         _choice(kind, demand, catalog, limits, showroom) for kind in sorted(chosen, key=lambda kind: kind.number)
     )
@@ -76,11 +76,9 @@ def choices_of(
 def _choice(kind: Kind, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, showroom: Showroom) -> Choice:
     item = kind.model
     asked = [claims for claims in _claims(item, demand) if claims]
-    memory = thresholds(showroom.expressions(asked), demand.features)
+    showroom.ask(asked, limits)
+    memory = thresholds(showroom.expressions(), demand.features)
     group = _Group(kind, item, needed(item, demand), asked, memory)
-    if asked:
-        types = {(one.hardware, one.gpus): one for one in catalog if one.hardware}.values()
-        showroom.expect((one, mode) for one in types for mode in modes_for(one, showroom, asked, limits))
     physical: dict[tuple[str, int], _Physical] = {}
     ranked = [_verdict(group, instance, demand, limits, showroom, physical) for instance in catalog]
     ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
@@ -108,13 +106,12 @@ def _verdict(
     """The verdict of a type, and where it stands among those of its sort."""
     price = _price(instance, limits)
     limit = _against_limits(instance, limits, price)
-    why = _against_size(group, instance, demand, limits)
-    holds, mode, unsure = 0, "", False
-    other = ""
-    if why is None:
-        holds, mode, why = _devices(group, instance, limits, showroom, physical)
-        unsure = is_borderline(instance, group.memory) and (why is None or why.rank == AMOUNT)
-        other = told_otherwise(instance, group.memory) if why is None or why.rank == AMOUNT else ""
+    size = _against_size(group, instance, demand, limits)
+    holds, mode, lack = _devices(group, instance, showroom, physical)
+    why, far = _first(size, lack), _how_far(size, lack)
+    by_memory = why is None or (why is lack and lack.rank == AMOUNT)
+    unsure = by_memory and is_borderline(instance, group.memory)
+    other = told_otherwise(instance, group.memory) if by_memory else ""
     told = limit or why
     if told is None:
         count = -(-len(group.kind.items) // holds)
@@ -124,10 +121,23 @@ def _verdict(
     verdict = TypeVerdict(
         instance=instance.key, code=told.code, text=text, per_hour=price, borderline=unsure and told is why
     )
-    # A type that is forbidden and would not serve anyhow is as far away as what it lacks.
-    lack = why or told
-    rank = max(told.rank if told is limit else LIMIT, lack.rank)
-    return verdict, (float(rank), lack.distance if why is not None else 0.0, *_by_price(price))
+    # A type that is forbidden, or too small, and would not serve anyhow is as far away as the worst that it lacks.
+    rank = max(float(told.rank), far[0]) if told is limit else far[0]
+    return verdict, (rank, far[1], *_by_price(price))
+
+
+def _how_far(size: Phrase | None, lack: Phrase | None) -> tuple[float, float]:
+    """The worst that a type lacks, and by how much all of that sort."""
+    lacking = [one for one in (size, lack) if one is not None]
+    worst = max((one.rank for one in lacking), default=LIMIT)
+    return float(worst), sum(one.distance for one in lacking if one.rank == worst)
+
+
+def _first(size: Phrase | None, lack: Phrase | None) -> Phrase | None:
+    """What to tell of a type that lacks room and devices: room, unless its devices are of no use at all."""
+    if size is None or (lack is not None and lack.rank >= OTHER):
+        return lack or size
+    return size
 
 
 def _serves(
@@ -188,12 +198,10 @@ def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[Node
 
 
 def _devices(
-    group: _Group, instance: InstanceType, limits: Limits, showroom: Showroom,
-    physical: dict[tuple[str, int], _Physical],
+    group: _Group, instance: InstanceType, showroom: Showroom, physical: dict[tuple[str, int], _Physical]
 ) -> _Physical:  # fmt: skip
     """What its GPUs are for the claims; types with equal GPUs are asked about once."""
-    assert instance.room is not None
-    most = most_by_room(group.need, instance.room)
+    most = max(most_by_room(group.need, instance.room), 1) if instance.room is not None else 1
     if not group.asked:
         return _Physical(most)
     if not instance.hardware:
@@ -202,27 +210,32 @@ def _devices(
     key = (instance.hardware, most)
     found = physical.get(key)
     if found is None:
-        found = physical[key] = _asked_of(group, instance, most, limits, showroom)
+        found = physical[key] = _asked_of(instance, most, showroom)
     return found
 
 
-def _asked_of(group: _Group, instance: InstanceType, most: int, limits: Limits, showroom: Showroom) -> _Physical:
+def _asked_of(instance: InstanceType, most: int, showroom: Showroom) -> _Physical:
     """The first mode in which the claims fit, or the reason of the one that comes nearest."""
-    nearest: Phrase | None = None
-    for mode in modes_for(instance, showroom, group.asked, limits):
-        single = showroom.single(instance, mode)
-        if not single:
+    modes = showroom.modes(instance)
+    found: list[Phrase] = []
+    for mode in modes:
+        made = showroom.template(instance, mode)
+        if made is None:
             continue
-        unknown = showroom.runtime_only(instance, mode, group.asked)
+        unknown = showroom.unknowable(instance, mode, made)
         if unknown:
-            told = Phrase("run-time-only", f"{unknown} is known only once it runs", OTHER)
-            return _Physical(0, "", told)
-        fits = showroom.fits_type(instance, mode, group.asked, most)
+            return _Physical(0, "", Phrase("run-time-only", unknown, OTHER))
+        fits = showroom.fits(instance, mode, most)
         if fits is not None:
-            final, holds = settled(showroom, instance, mode, fits, group.asked, limits)
-            return _Physical(holds, final, None)
-        told = phrase(showroom.why_not(instance, mode, group.asked), instance, showroom.template(single).runtime_only)
-        if nearest is None or (told.rank, told.distance) < (nearest.rank, nearest.distance):
-            nearest = told
-    assert nearest is not None
-    return _Physical(0, "", nearest)
+            return _Physical(fits.times, fits.mode)
+        unmatched = showroom.unmatched(instance, mode, made)
+        if unmatched:
+            found.append(Phrase("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
+        else:
+            found.append(phrase(showroom.why_not(instance, mode), instance, made.runtime_only))
+    if instance.accelerator is not None and instance.accelerator.mig is not None and found[0].rank == CLASS:
+        # The claims are for pieces, and no piece of this GPU is such a one: tell which it has.
+        made = showroom.template(instance, UNDECIDED) if UNDECIDED not in modes else None
+        if made is not None:
+            found.append(phrase(showroom.why_not(instance, UNDECIDED), instance, made.runtime_only))
+    return _Physical(0, "", min(found, key=lambda one: (one.rank, one.distance)))

@@ -1,32 +1,38 @@
-"""One machine of each form of hardware, new and idle, to ask the engine what would fit on it.
+"""What would fit on a new machine of each type, and why it would not: the planner's templates, asked group by group.
 
-Dozens of instance types have the same GPUs in the same mode; they publish the same devices, so one stands for all.
+Types with the same GPUs share what is known of them. Why claims do not fit is found on one GPU of the model, since most
+that can be wrong is wrong with each; what depends on how many there are is found on the whole machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.layout import NodeState, NodeView
 from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.diagnosis.funnel import compiled
 from allotment.engine.diagnosis.names import Published, published
-from allotment.engine.refusal import Diagnosis, Refused
+from allotment.engine.refusal import Refused
 from allotment.engine.search.verdict import Solution
 from allotment.fleet.catalog.instance import InstanceType, Template
-from allotment.fleet.catalog.templates import template_of
 from allotment.fleet.errors import FleetError
-from allotment.model.quantity import Quantity
+from allotment.model.features import Features
 from allotment.model.resource import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from allotment.tools.plan.demand import Demand
+from allotment.tools.plan.layouts import filled, is_possible, layout_of, mode_of
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.modes import Modes
+from allotment.tools.plan.places import matches_unknown, unknowable
+from allotment.tools.plan.stage import DeviceRoom, Stage, Steps, templates
+from allotment.tools.plan.templates import UNDECIDED, sample, sample_name, template
 
 #: Refusals that are about what a device is, and so the same however many there are of it.
 OF_EACH: Final = frozenset(
     ("class-matches-nothing", "selector-matches-nothing", "not-enough-capacity", "driver-missing", "unknown-attribute",
-     "unknown-driver", "type-mismatch", "capacity-read-as-attribute", "attribute-read-as-capacity")
+     "unknown-driver", "type-mismatch", "capacity-read-as-attribute", "attribute-read-as-capacity", "selector-fails")
 )  # fmt: skip
 #: What is allocated one after the other on a machine: the claims of each pod.
 Asked = Sequence[tuple[ResourceClaim, ...]]
@@ -34,159 +40,193 @@ Asked = Sequence[tuple[ResourceClaim, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """How many times the claims fit. ``devices``: of all times, by name.
-
-    ``on_each``: so often on each GPU alone, and the devices are those of one; 0 where that was not asked.
-    """
+    """How many times the claims fit, and the mode to buy the machine in: with a layout where one is to be cut."""
 
     times: int
-    devices: tuple[str, ...]
-    on_each: int = 0
+    mode: str
+
+
+class _Samples:
+    """One GPU of each model in each mode, for diagnoses, kept as long as the process lives."""
+
+    def __init__(self, features: Features) -> None:
+        self.stage = Stage(Inventory(features))
+        self._names: Published | None = None
+
+    def put(self, accelerator: str, mode: str, kube: str) -> str:
+        """The name of the node with such a GPU; empty if the model has no such mode."""
+        name = sample_name(accelerator, mode)
+        if name not in self.stage.inventory.nodes:
+            slices = sample(accelerator, mode, kube)
+            if slices is None:
+                return ""
+            self.stage.put(name, {}, lambda: slices)
+            self._names = None
+        return name
+
+    def names(self) -> Published:
+        """All that these GPUs publish."""
+        if self._names is None:
+            self._names = published(self.stage.inventory.slices.values())
+        return self._names
+
+
+@lru_cache(maxsize=4)
+def _samples(features: Features) -> _Samples:
+    return _Samples(features)
 
 
 class Showroom:
-    """Machines by form, put up when they are first asked about."""
+    """The types of a catalogue, asked about one group of claims after the other."""
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: Demand, catalog: Iterable[InstanceType]) -> None:
+        self._demand = demand
         self._kube = demand.features.kube
-        self._inventory = Inventory.of(demand.features, classes=demand.classes.values(), taint_rules=demand.given.rules)
-        self._allocator = Allocator(self._inventory)
-        self._templates: dict[str, Template | None] = {}
-        self._diagnoser: Diagnoser | None = None
-        self._names: Published | None = None
-        self._alone: dict[str, Refused] = {}
+        self._stage = templates(demand.features)
+        self._samples = _samples(demand.features)
+        self._asked: Asked = ()
+        self._alone: dict[tuple[str, str], Refused | None] = {}
+        self._modes: Modes | None = None
+        self._steps = Steps(demand.classes)
+        self._shapes: range = range(0)
+        for model in {one.accelerator.id for one in catalog if one.accelerator is not None and one.hardware}:
+            self._samples.put(model, "", self._kube)
 
-    def expect(self, singles: Iterable[tuple[InstanceType, str]]) -> None:
-        """What will be asked about next. A misspelt name is held against the names that all of these publish."""
-        forms = [form for instance, mode in singles if (form := self.single(instance, mode))]
-        self._names = published(one for form in dict.fromkeys(forms) for one in self.template(form).slices)
+    def ask(self, asked: Asked, limits: Limits) -> None:
+        """Go on with the claims of another group."""
+        self._asked = asked
         self._alone.clear()
-        self._diagnoser = None
+        self._steps = Steps(self._demand.classes)
+        for number, claims in enumerate(asked):
+            self._steps.shape(number, claims)
+        self._shapes = range(len(self._steps.shapes))
+        self._modes = Modes(self._stage, self._steps, limits, self._kube)
 
-    def form(self, instance: InstanceType, mode: str) -> str:
-        """The name of a type's form; empty if its GPUs do not have the mode."""
-        form = f"{instance.hardware}/{mode}" if mode else instance.hardware
-        if form not in self._templates:
-            try:
-                template = template_of(instance, mode, form, kube=self._kube)
-            except FleetError:
-                self._templates[form] = None
-            else:
-                self._templates[form] = template
-                self._inventory.put_node(form, template.node.metadata.labels)
-                for one in template.slices:
-                    self._inventory.put_slice(one)
-                self._diagnoser = None
-        return form if self._templates[form] is not None else ""
+    # --- what there is -------------------------------------------------------------------------------------------
 
-    def single(self, instance: InstanceType, mode: str) -> str:
-        """The form of a machine with one such GPU: whatever is wrong with its devices is so with each of many."""
-        model = instance.accelerator
-        if model is None or instance.gpus == 1:
-            return self.form(instance, mode)
-        name = model.aliases[0] if model.aliases else model.id
-        return self.form(replace(instance, hardware=name, gpus=1), mode)
+    def modes(self, instance: InstanceType) -> tuple[str, ...]:
+        """The modes that concern the claims, whole GPUs first."""
+        assert self._modes is not None
+        if instance.accelerator is None:
+            return ("",)
+        return ("", *self._modes.of(instance.accelerator, self._shapes))
 
-    def template(self, form: str) -> Template:
-        """What stands there under a form's name."""
-        found = self._templates[form]
+    def template(self, instance: InstanceType, mode: str) -> Template | None:
+        """What a machine of the type publishes in a mode; None if its GPUs do not have it."""
+        try:
+            return template(instance, mode, _form(instance, mode), self._kube)
+        except FleetError:
+            return None
+
+    def _view(self, instance: InstanceType, mode: str) -> NodeView | None:
+        made = self.template(instance, mode)
+        return None if made is None else self._stage.put(_form(instance, mode), {}, lambda: made.slices)
+
+    # --- what fits -----------------------------------------------------------------------------------------------
+
+    def fits(self, instance: InstanceType, mode: str, most: int) -> Fits | None:
+        """How often the claims fit on a new machine, at most ``most`` times; None if not once."""
+        view = self._view(instance, mode)
+        if view is None:
+            return None
+        state = view.state(self._stage.inventory.usage)
+        times = 0
+        while times < most and (after := self._after(view, state)) is not None:
+            state = after
+            times += 1
+        return Fits(times, _settled(instance, mode, view, state)) if times else None
+
+    def _after(self, view: NodeView, state: NodeState) -> NodeState | None:
+        """The state once an item has its devices; None if there are none for it."""
+        for claims in self._asked:
+            work = self._stage.work(claims, self._demand.classes)
+            verdict = work.verdict_in(view, state)
+            if not isinstance(verdict, Solution):
+                return None
+            state = work.state_after(view, state, verdict)
+        return state
+
+    # --- why not -------------------------------------------------------------------------------------------------
+
+    def why_not(self, instance: InstanceType, mode: str) -> Refused:
+        """What keeps the claims from a type in a mode that its GPUs have."""
+        assert instance.accelerator is not None
+        model = instance.accelerator.id
+        key = (model, mode)
+        if key not in self._alone:
+            single = self._samples.put(model, mode, self._kube)
+            self._alone[key] = self._diagnosed(single) if single else None
+        alone = self._alone[key]
+        if alone is not None and alone.code in OF_EACH:
+            return alone
+        form = _form(instance, mode)
+        made = self.template(instance, mode)
+        assert made is not None
+        self._samples.stage.put(form, {}, lambda: made.slices)
+        found = self._diagnosed(form)
         assert found is not None
         return found
 
-    def fits(self, form: str, asked: Asked, most: int) -> Fits | None:
-        """How often the claims of an item fit on an idle machine, at most ``most`` times; None if not once."""
-        view = self._inventory.view(form)
-        state = view.state(self._inventory.usage)
-        names: list[str] = []
-        for times in range(most):
-            given: list[str] = []
-            for claims in asked:
-                work = self._allocator.work(claims)
-                verdict = work.verdict_in(view, state)
-                if not isinstance(verdict, Solution):
-                    return Fits(times, tuple(names)) if times else None
-                given += [view.records[slot].id.device for picks in verdict.picks for _, slot in picks]
-                state = work.state_after(view, state, verdict)
-            names += given
-        return Fits(most, tuple(names)) if most else None
+    def _diagnosed(self, node: str) -> Refused | None:
+        """What keeps the first pod whose claims do not fit even alone, else all of them together; None if they fit."""
+        stage = self._samples.stage
+        view = stage.inventory.view(node)
+        for claims in self._asked:
+            work = stage.work(claims, self._demand.classes)
+            if not isinstance(work.verdict_in(view, view.state(stage.inventory.usage)), Solution):
+                return self._refused(claims, node)
+        together = tuple(claim for claims in self._asked for claim in claims)
+        refused = self._refused(together, node)
+        return None if refused.code == "not-explained" else refused
 
-    def expressions(self, asked: Asked) -> list[str]:
+    def _refused(self, claims: tuple[ResourceClaim, ...], node: str) -> Refused:
+        diagnoser = Diagnoser(self._samples.stage.inventory, tries=0, names=self._samples.names())
+        diagnosis = diagnoser.diagnose(claims, [node])
+        return next((one.refused for one in diagnosis.nodes), diagnosis.headline)
+
+    # --- what they read ------------------------------------------------------------------------------------------
+
+    def expressions(self) -> list[str]:
         """The selectors of the claims and of the classes that they name."""
-        classes = self._inventory.classes
         found: dict[str, None] = {}
-        for _, one in self._requests(asked):
-            class_ = classes.get(one.device_class_name)
+        for one in self._requests():
+            class_ = self._demand.classes.get(one.device_class_name)
             for selector in (*(class_.spec.selectors if class_ is not None else ()), *one.selectors):
                 if selector.cel is not None:
                     found[selector.cel.expression] = None
         return list(found)
 
-    def amounts(self, asked: Asked) -> list[Mapping[str, Quantity]]:
-        """The capacities that the requests ask for."""
-        return [one.capacity.requests for _, one in self._requests(asked) if one.capacity is not None]
-
-    def _requests(self, asked: Asked) -> Iterator[tuple[ResourceClaim, ExactDeviceRequest | DeviceSubRequest]]:
-        for claims in asked:
+    def _requests(self) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
+        for claims in self._asked:
             for claim in claims:
                 for request in claim.spec.devices.requests:
-                    yield from ((claim, one) for one in (request.exactly, *request.first_available) if one is not None)
+                    yield from (one for one in (request.exactly, *request.first_available) if one is not None)
 
-    def runtime_only(self, instance: InstanceType, mode: str, asked: Asked) -> str:
-        """The first attribute that a claim's answer hangs on and that nobody knows before the machine runs."""
-        template = self.template(self.single(instance, mode))
-        for expression in self.expressions(asked):
-            program = compiled(expression, self._inventory.features)
-            for path in (program.reads or ()) if program is not None else ():
-                name = f"{path[1]}/{path[2]}" if len(path) > 2 else ""
-                if path[0] == "attributes" and (name in template.runtime_only or path[-1] in template.runtime_only):
-                    return path[-1]
-        for name in self._distinct(asked):
-            bare = name.rpartition("/")[2]
-            if {bare, name} & self.template(self.form(instance, mode)).unmeasured:
-                return bare
-        return ""
+    def unknowable(self, instance: InstanceType, mode: str, made: Template) -> str:
+        """What the claims ask of devices that nobody can know before the machine runs; empty if nothing."""
+        view = self._view(instance, mode)
+        if view is None or not made.runtime_only:
+            return ""
+        room = DeviceRoom(self._stage, view, self._steps)
+        return next((told for shape in self._shapes if (told := unknowable(room, made, shape))), "")
 
-    def _distinct(self, asked: Asked) -> Iterator[str]:
-        """The attributes that must differ."""
-        for claims in asked:
-            for claim in claims:
-                for one in claim.spec.devices.constraints:
-                    if one.distinct_attribute:
-                        yield one.distinct_attribute
+    def unmatched(self, instance: InstanceType, mode: str, made: Template) -> str:
+        """An attribute that must be equal, and of which nobody knows for which of the GPUs it is; empty if none."""
+        view = self._view(instance, mode)
+        if view is None or not made.unmeasured:
+            return ""
+        room = DeviceRoom(self._stage, view, self._steps)
+        return next((name for shape in self._shapes if (name := matches_unknown(room, made, shape))), "")
 
-    def fits_type(self, instance: InstanceType, mode: str, asked: Asked, most: int) -> Fits | None:
-        """How often claims fit on a type. GPUs that are cut or shared are alike, and so is what each of them holds."""
-        if not mode or instance.gpus == 1:
-            return self.fits(self.form(instance, mode), asked, most)
-        one = self.fits(self.single(instance, mode), asked, most)
-        if one is None:
-            return self.fits(self.form(instance, mode), asked, most)
-        return Fits(min(one.times * instance.gpus, most), one.devices, one.times)
 
-    def why_not(self, instance: InstanceType, mode: str, asked: Asked) -> Refused:
-        """What keeps claims from a type in a mode, although its GPUs have it.
+def _settled(instance: InstanceType, mode: str, view: NodeView, state: NodeState) -> str:
+    """The mode with the layout that follows from what was given."""
+    if mode != UNDECIDED or instance.accelerator is None:
+        return mode
+    layout = filled(layout_of(view, state, instance.gpus), instance.accelerator)
+    return mode_of(layout) if is_possible(layout, instance.accelerator) else mode
 
-        Most is wrong with each GPU alone, and then found on a machine with one of them, once for all types.
-        """
-        single = self.single(instance, mode)
-        found = self._alone.get(single)
-        if found is None and self.fits(single, asked, 1) is None:
-            found = self._alone[single] = self._why(single, asked)
-        if found is not None and found.code in OF_EACH:
-            return found
-        return self._why(self.form(instance, mode), asked)
 
-    def _why(self, form: str, asked: Asked) -> Refused:
-        """What keeps the first pod whose claims do not fit even alone; else all of them together."""
-        if self._diagnoser is None:
-            self._diagnoser = Diagnoser(self._inventory, tries=0, names=self._names)
-        diagnosis = next(self._refusals(self._diagnoser, form, asked), None)
-        if diagnosis is None:
-            together = tuple(claim for claims in asked for claim in claims)
-            diagnosis = self._diagnoser.diagnose(together, [form])
-        return next((one.refused for one in diagnosis.nodes), diagnosis.headline)
-
-    def _refusals(self, diagnoser: Diagnoser, form: str, asked: Asked) -> Iterator[Diagnosis]:
-        for claims in asked:
-            if claims and self.fits(form, [claims], 1) is None:
-                yield diagnoser.diagnose(claims, [form])
+def _form(instance: InstanceType, mode: str) -> str:
+    """The name under which the planner keeps such machines, too."""
+    return f"{instance.hardware or 'no GPUs'}/{mode}"
