@@ -193,6 +193,9 @@ def planner_of(options: Options) -> Planner:
     from allotment.tools.plan.planning import plan
 
     def planner(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
-        return plan(values, options.catalog, limits, options.features, keep_going=keep_going)
+        return plan(
+            values, options.catalog, limits, options.features, keep_going=keep_going, seconds=options.plan_seconds,
+            reasons=False,
+        )  # fmt: skip
 
     return planner

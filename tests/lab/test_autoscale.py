@@ -1,0 +1,249 @@
+"""An autoscaler in a lab: claims that nothing can serve become machines of the catalogue, and pods that run on them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.autoscaler.providers.faults import parse_faults
+from allotment.fleet.catalog import catalog
+from allotment.fleet.classes import CLASSES
+from allotment.lab.autoscaling import Autoscale, types_of
+from allotment.lab.lab import Lab
+from allotment.model.trees import to_tree
+
+Tree = dict[str, Any]
+EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
+PRICES = {one.key: one.price("on-demand") for one in catalog()}
+SPEED = 20.0
+
+
+def scaled(*faults: str, catalog: str = "aws,gcp", **more: Any) -> Autoscale:
+    chosen = {"plan_seconds": 1.0, "consolidation": "never", **more}
+    return Autoscale(types_of(catalog.split(",")), parse_faults(faults), **chosen)
+
+
+@contextmanager
+def lab(*faults: str, speed: float = SPEED, **more: Any) -> Iterator[Lab]:
+    with Lab(fleet="", autoscale=scaled(*faults, **more), speed=speed) as running:
+        yield running
+
+
+def until(true: Callable[[], Any], lab: Lab, seconds: float = 30.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        if time.monotonic() > end:
+            told = [f"{one['metadata']['name']}: {one['reason']}: {one.get('message') or one.get('note')}"
+                    for one in lab.list("events")]  # fmt: skip
+            raise AssertionError("did not come true:\n" + "\n".join(told))
+        time.sleep(0.02)
+    return found
+
+
+def running(lab: Lab, number: int) -> list[Tree]:
+    """The pods, when so many of them run."""
+
+    def there() -> list[Tree] | None:
+        pods = [pod for pod in lab.list("pods") if pod["status"].get("phase") == "Running"]
+        return pods if len(pods) == number else None
+
+    found: list[Tree] = until(there, lab)
+    return found
+
+
+def machines(lab: Lab) -> dict[str, str]:
+    """Hardware by node."""
+    return {
+        one["metadata"]["name"]: one["metadata"]["annotations"].get("allotment.dev/hardware", "")
+        for one in lab.list("nodes")
+    }
+
+
+def told(lab: Lab, reason: str) -> list[str]:
+    return [one.get("message") or one.get("note") or "" for one in lab.list("events") if one["reason"] == reason]
+
+
+def one_gpu(name: str = "trainer", replicas: int = 1) -> list[Tree]:
+    """A Deployment whose pods have a GPU each."""
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+    container = {"name": "c", "image": "registry.example/app:1", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {"containers": [container], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]}
+    return [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name},
+         "spec": {"spec": {"devices": {"requests": requests}}}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
+                  "template": {"metadata": {"labels": {"app": name}}, "spec": spec}}},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("example", "pods", "catalog", "type_", "form"),
+    [
+        ("01-one-ampere-gpu.yaml", 1, "aws", "g5-xlarge", "a10g"),
+        ("01-one-ampere-gpu.yaml", 1, "gcp", "a2-highgpu-1g", "a100-40gb"),
+        ("02-time-slicing.yaml", 3, "aws,gcp", "g5-xlarge", "a10g"),
+        ("03-mps.yaml", 3, "aws,gcp", "g5-xlarge", "a10g"),
+        ("04-seven-mig-slices.yaml", 7, "aws,gcp", "a2-highgpu-1g", "a100-40gb/static-mig=1g.5gb:7"),
+    ],
+)
+def test_the_cases_of_the_article_end_running_on_the_planned_node(
+    example: str, pods: int, catalog: str, type_: str, form: str
+) -> None:
+    with lab(catalog=catalog) as running_lab:
+        running_lab.apply(EXAMPLES / example)
+        found = running(running_lab, pods)
+        ((node, hardware),) = machines(running_lab).items()
+        assert hardware == form
+        assert node.startswith(type_)
+        assert {pod["spec"]["nodeName"] for pod in found} == {node}
+        assert all(f"as node {node}" in text for text in told(running_lab, "TriggeredScaleUp"))
+        report = running_lab.get("configmap", "allotment-autoscaler-report", namespace="kube-system")
+        assert type_.partition("-")[0] in report["data"]["summary"]
+
+
+def test_the_node_has_what_its_type_has_for_pods() -> None:
+    with lab(catalog="aws") as cluster:
+        cluster.apply(EXAMPLES / "01-one-ampere-gpu.yaml")
+        running(cluster, 1)
+        (node,) = cluster.list("nodes")
+        assert node["status"]["allocatable"]["cpu"] == "3920m"
+        assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "g5.xlarge"
+        assert node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "us-east-1a"
+
+
+def test_out_of_stock_the_next_cheapest_type_serves() -> None:
+    with lab("aws/g5.xlarge=no-capacity", catalog="aws") as cluster:
+        cluster.apply(EXAMPLES / "01-one-ampere-gpu.yaml")
+        (pod,) = running(cluster, 1)
+        assert pod["spec"]["nodeName"].startswith("g5-2xlarge")
+        assert any("out of stock" in text for text in told(cluster, "FailedScaleUp"))
+
+
+def test_a_cloud_that_fails_half_of_the_time_serves_all_in_the_end() -> None:
+    with lab("*=fail:50%", catalog="aws", shortage=5.0, speed=40.0) as cluster:
+        cluster.apply(one_gpu(replicas=6))
+        pods = running(cluster, 6)
+        assert {pod["spec"]["nodeName"] for pod in pods} <= set(machines(cluster))
+
+
+def test_a_machine_whose_devices_never_come_is_given_back_and_replaced() -> None:
+    with lab("aws/g4dn.xlarge=bare", catalog="aws", registration=30.0) as cluster:
+        cluster.apply(one_gpu())
+        (pod,) = running(cluster, 1)
+        assert not pod["spec"]["nodeName"].startswith("g4dn-xlarge")
+        until(lambda: not any(name.startswith("g4dn-xlarge-") for name in machines(cluster)), cluster)
+        assert any("complete pools after 30 s" in text for text in told(cluster, "FailedScaleUp"))
+
+
+def test_deleting_the_pods_gives_the_node_back() -> None:
+    with lab(catalog="aws", consolidation="empty", consolidate_after=20.0) as cluster:
+        objects = cluster.apply(one_gpu())
+        running(cluster, 1)
+        for one in reversed(objects):
+            cluster.delete(one["kind"], one["metadata"]["name"])
+        until(lambda: not machines(cluster), cluster)
+        maps = cluster.list("configmaps", namespace="kube-system")
+        assert not [one for one in maps if one["metadata"]["name"].startswith(("order-", "machine-"))]
+
+
+def test_pods_move_to_fewer_machines_one_by_one_as_their_budget_allows() -> None:
+    """A big node comes for four pods at once; two leave, and two small ones cost less: never is a pod too few."""
+    budget = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "trainer"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "trainer"}}},
+    }  # fmt: skip
+    first = scaled("aws/g4dn.xlarge=no-capacity", "aws/g4dn.[248]*=no-capacity", "aws/g6*=no-capacity",
+                   catalog="aws", consolidation="cheaper", consolidate_after=30.0, budget="100%")  # fmt: skip
+    with Lab(fleet="", autoscale=first._replace(faults=()), speed=SPEED) as cluster:
+        cluster.apply(budget)
+        cluster.apply(one_gpu(replicas=3))
+        running(cluster, 3)
+        before = machines(cluster)
+        assert sorted(before.values()) == ["t4", "t4", "t4"]
+        cluster.apply(one_gpu(replicas=2))
+        until(lambda: len(machines(cluster)) == 2, cluster)
+        running(cluster, 2)
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    with lab(catalog="aws", dry_run=True) as cluster:
+        cluster.apply(one_gpu())
+        until(lambda: told(cluster, "ProposedScaleUp"), cluster)
+        time.sleep(10 / SPEED)
+        assert machines(cluster) == {}
+        maps = {one["metadata"]["name"]: one for one in cluster.list("configmaps", namespace="kube-system")}
+        assert not [name for name in maps if name.startswith(("order-", "machine-"))]
+        assert "dry run" in maps["allotment-autoscaler-report"]["data"]["summary"]
+
+
+def test_a_claim_that_no_type_can_serve_says_so_and_the_rest_is_served() -> None:
+    impossible = one_gpu("impossible")
+    request = impossible[0]["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    request["selectors"] = [
+        {"cel": {"expression": 'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("4000Gi"))'}}
+    ]
+    with lab(catalog="aws") as cluster:
+        cluster.apply([*impossible, *one_gpu()])
+        running(cluster, 1)
+        until(lambda: told(cluster, "NotTriggerScaleUp"), cluster)
+        assert len(machines(cluster)) == 1
+
+
+def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_path: Path) -> None:
+    """The command on a lab, ended by SIGKILL in the midst of its work."""
+    with Lab(fleet="", speed=1.0) as cluster:
+        for one in CLASSES["nvidia"]:
+            cluster.apply(to_tree(one, "resource.k8s.io/v1", "DeviceClass"))
+        cluster.apply(one_gpu(replicas=4))
+        words = [
+            sys.executable, "-m", "allotment.cli.main", "autoscale", "--provider", "simulated", "--catalog", "aws",
+            "--kubeconfig", str(cluster.kubeconfig), "--seconds", "0.5", "--idle", "0.2s", "--delay", "1s",
+            "--consolidate", "never",
+        ]  # fmt: skip
+        log = tmp_path / "log"
+        for patience in (0.0, 0.15, 0.4):
+            with log.open("ab") as output:
+                process = subprocess.Popen(words, stdout=output, stderr=output)
+            try:
+                until(lambda: b"scales" in log.read_bytes().lower() or process.poll() is not None, cluster)
+                orders = until_orders(cluster, process, 8.0)
+                assert orders or process.poll() is None, log.read_text()
+                time.sleep(patience)
+            finally:
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+        with log.open("ab") as output:
+            process = subprocess.Popen(words, stdout=output, stderr=output)
+        try:
+            pods = running(cluster, 4)
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0, log.read_text()
+        nodes = machines(cluster)
+        assert len(nodes) == len({pod["spec"]["nodeName"] for pod in pods}) == len(maps(cluster, "machine-"))
+        assert set(nodes) == set(maps(cluster, "order-"))
+        assert "Ended." in log.read_text()
+
+
+def until_orders(lab: Lab, process: subprocess.Popen[bytes], seconds: float) -> list[str]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        if found := maps(lab, "order-"):
+            return found
+        time.sleep(0.005)
+    return []
+
+
+def maps(lab: Lab, prefix: str) -> list[str]:
+    found = lab.list("configmaps", namespace="kube-system")
+    return [name.removeprefix(prefix) for one in found if (name := one["metadata"]["name"]).startswith(prefix)]
