@@ -20,6 +20,7 @@ from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
 from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.migrate_commands import add_migrate
+from allotment.cli.plan_commands import add_plan
 from allotment.cli.replay_commands import add_replay
 from allotment.cli.vocabulary_commands import add_vocabulary
 
@@ -196,6 +197,7 @@ def _parser() -> Parser:
     add_vocabulary(commands, _lazy)
     _add_fleet(commands)
     add_catalog(commands, _lazy)
+    add_plan(commands, _lazy)
     add_replay(commands, _lazy)
     _add_lab(commands)
     add_commands(commands, _lazy)

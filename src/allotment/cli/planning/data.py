@@ -11,7 +11,7 @@ from allotment.tools.plan.wording import verdict
 
 
 def data_of(
-    plan: Plan, left_out: tuple[dict[str, Any], ...] = (), compared: dict[str, Any] | None = None
+    plan: Plan, left_out: tuple[dict[str, Any], ...] = (), compared: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     """The plan as JSON has it. ``left_out``: rows of the catalogue that could not be read."""
     fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plan, enc_hook=str))

@@ -207,5 +207,6 @@ def _relaxations(screen: Screen, plan: Plan) -> None:
     screen.line("What one concession would save:")
     for one in plan.relaxations:
         _paragraph(screen, f"{one.what}: {saved(plan.total, one.total)}", "  ")
-        if one.object:
-            _paragraph(screen, screen.paint(f"{one.object}: {one.path}", "dim"), "    ")
+        where = f"{one.object}: {one.path}" if one.object else one.path
+        if where:
+            _paragraph(screen, screen.paint(where, "dim"), "    ")

@@ -18,6 +18,7 @@ from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.catalog.templates import CAPACITY_TYPE, ZONE, template_of
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
+from allotment.model.resource import ResourceSlice
 from allotment.tools.plan.borderlines import is_borderline, thresholds, told_otherwise
 from allotment.tools.plan.demand import Demand
 from allotment.tools.plan.grouping import Item, Kind, kinds_of
@@ -67,27 +68,66 @@ def choices_of(
     """The same for kinds of items that were made already. Pods whose claims are allocated cannot use new machines."""
     open_ = [kind for kind in kinds if not any(pod.claims.before for pod in kind.model.pods)]
     chosen = sorted(open_, key=lambda kind: -len(kind.items))[:most]
-    showroom = Showroom(demand, catalog)
-    return tuple(
-        _choice(kind, demand, catalog, limits, showroom) for kind in sorted(chosen, key=lambda kind: kind.number)
-    )
+    judge = Judge(demand, catalog)
+    return tuple(judge.choice(kind, limits) for kind in sorted(chosen, key=lambda kind: kind.number))
 
 
-def _choice(kind: Kind, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, showroom: Showroom) -> Choice:
-    item = kind.model
-    asked = [claims for claims in _claims(item, demand) if claims]
-    showroom.ask(asked, limits)
-    memory = thresholds(showroom.expressions(), demand.features)
-    group = _Group(kind, item, needed(item, demand), asked, memory)
-    physical: dict[tuple[str, int], _Physical] = {}
-    ranked = [_verdict(group, instance, demand, limits, showroom, physical) for instance in catalog]
-    ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
-    owners = {pod.owner for one in kind.items for pod in one.pods}
-    return Choice(
-        pods=tuple(pod.key for one in kind.items for pod in one.pods),
-        owner=next(iter(owners)) if len(owners) == 1 else "",
-        verdicts=tuple(verdict for verdict, _ in ranked),
-    )
+class Serving(NamedTuple):
+    """A type that serves a group by itself, its GPUs in a mode, and what all of the group then costs."""
+
+    instance: InstanceType
+    mode: str
+    cost: Decimal
+
+
+class Judge:
+    """Asks the types of a catalogue about one group of pods after the other."""
+
+    def __init__(self, demand: Demand, catalog: Sequence[InstanceType]) -> None:
+        self._demand = demand
+        self._catalog = catalog
+        self._showroom = Showroom(demand, catalog)
+
+    def choice(self, kind: Kind, limits: Limits) -> Choice:
+        """The verdict of every type, ordered."""
+        group = self._group(kind, limits)
+        physical: dict[tuple[str, int], _Physical] = {}
+        ranked = [_verdict(group, one, self._demand, limits, self._showroom, physical) for one in self._catalog]
+        ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
+        owners = {pod.owner for one in kind.items for pod in one.pods}
+        return Choice(
+            pods=tuple(pod.key for one in kind.items for pod in one.pods),
+            owner=next(iter(owners)) if len(owners) == 1 else "",
+            verdicts=tuple(verdict for verdict, _ in ranked),
+        )
+
+    def serving(self, kind: Kind, limits: Limits) -> list[Serving]:
+        """The types that serve a group by themselves, the cheapest first."""
+        group = self._group(kind, limits)
+        physical: dict[tuple[str, int], _Physical] = {}
+        found: list[Serving] = []
+        for instance in self._catalog:
+            price = _price(instance, limits)
+            if price is None or _against_limits(instance, limits, price) is not None:
+                continue
+            if _against_size(group, instance, self._demand, limits) is not None:
+                continue
+            holds, mode, lack = _devices(group, instance, self._showroom, physical, reasons=False)
+            if lack is None:
+                found.append(Serving(instance, mode, price * -(-len(kind.items) // holds)))
+        return sorted(found, key=lambda one: one.cost)
+
+    def slices(self, instance: InstanceType, mode: str) -> tuple[ResourceSlice, ...]:
+        """What a machine of the type will publish."""
+        made = self._showroom.template(instance, mode)
+        return made.slices if made is not None else ()
+
+    def _group(self, kind: Kind, limits: Limits) -> _Group:
+        item = kind.model
+        asked = [claims for claims in _claims(item, self._demand) if claims]
+        self._showroom.ask(asked, limits)
+        memory = thresholds(self._showroom.expressions(), self._demand.features)
+        return _Group(kind, item, needed(item, self._demand), asked, memory)
 
 
 def _claims(item: Item, demand: Demand) -> Asked:
@@ -198,8 +238,9 @@ def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[Node
 
 
 def _devices(
-    group: _Group, instance: InstanceType, showroom: Showroom, physical: dict[tuple[str, int], _Physical]
-) -> _Physical:  # fmt: skip
+    group: _Group, instance: InstanceType, showroom: Showroom, physical: dict[tuple[str, int], _Physical],
+    reasons: bool = True,
+) -> _Physical:  # fmt: skip  # fmt: skip
     """What its GPUs are for the claims; types with equal GPUs are asked about once."""
     most = max(most_by_room(group.need, instance.room), 1) if instance.room is not None else 1
     if not group.asked:
@@ -210,11 +251,11 @@ def _devices(
     key = (instance.hardware, most)
     found = physical.get(key)
     if found is None:
-        found = physical[key] = _asked_of(instance, most, showroom)
+        found = physical[key] = _asked_of(instance, most, showroom, reasons)
     return found
 
 
-def _asked_of(instance: InstanceType, most: int, showroom: Showroom) -> _Physical:
+def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bool) -> _Physical:
     """The first mode in which the claims fit, or the reason of the one that comes nearest."""
     modes = showroom.modes(instance)
     found: list[Phrase] = []
@@ -228,12 +269,15 @@ def _asked_of(instance: InstanceType, most: int, showroom: Showroom) -> _Physica
         fits = showroom.fits(instance, mode, most)
         if fits is not None:
             return _Physical(fits.times, fits.mode)
+        if not reasons:
+            found.append(Phrase("devices", "", OTHER))
+            continue
         unmatched = showroom.unmatched(instance, mode, made)
         if unmatched:
             found.append(Phrase("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
         else:
             found.append(phrase(showroom.why_not(instance, mode), instance, made.runtime_only))
-    if instance.accelerator is not None and instance.accelerator.mig is not None and found[0].rank == CLASS:
+    if reasons and instance.accelerator is not None and instance.accelerator.mig is not None and found[0].rank == CLASS:
         # The claims are for pieces, and no piece of this GPU is such a one: tell which it has.
         made = showroom.template(instance, UNDECIDED) if UNDECIDED not in modes else None
         if made is not None:

@@ -1,0 +1,154 @@
+"""``allot plan``: the cheapest machines for what waits, with reasons, savings, comparisons and a picture."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from allotment.cli.inputs import Inputs, is_live, read_inputs
+from allotment.cli.mistakes import BadInput, Mistake, describe
+from allotment.cli.planning.comparing import Compared, compare, comparison_lines
+from allotment.cli.planning.data import data_of
+from allotment.cli.planning.limits import limits_of
+from allotment.cli.planning.offered import Offered, offered
+from allotment.cli.planning.telling import Manner, tell
+from allotment.cli.planning.values import to_plan
+from allotment.cli.planning.watching import Watch, seconds_for, watching
+from allotment.cli.screen import Screen, open_screen
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.features import Features
+from allotment.model.formats import to_json, to_yaml
+from allotment.model.meta import Object
+from allotment.tools.plan.choices import GROUPS, choices
+from allotment.tools.plan.demand import demand_of
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.planning import plan_for
+from allotment.tools.plan.relaxing import relaxations
+from allotment.tools.plan.report import Plan
+
+EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
+#: What the extra `plan` brings, and what fails without it.
+_EXTRA: Final = ("highspy", "numpy", "matplotlib")
+_PICTURES: Final = (".svg", ".png")
+#: With --why every group is told of.
+_ALL: Final = 10_000
+
+
+def run(arguments: Namespace) -> int:
+    """Plan, and return 0 if everything is served and every row of the catalogue could be read, else 1."""
+    screen = open_screen()
+    if arguments.paths:
+        arguments.files = [*arguments.files, arguments.paths]
+    _check(arguments)
+    offer = offered(arguments.catalog)
+    limits = limits_of(arguments, offer.providers, offer.catalog.types)
+    inputs, notes = _inputs(arguments)
+    chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
+    with _with_extra():
+        found, compared = _planned(arguments, chosen.values, offer, limits, inputs.features)
+        found = replace(found, notes=(*notes, *chosen.notes, *found.notes))
+        if arguments.picture:
+            _draw(found, arguments.picture)
+    _write(screen, arguments, found, offer, compared)
+    complained = offer.catalog.complain() if arguments.output not in ("json", "yaml") else bool(offer.catalog.problems)
+    return EXIT_NOT_SERVED if found.unserved or complained else EXIT_SERVED
+
+
+def _check(arguments: Namespace) -> None:
+    """What can be said of the options before anything is read."""
+    if arguments.picture and Path(arguments.picture).suffix.lower() not in _PICTURES:
+        hint = f"for example plan{_PICTURES[0]}"
+        raise Mistake(
+            f"--picture: wanted a name that ends in {' or '.join(_PICTURES)}, found {arguments.picture!r}", hint
+        )
+    if arguments.seconds is not None and not 0 <= arguments.seconds < float("inf"):
+        raise Mistake(f"--seconds: wanted a number from 0 on, found {arguments.seconds}")
+
+
+def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
+    """The objects of files, snapshots and clusters that run."""
+    if not is_live(arguments):
+        return read_inputs(arguments), ()
+    from allotment.cli.live.state import live_inputs
+    from allotment.cluster.snapshot import DEVICES, PODS, Wanted
+
+    return live_inputs(arguments, (*DEVICES, *PODS, Wanted("apps", "daemonsets")))
+
+
+@contextmanager
+def _with_extra() -> Iterator[None]:
+    """What is missing without the extra, in one sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in _EXTRA:
+            raise
+        raise Mistake(f"planning needs {name}, which is not installed", "pip install 'allotment[plan]'") from None
+
+
+def _planned(
+    arguments: Namespace, values: Sequence[Object], offer: Offered, limits: Limits, features: Features
+) -> tuple[Plan, Compared | None]:
+    """The plan with its reasons and what concessions would save."""
+    catalog = offer.catalog.types
+    seconds = seconds_for(values) if arguments.seconds is None else arguments.seconds
+    demand = demand_of(values, features)
+    with watching(seconds) as watch:
+        found = plan_for(
+            demand, catalog, limits, keep_going=watch.keep_going, seed=arguments.seed, seconds=seconds,
+            progress=watch.progress,
+        )  # fmt: skip
+    most = GROUPS if arguments.why is None else _ALL
+    found = replace(found, choices=choices(demand, catalog, limits, features, most))
+    compared = compare(demand, catalog, limits) if arguments.compare else None
+    more = _conceded(values, found, catalog, limits, features, seconds)
+    return replace(found, relaxations=more), compared
+
+
+def _conceded(
+    values: Sequence[Object], found: Plan, catalog: Sequence[InstanceType], limits: Limits, features: Features,
+    seconds: float,
+) -> Any:  # fmt: skip
+    """What concessions would save, in about as much time as the plan took."""
+    watch = Watch(max(seconds, 1.0))
+    return relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
+
+
+def _draw(found: Plan, path: str) -> None:
+    from allotment.cli.pictures.plan import draw
+
+    draw(found, path)
+    sys.stderr.write(f"Drew {path}.\n")
+
+
+def _write(screen: Screen, arguments: Namespace, found: Plan, offer: Offered, compared: Compared | None) -> None:
+    match arguments.output:
+        case "json" | "yaml":
+            data = data_of(found, _problems(offer), compared.data if compared is not None else None)
+            screen.out.write(f"{to_json(data)}\n" if arguments.output == "json" else to_yaml([data]))
+        case "nodeclaims":
+            from allotment.cli.planning.nodeclaims import nodeclaims
+
+            screen.out.write(nodeclaims(found.machines))
+        case "machines":
+            from allotment.cli.planning.nodes import nodes
+
+            screen.out.write(nodes(found.machines, offer.catalog.types))
+        case _:
+            manner = Manner(wide=arguments.output == "wide", why=arguments.why)
+            tell(screen, found, manner, comparison_lines(compared, found) if compared is not None else ())
+
+
+def _problems(offer: Offered) -> tuple[dict[str, Any], ...]:
+    """Rows of the catalogue that are left out, as data."""
+    if not offer.catalog.problems:
+        return ()
+    described = describe(BadInput(offer.catalog.problems, dict(offer.catalog.texts).get))
+    return tuple(described.data["problems"]) if described is not None else ()

@@ -1,0 +1,74 @@
+"""``--compare``: what the same pods would cost by the rules of Karpenter and of cluster-autoscaler.
+
+Both are our re-implementations of the rules, on the same catalogue and the same truth about what a machine holds; the
+real programs know less of claims than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.packing.problem import Holds, Packing, Problem
+from allotment.tools.plan.demand import Demand
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.question import Question
+from allotment.tools.plan.report import Plan
+from allotment.tools.plan.wording import counted, dollars
+
+_MICRO: Final = 10**6
+
+
+class Rival(NamedTuple):
+    """What one set of rules would buy. ``left``: pods, or groups of pods, that it finds no machine for."""
+
+    name: str
+    machines: int
+    total: Decimal
+    left: int
+
+
+class Compared(NamedTuple):
+    """All of them."""
+
+    rivals: tuple[Rival, ...]
+
+    @property
+    def data(self) -> list[dict[str, Any]]:
+        """For programs."""
+        return [
+            {"rules": one.name, "machines": one.machines, "total": str(one.total), "unserved": one.left}
+            for one in self.rivals
+        ]
+
+
+def compare(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> Compared:
+    """Ask each set of rules the very question that the plan answers."""
+    from allotment.packing.rivals import cluster_autoscaler, karpenter
+
+    question = Question(demand, catalog, limits)
+    rules: tuple[tuple[str, Callable[[Problem, Holds], Packing]], ...] = (
+        ("Karpenter", karpenter),
+        ("cluster-autoscaler (least-waste)", cluster_autoscaler),
+    )
+    return Compared(tuple(_rival(question, name, rule) for name, rule in rules))
+
+
+def _rival(question: Question, name: str, rule: Callable[[Problem, Holds], Packing]) -> Rival:
+    if not question.problem.bins:
+        return Rival(name, 0, Decimal(0), sum(question.problem.counts))
+    packing = rule(question.problem, question.truth)
+    bought = sum(one.count for one in packing.bought if question.bins[one.bin].offer is not None)
+    return Rival(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.left))
+
+
+def comparison_lines(compared: Compared, plan: Plan) -> list[str]:
+    """The comparison for a person."""
+    lines = ["By the rules of others, on the same catalogue:"]
+    for one in compared.rivals:
+        times = f" ({one.total / plan.total:.2f} times as much)" if plan.total else ""
+        left = f"; {one.left} not served" if one.left else ""
+        lines.append(f"  {one.name}: {counted(one.machines, 'machine')}, {dollars(one.total)} USD/h{times}{left}")
+    return lines

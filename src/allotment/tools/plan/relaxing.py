@@ -1,0 +1,143 @@
+"""What one concession would save: each condition that a claim states, each limit, each wish about nodes, let go once.
+
+A concession is first tried on its own group of pods, whose verdicts cost a moment. The few that promise most are
+planned again as a whole, with the objects edited as values, and only what that plan really costs is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from msgspec.structs import replace as altered
+
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.features import Features
+from allotment.model.meta import Object, ObjectKey
+from allotment.packing.problem import KeepGoing
+from allotment.tools.explain.mending import applied
+from allotment.tools.plan.choices import Judge
+from allotment.tools.plan.concessions import Concession, of_claims, of_limits, of_nodes
+from allotment.tools.plan.demand import Demand, demand_of
+from allotment.tools.plan.grouping import Kind, kinds_of
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.planning import plan_for
+from allotment.tools.plan.report import Plan, Relaxation
+
+#: Relaxations that are told; concessions that are planned again; groups of pods that are looked at.
+TOLD: Final = 5
+_PLANNED: Final = 8
+_GROUPS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """A concession and what its own groups would pay less."""
+
+    concession: Concession
+    saves: Decimal
+
+
+def relaxations(
+    values: Iterable[Object], plan: Plan, catalog: Sequence[InstanceType], limits: Limits, features: Features,
+    *, keep_going: KeepGoing,
+) -> tuple[Relaxation, ...]:  # fmt: skip
+    """The concessions that make the plan cheaper, the one that saves most first; found until ``keep_going`` ends."""
+    if not plan.machines:
+        return ()
+    given = tuple(values)
+    demand = demand_of(given, features)
+    promises = sorted(_promises(demand, catalog, limits, keep_going), key=lambda one: -one.saves)
+    found: list[Relaxation] = []
+    for promise in _one_of_each_place(promises)[:_PLANNED]:
+        if not keep_going():
+            break
+        total = _cost_with(promise.concession, given, plan, catalog, limits, features, keep_going)
+        if total is not None and total < plan.total:
+            one = promise.concession
+            found.append(
+                Relaxation(what=one.what, object=one.object, path=one.path, total=total, saves=plan.total - total)
+            )
+    found.sort(key=lambda one: -one.saves)
+    return tuple(found[:TOLD])
+
+
+def _promises(
+    demand: Demand, catalog: Sequence[InstanceType], limits: Limits, keep_going: KeepGoing
+) -> Iterator[_Promise]:
+    """Every concession that makes some group cheaper by itself."""
+    judge = Judge(demand, catalog)
+    kinds = [kind for kind in kinds_of(demand) if not any(pod.claims.before for pod in kind.model.pods)]
+    kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_GROUPS]
+    before = {kind.number: _cost(judge, kind, limits) for kind in kinds}
+    for kind in kinds:
+        cost = before[kind.number]
+        for concession in (*of_claims(kind, demand, judge, limits, cost), *of_nodes(kind)):
+            if not keep_going():
+                return
+            saves = _saved(cost, _cost(judge, concession.changed(kind), limits))
+            if saves > 0:
+                yield _Promise(concession, saves)
+    for concession in of_limits(limits, catalog):
+        if not keep_going():
+            return
+        assert concession.limits is not None
+        saves = sum((_saved(before[kind.number], _cost(judge, kind, concession.limits)) for kind in kinds), Decimal(0))
+        if saves > 0:
+            yield _Promise(concession, saves)
+
+
+def _cost(judge: Judge, kind: Kind, limits: Limits) -> Decimal | None:
+    """What a group costs by itself on its cheapest type; None if nothing serves it."""
+    serving = judge.serving(kind, limits)
+    return serving[0].cost if serving else None
+
+
+def _saved(before: Decimal | None, after: Decimal | None) -> Decimal:
+    return before - after if before is not None and after is not None else Decimal(0)
+
+
+def _one_of_each_place(promises: Iterable[_Promise]) -> list[_Promise]:
+    """One object is edited once: equal groups may share a template."""
+    found: dict[tuple[str, str, str], _Promise] = {}
+    for promise in promises:
+        one = promise.concession
+        found.setdefault((one.object, one.path, one.what), promise)
+    return list(found.values())
+
+
+def _cost_with(
+    concession: Concession, values: Sequence[Object], plan: Plan, catalog: Sequence[InstanceType], limits: Limits,
+    features: Features, keep_going: KeepGoing,
+) -> Decimal | None:  # fmt: skip
+    """What everything costs with a concession; None if then more pods go without."""
+    changed = values if concession.edit is None else edited(values, concession)
+    if changed is None:
+        return None
+    found = plan_for(demand_of(changed, features), catalog, concession.limits or limits, keep_going=keep_going)
+    return found.total if len(found.unserved) <= len(plan.unserved) else None
+
+
+def edited(values: Iterable[Object], concession: Concession) -> tuple[Object, ...] | None:
+    """The objects with one of them changed; None if it is not among them, or cannot be changed so."""
+    kind, _, full = concession.object.partition(" ")
+    namespace, _, name = full.rpartition("/")
+    key = ObjectKey(namespace, name)
+    found = False
+    changed: list[Object] = []
+    assert concession.edit is not None
+    for value in values:
+        metadata = value.metadata
+        if type(value).__name__ == kind and ObjectKey(metadata.namespace, metadata.name) == key:
+            try:
+                value = applied(value, concession.path, concession.edit.becomes)
+            except LookupError:
+                return None
+            # An API server has seen the old one, not this: it is completed and judged anew.
+            if kind.startswith("ResourceClaim"):
+                value = altered(value, metadata=altered(value.metadata, uid=""))
+            found = True
+        changed.append(value)
+    return tuple(changed) if found else None
