@@ -11,7 +11,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from random import Random
 from typing import TYPE_CHECKING
 
 from allotment.autoscaler.options import NAME, Options
@@ -23,13 +22,11 @@ from allotment.cli.durations import seconds
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cli.planning.limits import limits_of
-from allotment.cli.release import features
 from allotment.lab import needs
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
 from allotment.tools.plan.disruption import Budget
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
     from allotment.cluster.kubeconfig import Target
     from allotment.cluster.program import Context
     from allotment.tools.plan.report import Plan
@@ -55,23 +52,18 @@ def run(arguments: Namespace) -> int:
 
 async def _scale(arguments: Namespace, found: Opened, way: Target) -> None:
     from allotment.autoscaler.program import autoscaler, once
+    from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
-    from allotment.cluster.cache import Caches
-    from allotment.cluster.clock import Clock
     from allotment.cluster.http import HttpClient
-    from allotment.cluster.recorder import Events
 
     async with HttpClient(way, NAME) as client:
-        options = options_of(arguments, found, await _features(arguments, client))
-        clock, random = Clock(), Random()
-        events = Events(client, clock=clock)
-        caches = Caches(client, clock=clock, random=random)
-        context = program.Context(lambda name, manager="": client, caches, clock, events, random)
+        options = options_of(arguments, found, await features_of(arguments, client))
+        context = context_of(client)
         if arguments.once:
             beside = asyncio.create_task(program.run({}, context), name="caches")
             try:
                 _tell(await once(context, options), dry_run=arguments.dry_run)
-                await events.written()
+                await context.events.written()
             finally:
                 beside.cancel()
                 await asyncio.wait((beside,))
@@ -98,7 +90,7 @@ def options_of(arguments: Namespace, found: Opened, known: Features) -> Options:
     if not arguments.seconds > 0:
         raise Mistake(f"--seconds: wanted a positive number, found {arguments.seconds:g}")
     return Options(
-        provider=_provider(arguments, found, known),
+        provider=provider_of(arguments, found, known),
         catalog=found.types,
         features=known,
         limits=limits_of(arguments, (), found.types),
@@ -135,7 +127,8 @@ def duration(option: str, text: str) -> float:
     return found
 
 
-def _provider(arguments: Namespace, found: Opened, known: Features) -> Callable[[Context], Provider]:
+def provider_of(arguments: Namespace, found: Opened, known: Features) -> Callable[[Context], Provider]:
+    """Who brings the machines."""
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
 
@@ -146,16 +139,6 @@ def _provider(arguments: Namespace, found: Opened, known: Features) -> Callable[
     from allotment.autoscaler.providers.karpenter import Karpenter
 
     return lambda context: Karpenter(context.client_for(NAME, NAME))
-
-
-async def _features(arguments: Namespace, client: HttpClient) -> Features:
-    """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
-    version = arguments.kube_version
-    if version is None:
-        said = await client.read("/version")
-        minor = int("".join(filter(str.isdigit, str(said.get("minor", "")))) or 0)
-        version = max((one for one in RELEASES if int(one.partition(".")[2]) <= minor), default=RELEASES[0])
-    return features(version, arguments.feature_gates)
 
 
 def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None:

@@ -11,27 +11,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from allotment.cli.autoscale import duration, provider_of
 from allotment.cli.autoscaler_config import Files, Place, config, place_of
-from allotment.cli.catalog_choosing import Opened, opened
-from allotment.cli.durations import seconds
+from allotment.cli.catalog_choosing import Opened
+from allotment.cli.catalog_words import sold
 from allotment.cli.externalgrpc_commands import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.live.connection import told, way_to
-from allotment.cli.mistakes import Failure, Mistake
-from allotment.cli.release import features
+from allotment.cli.mistakes import Mistake
 from allotment.lab import needs
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits
 
 if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
     from allotment.autoscaler.cluster_autoscaler.program import Options
-    from allotment.autoscaler.provider import Provider
-    from allotment.cluster.http import HttpClient
     from allotment.cluster.kubeconfig import Target
-    from allotment.cluster.program import Context
 
 _INSTALL = "pip install 'allotment[lab,drivers]'"
 #: As whom the servers speak to the cluster.
@@ -57,7 +53,7 @@ def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
     if missing := needs.missing():
         raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", _INSTALL)
-    types = opened(arguments.catalog)
+    types = sold(arguments.catalog)
     groups = _groups(arguments, types)
     served = _served(arguments)
     code = types.complain()
@@ -75,11 +71,9 @@ def run(arguments: Namespace) -> int:
 async def _serve(
     arguments: Namespace, served: _Served, types: Opened, groups: tuple[NodeGroup, ...], way: Target
 ) -> None:
+    from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
-    from allotment.cluster.cache import Caches
-    from allotment.cluster.clock import Clock
     from allotment.cluster.http import HttpClient
-    from allotment.cluster.recorder import Events
 
     try:
         from allotment.autoscaler.cluster_autoscaler.program import servers
@@ -87,11 +81,8 @@ async def _serve(
     except ModuleNotFoundError as error:
         raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
     async with HttpClient(way, _NAME) as client:
-        options = _options(arguments, served, types, groups, await _features(arguments, client))
-        clock, random = Clock(), Random()
-        events = Events(client, clock=clock)
-        caches = Caches(client, clock=clock, random=random)
-        context = program.Context(lambda name, manager="": client, caches, clock, events, random)
+        options = _options(arguments, served, types, groups, await features_of(arguments, client))
+        context = context_of(client)
         serving = asyncio.ensure_future(servers(options, _ready(served, groups))(context))
         beside = asyncio.create_task(program.run({}, context), name="caches")
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -132,39 +123,15 @@ def _options(
         slices_field = checked_slices_field(arguments.slices_field)
     except ValueError as error:
         raise Mistake(f"--slices-field: {error}", "it is in cluster-autoscaler's externalgrpc.proto") from None
-    try:
-        provisioning = seconds(arguments.provisioning)
-    except Failure as error:
-        raise Mistake(f"--provisioning: {str(error).removeprefix('error: ')}") from None
     files = served.files
     tls = Tls(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
     return Options(
-        groups, types.types, known, _provider(arguments, types, known),
+        groups, types.types, known, provider_of(arguments, types, known),
         Listening(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
         Listening(str(served.expander), tls) if served.expander else None,
-        Settings(known.kube, arguments.gpu_label, provisioning), slices_field,
+        Settings(known.kube, arguments.gpu_label, duration("--provisioning", arguments.provisioning)), slices_field,
     )  # fmt: skip
-
-
-def _provider(arguments: Namespace, types: Opened, known: Features) -> Callable[[Context], Provider]:
-    if arguments.provider == "simulated":
-        from allotment.autoscaler.providers.simulated import simulated_cloud
-
-        return simulated_cloud(types.types, seconds=arguments.delay, kube=known.kube)
-    from allotment.autoscaler.providers.karpenter import Karpenter
-
-    return lambda context: Karpenter(context.client_for(_NAME))
-
-
-async def _features(arguments: Namespace, client: HttpClient) -> Features:
-    """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
-    version = arguments.kube_version
-    if version is None:
-        told = await client.read("/version")
-        minor = int("".join(filter(str.isdigit, str(told.get("minor", "")))) or 0)
-        version = max((one for one in RELEASES if int(one.partition(".")[2]) <= minor), default=RELEASES[0])
-    return features(version, arguments.feature_gates)
 
 
 # --- what the arguments mean -----------------------------------------------------------------------------------------

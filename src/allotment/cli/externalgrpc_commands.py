@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from allotment.cli.autoscale_commands import PROVIDERS, add_cloud
 from allotment.cli.cluster_commands import Lazy, add_way
 
-PROVIDERS: Final = ("simulated", "karpenter")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 #: Where both listen unless told otherwise.
 CLOUD_PROVIDER: Final = "127.0.0.1:8086"
@@ -32,7 +32,7 @@ A cloud provider orders machines for whoever reaches it. Unless it listens on
 loopback only it asks for a client's certificate, and no option changes that.
 """
 _NODES: Final = "node groups: at least MIN and at most MAX machines of a type, by zone; may be repeated"
-_CATALOG: Final = "your own prices and types on top of the packaged catalogue (CSV)"
+_CATALOG: Final = "providers of the packaged catalogue (aws,gcp), or files of your own (.csv), whose rows come first"
 _SLICES: Final = "number of resourceSliceBytes in the template's message, if your cluster-autoscaler has that field"
 _GPU_LABEL: Final = "label of nodes whose GPUs a device plugin offers (default: there are none)"
 _PROVISIONING: Final = "after so long without a node with its slices a machine has failed (%(default)s)"
@@ -44,7 +44,7 @@ def add_cluster_autoscaler(commands: argparse._SubParsersAction[Any], lazy: Lazy
         "cluster-autoscaler", help="serve Kubernetes' cluster-autoscaler: machines, and which to choose",
         description=_ABOUT, epilog=_MORE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.set_defaults(run=lazy("externalgrpc"))
+    parser.set_defaults(run=lazy("externalgrpc"), namespace="kube-system")
     add_way(parser)
     parser.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says)")
     parser.add_argument(
@@ -68,16 +68,14 @@ def add_cluster_autoscaler(commands: argparse._SubParsersAction[Any], lazy: Lazy
 
     groups = parser.add_argument_group("what may be bought")
     groups.add_argument("--nodes", action="append", default=[], metavar="MIN:MAX:TYPE[/MODE]", help=_NODES)
-    groups.add_argument("--catalog", action="append", default=[], metavar="FILE", help=_CATALOG)
+    groups.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
     groups.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
     groups.add_argument("--capacity", choices=CAPACITY, default="on-demand", help="cheapest: a group of each")
-    groups.add_argument(
-        "--provider", choices=PROVIDERS, default="karpenter", help="who brings the machines (%(default)s); simulated:"
-        " a lab's cloud",
-    )  # fmt: skip
-    groups.add_argument(
-        "--delay", type=float, default=2.0, metavar="SECONDS", help="of simulated machines (%(default)s)"
+    bring = parser.add_argument_group("who brings the machines")
+    bring.add_argument(
+        "--provider", choices=PROVIDERS, default="karpenter", help="simulated: a lab's cloud (default: %(default)s)"
     )
+    add_cloud(bring)
 
     told = parser.add_argument_group("what the autoscaler is told")
     told.add_argument("--provisioning", default="30m", metavar="TIME", help=_PROVISIONING)

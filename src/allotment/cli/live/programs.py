@@ -1,0 +1,31 @@
+"""Programs of ours on a cluster that is elsewhere: what each is given, and for which release."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from random import Random
+
+from allotment.cli.release import features
+from allotment.cluster.cache import Caches
+from allotment.cluster.clock import Clock
+from allotment.cluster.http import HttpClient
+from allotment.cluster.program import Context
+from allotment.cluster.recorder import Events
+from allotment.model.features import RELEASES, Features
+
+
+def context_of(client: HttpClient) -> Context:
+    """What programs are given: whoever they are, they speak as this client."""
+    clock, random = Clock(), Random()
+    caches = Caches(client, clock=clock, random=random)
+    return Context(lambda name, manager="": client, caches, clock, Events(client, clock=clock), random)
+
+
+async def features_of(arguments: Namespace, client: HttpClient) -> Features:
+    """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
+    version = arguments.kube_version
+    if version is None:
+        said = await client.read("/version")
+        minor = int("".join(filter(str.isdigit, str(said.get("minor", "")))) or 0)
+        version = max((one for one in RELEASES if int(one.partition(".")[2]) <= minor), default=RELEASES[0])
+    return features(version, arguments.feature_gates)
