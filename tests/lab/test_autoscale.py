@@ -141,7 +141,7 @@ def test_a_machine_whose_devices_never_come_is_given_back_and_replaced() -> None
         cluster.apply(one_gpu())
         (pod,) = running(cluster, 1)
         assert not pod["spec"]["nodeName"].startswith("g4dn-xlarge")
-        until(lambda: not any(name.startswith("g4dn-xlarge-") for name in machines(cluster)), cluster)
+        assert list(machines(cluster)) == [pod["spec"]["nodeName"]]
         assert any("complete pools after 30 s" in text for text in told(cluster, "FailedScaleUp"))
 
 
@@ -156,23 +156,30 @@ def test_deleting_the_pods_gives_the_node_back() -> None:
         assert not [one for one in maps if one["metadata"]["name"].startswith(("order-", "machine-"))]
 
 
-def test_pods_move_to_fewer_machines_one_by_one_as_their_budget_allows() -> None:
-    """A big node comes for four pods at once; two leave, and two small ones cost less: never is a pod too few."""
-    budget = {
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "trainer"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "trainer"}}},
-    }  # fmt: skip
-    first = scaled("aws/g4dn.xlarge=no-capacity", "aws/g4dn.[248]*=no-capacity", "aws/g6*=no-capacity",
-                   catalog="aws", consolidation="cheaper", consolidate_after=30.0, budget="100%")  # fmt: skip
-    with Lab(fleet="", autoscale=first._replace(faults=()), speed=SPEED) as cluster:
+def test_pods_move_to_cheaper_machines_but_not_against_their_budget() -> None:
+    """A node for four GPUs is left with two pods of another: two small ones would do, once a budget allows the move."""
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "trainer"}}}
+    metadata = {"name": "trainer"}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+    big = one_gpu("big")
+    big[0]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 4
+    with lab(catalog="aws", consolidation="cheaper", consolidate_after=30.0, budget="100%") as cluster:
+        cluster.apply(big)
+        (pod,) = running(cluster, 1)
+        dear = pod["spec"]["nodeName"]
+        assert dear.startswith("g4dn-12xlarge")
+        cluster.delete("deployment", "big")
+        until(lambda: not cluster.list("pods"), cluster)
         cluster.apply(budget)
-        cluster.apply(one_gpu(replicas=3))
-        running(cluster, 3)
-        before = machines(cluster)
-        assert sorted(before.values()) == ["t4", "t4", "t4"]
         cluster.apply(one_gpu(replicas=2))
-        until(lambda: len(machines(cluster)) == 2, cluster)
-        running(cluster, 2)
+        assert {pod["spec"]["nodeName"] for pod in running(cluster, 2)} == {dear}
+        time.sleep(90 / SPEED)
+        assert set(machines(cluster)) == {dear}
+        cluster.apply({**budget, "spec": {**spec, "minAvailable": 0}})
+        until(lambda: dear not in machines(cluster), cluster)
+        pods = running(cluster, 2)
+        assert {pod["spec"]["nodeName"] for pod in pods} == set(machines(cluster))
+        assert all(name.startswith("g4dn-xlarge") for name in machines(cluster))
 
 
 def test_a_dry_run_changes_nothing() -> None:
@@ -215,9 +222,7 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
             with log.open("ab") as output:
                 process = subprocess.Popen(words, stdout=output, stderr=output)
             try:
-                until(lambda: b"scales" in log.read_bytes().lower() or process.poll() is not None, cluster)
-                orders = until_orders(cluster, process, 8.0)
-                assert orders or process.poll() is None, log.read_text()
+                assert until_orders(cluster, process, 20.0), log.read_text()
                 time.sleep(patience)
             finally:
                 os.kill(process.pid, signal.SIGKILL)

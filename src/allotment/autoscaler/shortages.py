@@ -39,7 +39,7 @@ class Shortages:
         return wait
 
     def refused(self, offering: Offering, now: float) -> float:
-        """The cloud will not, and asking again soon would not help."""
+        """Asking again soon would not help: the cloud will not, or what it gave was of no use."""
         self._until[offering] = now + self._longest
         return self._longest
 

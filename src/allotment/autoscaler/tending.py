@@ -138,7 +138,10 @@ class Tending:
 
     async def _too_late(self, order: Order, missing: str) -> None:
         text = f"{described(order.machine)}: {missing} after {self._options.registration:.0f} s; it is given back"
-        self._note(order, text)
+        # What does not come up in one zone will hardly do so in the next, and each try takes as long as this one.
+        machine = order.machine
+        self._shortages.refused((machine.instance, "", machine.capacity_type), self._clock.seconds())
+        self._lost(order, text)
         await self._orders.leave(order, missing)
         await self._orders.give_back(order)
         log.warning("%s: %s", order.name, text)
@@ -150,14 +153,14 @@ class Tending:
         if order.initialised:
             self._promises.break_off(order.name)
         else:
-            self._note(order, text)
+            self._shortages.note(offering_of(order.machine), self._clock.seconds())
+            self._lost(order, text)
         await self._orders.give_back(order)
         log.warning("%s: %s", order.name, text)
         self._replan()
 
-    def _note(self, order: Order, text: str) -> None:
-        """What was promised does not come: its type is left alone for a while, and others are asked for."""
-        self._shortages.note(offering_of(order.machine), self._clock.seconds())
+    def _lost(self, order: Order, text: str) -> None:
+        """What was promised does not come: others are asked for."""
         for pod in self._users(order):
             self._teller.failed(pod, text)
         self._promises.break_off(order.name)

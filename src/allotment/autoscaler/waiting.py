@@ -71,7 +71,7 @@ class Waiting:
         self, waits: Callable[[str], None], helps: Callable[[], None], moves: Callable[[], None]
     ) -> list[Callable[[], None]]:
         """Be told: a pod (uid) waits for something else than before; something may help all those that wait in vain;
-        nodes, slices or pods have changed. Returns what ends it.
+        nodes, slices, pods or their budgets have changed. Returns what ends it.
         """
 
         def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -98,13 +98,8 @@ class Waiting:
             moves()
 
         ends = [cache.on_change(helped) for cache in self._helpful]
-        ends += [
-            self.claims.on_change(claim_changed),
-            self.nodes.on_change(moved),
-            self.slices.on_change(moved),
-            self.pods.on_change(pod_changed),
-        ]
-        return ends
+        ends += [cache.on_change(moved) for cache in (self.nodes, self.slices, self.budgets)]
+        return [*ends, self.claims.on_change(claim_changed), self.pods.on_change(pod_changed)]
 
     def waiting(self) -> Iterator[Item[Any]]:
         """Pods that nobody has a place for."""
