@@ -55,6 +55,9 @@ def main() -> int:
     print(_module("lab"), end="")
     _section("Drivers on simulated hardware")
     print(_module("drivers"), end="")
+    print("replaying traces …", flush=True)
+    _section("A trace of GPU pods under several policies, beside published figures")
+    print(_module("replay"), end="")
     _section("Promises")
     for kept, text in report.promises(ours, theirs):
         print(f"{'kept  ' if kept else 'MISSED'}  {text}")

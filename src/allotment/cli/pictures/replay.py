@@ -25,6 +25,8 @@ _COLOURS: Final = {
     "lookahead": "#117733",
 }  # fmt: skip
 _OTHER: Final = "#4477aa"
+#: Per cent of the GPUs up to which every policy places nearly all.
+_PARTING: Final = 80
 
 Reading = Callable[[Step], Spread | None]
 
@@ -41,19 +43,19 @@ def draw(curves: Sequence[Curve], question: Question, path: Path | str) -> None:
 
 def _figure(curves: Sequence[Curve], question: Question) -> Figure:
     figure = Figure(figsize=(11.4, 4.6), dpi=_DPI, facecolor=PAPER)
-    left, middle, right = figure.subplots(1, 3, gridspec_kw={"width_ratios": (1.25, 1, 1)})
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.76, bottom=0.24, wspace=0.24)
+    left, middle, right = figure.subplots(1, 3, gridspec_kw={"width_ratios": (1.3, 1, 1)})
+    figure.subplots_adjust(left=0.05, right=0.985, top=0.77, bottom=0.22, wspace=0.28)
     runs = max((step.runs for curve in curves for step in curve.steps), default=0)
     words = f"{question.capacity:,} GPUs on {len(question.nodes):,} nodes"
-    figure.text(0.06, 0.955, _title(curves, question), fontsize=14, fontweight="bold", color=INK, va="top")
+    figure.text(0.05, 0.955, _title(curves, question), fontsize=14, fontweight="bold", color=INK, va="top")
     seeds = f"mean of {runs} orders of arrival, band from least to most" if runs > 1 else "one run each"
-    figure.text(0.06, 0.885, f"{words} · {seeds}", fontsize=9, color=FAINT, va="top")
+    figure.text(0.05, 0.885, f"{words} · {seeds}", fontsize=9, color=FAINT, va="top")
     across = "of the run, %" if question.times else "GPUs asked for so far, % of those there are"
     main: Reading = (lambda step: step.refused) if question.times else (lambda step: step.allocated)
     name = "Refused, % of what was asked for" if question.times else "Allocated, % of the GPUs"
     _panel(left, curves, main, name, across)
     if not question.times:
-        _zoom(left, curves)
+        _near(left, curves)
     _panel(middle, curves, lambda step: step.fragmented, "Fragmented, % of the GPUs", across)
     _panel(right, curves, lambda step: step.usd, "Nodes in use, USD per hour", across)
     if not any(step.usd is not None for curve in curves for step in curve.steps):
@@ -90,10 +92,11 @@ def _panel(axes: Any, curves: Sequence[Curve], reading: Reading, name: str, acro
         )  # fmt: skip
     axes.set_title(name, fontsize=9.5, color=INK, loc="left", pad=8)
     axes.set_xlabel(across, fontsize=8, color=FAINT)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, max((step.at for curve in curves for step in curve.steps), default=FULL))
     axes.set_ylim(bottom=0)
-    axes.margins(x=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}"))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value == int(value) else f"{value:g}")
+    )
     axes.grid(visible=True, color="#eceef1", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -101,26 +104,25 @@ def _panel(axes: Any, curves: Sequence[Curve], reading: Reading, name: str, acro
     axes.tick_params(labelsize=8, length=0, colors=FAINT)
 
 
-def _zoom(axes: Any, curves: Sequence[Curve]) -> None:
-    """Where the policies part: from 85 % on, in the empty corner under the curves."""
-    near = [step for curve in curves for step in curve.steps if 85 <= step.at <= 115]
-    if len(near) < 2:
+def _near(axes: Any, curves: Sequence[Curve]) -> None:
+    """Only where the policies part, with the value of each at its end: before, all get all that they ask for."""
+    near = [step for curve in curves for step in curve.steps if step.at >= _PARTING]
+    if not near or max(step.at for step in near) <= FULL:
         return
-    inset = axes.inset_axes((0.44, 0.09, 0.53, 0.5))
-    for curve in curves:
-        steps = [step for step in curve.steps if 85 <= step.at <= 115]
-        colour = _COLOURS.get(curve.policy, _OTHER)
-        xs = [step.at for step in steps]
-        inset.fill_between(
-            xs, [s.allocated.least for s in steps], [s.allocated.most for s in steps], color=colour, alpha=0.18,
-            linewidth=0,
+    least = min(step.allocated.least for step in near if step.at >= FULL)
+    most = max(step.allocated.most for step in near)
+    room = max(most - least, 1.0)
+    last = max(step.at for step in near)
+    axes.set_xlim(_PARTING, last)
+    axes.set_ylim(least - 0.25 * room, most + 0.1 * room)
+    axes.axvline(FULL, color=EDGE, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
+    ends = sorted((curve.steps[-1].allocated.mean, curve.policy) for curve in curves)
+    lowest = least - room
+    for value, policy in ends:
+        # Words that would lie on one another are moved up.
+        y = max(value, lowest + 0.062 * 1.35 * room)
+        lowest = y
+        axes.annotate(
+            f"{value:.1f}", (last, y), xytext=(4, 0), textcoords="offset points", fontsize=8, va="center",
+            color=_COLOURS.get(policy, _OTHER), annotation_clip=False,
         )  # fmt: skip
-        inset.plot(xs, [s.allocated.mean for s in steps], color=colour, linewidth=1.6)
-    inset.axvline(FULL, color=EDGE, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
-    inset.margins(x=0)
-    inset.grid(visible=True, color="#eceef1", linewidth=0.8)
-    inset.set_axisbelow(True)
-    inset.set_facecolor(PAPER)
-    for spine in inset.spines.values():
-        spine.set_color(EDGE)
-    inset.tick_params(labelsize=7, length=0, colors=FAINT)

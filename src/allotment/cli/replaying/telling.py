@@ -77,7 +77,7 @@ def tell(screen: Screen, question: Question, curves: Sequence[Curve]) -> None:
     screen.line()
     rows = [[curve.policy, *_cells(question, steps[curve.policy]), f"{curve.seconds:.1f}s"] for curve in curves]
     main = "REFUSED" if question.times else "UNALLOCATED"
-    screen.table(["POLICY", main, "SPREAD", "FRAGMENTED", "USD/H", "RUNS", "TIME"], rows)
+    screen.table(["POLICY", main, "SPREAD", "FRAGMENTED", "USD/GPU-H", "RUNS", "TIME"], rows)
 
 
 def _by_chance(question: Question, steps: dict[str, Step]) -> str:
@@ -103,5 +103,6 @@ def _cells(question: Question, step: Step) -> list[str]:
         main, least, most = step.refused.mean, step.refused.least, step.refused.most
     else:
         main, least, most = 100 - step.allocated.mean, 100 - step.allocated.most, 100 - step.allocated.least
-    usd = f"{step.usd.mean:,.0f}" if step.usd is not None else "unknown"
+    allocated = step.allocated.mean / 100 * question.capacity
+    usd = f"{step.usd.mean / allocated:.2f}" if step.usd is not None and allocated else "unknown"
     return [f"{main:.2f}%", f"{least:.2f}-{most:.2f}", f"{step.fragmented.mean:.2f}%", usd, str(step.runs)]
