@@ -33,6 +33,10 @@ from allotment.tools.plan.templates import UNDECIDED
 
 #: Groups of pods for which verdicts are given, those of most pods first.
 GROUPS: Final = 24
+#: So many items on one machine are counted.
+_MOST: Final = 64
+#: What no template knows before it runs, whatever the hardware.
+_RUNTIME: Final = frozenset(("uuid", "parentUUID", "pciBusID", "pcieRoot"))
 
 
 class _Physical(NamedTuple):
@@ -41,6 +45,10 @@ class _Physical(NamedTuple):
     holds: int
     mode: str = ""
     why: Phrase | None = None
+
+
+#: A refusal that nobody reads.
+_UNTOLD: Final = Phrase("devices", "", OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ class Judge:
     def choice(self, kind: Kind, limits: Limits) -> Choice:
         """The verdict of every type, ordered."""
         group = self._group(kind, limits)
-        physical: dict[tuple[str, int], _Physical] = {}
+        physical: dict[str, _Physical] = {}
         ranked = [_verdict(group, one, self._demand, limits, self._showroom, physical) for one in self._catalog]
         ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
         owners = {pod.owner for one in kind.items for pod in one.pods}
@@ -104,7 +112,7 @@ class Judge:
     def serving(self, kind: Kind, limits: Limits) -> list[Serving]:
         """The types that serve a group by themselves, the cheapest first."""
         group = self._group(kind, limits)
-        physical: dict[tuple[str, int], _Physical] = {}
+        physical: dict[str, _Physical] = {}
         found: list[Serving] = []
         for instance in self._catalog:
             price = _price(instance, limits)
@@ -141,7 +149,7 @@ def _claims(item: Item, demand: Demand) -> Asked:
 
 def _verdict(
     group: _Group, instance: InstanceType, demand: Demand, limits: Limits, showroom: Showroom,
-    physical: dict[tuple[str, int], _Physical],
+    physical: dict[str, _Physical],
 ) -> tuple[TypeVerdict, tuple[float, ...]]:  # fmt: skip
     """The verdict of a type, and where it stands among those of its sort."""
     price = _price(instance, limits)
@@ -238,21 +246,21 @@ def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[Node
 
 
 def _devices(
-    group: _Group, instance: InstanceType, showroom: Showroom, physical: dict[tuple[str, int], _Physical],
+    group: _Group, instance: InstanceType, showroom: Showroom, physical: dict[str, _Physical],
     reasons: bool = True,
-) -> _Physical:  # fmt: skip  # fmt: skip
-    """What its GPUs are for the claims; types with equal GPUs are asked about once."""
+) -> _Physical:  # fmt: skip
+    """What its GPUs are for the claims; types with equal GPUs are asked about once, as if there were room enough."""
     most = max(most_by_room(group.need, instance.room), 1) if instance.room is not None else 1
     if not group.asked:
-        return _Physical(most)
+        return _Physical(min(most, len(group.kind.items)))
     if not instance.hardware:
         text = instance.unusable or "it has no GPU"
         return _Physical(0, "", Phrase("driver-missing", text, NOTHING))
-    key = (instance.hardware, most)
-    found = physical.get(key)
+    found = physical.get(instance.hardware)
     if found is None:
-        found = physical[key] = _asked_of(instance, most, showroom, reasons)
-    return found
+        items = min(len(group.kind.items), _MOST)
+        found = physical[instance.hardware] = _asked_of(instance, items, showroom, reasons)
+    return found._replace(holds=min(found.holds, most))
 
 
 def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bool) -> _Physical:
@@ -260,6 +268,9 @@ def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bo
     modes = showroom.modes(instance)
     found: list[Phrase] = []
     for mode in modes:
+        if showroom.suits_none(instance, mode):
+            found.append(phrase(showroom.why_not(instance, mode), instance, _RUNTIME) if reasons else _UNTOLD)
+            continue
         made = showroom.template(instance, mode)
         if made is None:
             continue
@@ -270,16 +281,15 @@ def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bo
         if fits is not None:
             return _Physical(fits.times, fits.mode)
         if not reasons:
-            found.append(Phrase("devices", "", OTHER))
+            found.append(_UNTOLD)
             continue
         unmatched = showroom.unmatched(instance, mode, made)
         if unmatched:
             found.append(Phrase("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
         else:
             found.append(phrase(showroom.why_not(instance, mode), instance, made.runtime_only))
-    if reasons and instance.accelerator is not None and instance.accelerator.mig is not None and found[0].rank == CLASS:
+    model = instance.accelerator
+    if reasons and model is not None and model.mig is not None and found[0].rank == CLASS and UNDECIDED not in modes:
         # The claims are for pieces, and no piece of this GPU is such a one: tell which it has.
-        made = showroom.template(instance, UNDECIDED) if UNDECIDED not in modes else None
-        if made is not None:
-            found.append(phrase(showroom.why_not(instance, UNDECIDED), instance, made.runtime_only))
+        found.append(phrase(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME))
     return _Physical(0, "", min(found, key=lambda one: (one.rank, one.distance)))

@@ -122,6 +122,22 @@ class Showroom:
         made = self.template(instance, mode)
         return None if made is None else self._stage.put(_form(instance, mode), {}, lambda: made.slices)
 
+    def suits_none(self, instance: InstanceType, mode: str) -> bool:
+        """Whether some request finds no device at all on such a GPU, however many of them there are."""
+        model = instance.accelerator
+        slices = sample(model.id, mode, self._kube) if model is not None else None
+        if model is None or slices is None:
+            return False
+        view = self._stage.put(sample_name(model.id, mode), {}, lambda: slices)
+        for claims in self._asked:
+            work = self._stage.work(claims, self._demand.classes)
+            eligible = work.pattern(view).eligible
+            for claim in work.shape.claims:
+                for request in claim.requests:
+                    if request.asks and not any(eligible[ask.number] for ask in request.asks):
+                        return True
+        return False
+
     # --- what fits -----------------------------------------------------------------------------------------------
 
     def fits(self, instance: InstanceType, mode: str, most: int) -> Fits | None:
