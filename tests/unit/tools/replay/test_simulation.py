@@ -1,0 +1,208 @@
+"""Runs: small ones whose outcome can be seen, and what must hold of any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allotment.tools.replay.policies import POLICIES, Policy
+from allotment.tools.replay.question import policy_named
+from allotment.tools.replay.simulation import Run, run
+from allotment.tools.replay.trace import TraceNode, TracePod
+from allotment.tools.replay.workload import Event, arrivals, by_time, capacity_of, workload_of
+
+
+def pod(
+    gpus: int, milli: int = 1000, cpu: int = 1000, memory_mib: int = 1024, models: tuple[str, ...] = (),
+    created: float | None = None, deleted: float | None = None,
+) -> TracePod:  # fmt: skip
+    return TracePod("p", cpu, memory_mib, gpus, milli, models, created, deleted)
+
+
+def node(gpus: int, cpu: int = 64_000, memory: int | None = 65_536, model: str = "A") -> TraceNode:
+    return TraceNode("n", cpu, memory, gpus, model)
+
+
+def named(name: str) -> Policy:
+    policy = policy_named(name)
+    assert policy is not None
+    return policy
+
+
+def replay(pods: Sequence[TracePod], nodes: Sequence[TraceNode], policy: str, seed: int = 0) -> Run:
+    workload = workload_of(pods)
+    events = [Event(number) for number in range(len(pods))]
+    return run(workload, workload.shape_of, events, nodes, named(policy), seed)
+
+
+def where(pods: Sequence[TracePod], nodes: Sequence[TraceNode], policy: str) -> list[int]:
+    return [placement.node for placement in replay(pods, nodes, policy).placements]
+
+
+def test_first_fit_takes_the_first_node() -> None:
+    assert where([pod(1)] * 3, [node(2), node(8)], "first-fit") == [0, 0, 1]
+
+
+def test_best_fit_takes_the_node_with_least_left() -> None:
+    assert where([pod(1)] * 3, [node(8), node(2)], "best-fit") == [1, 1, 0]
+
+
+def test_best_fit_takes_the_gpu_with_least_left() -> None:
+    found = replay([pod(1, 500), pod(1, 700), pod(1, 300)], [node(2)], "best-fit")
+    gpus = [placement.gpus for placement in found.placements]
+    assert gpus[2] == gpus[1]
+
+
+def test_least_fragmentation_keeps_gpus_whole_for_those_who_need_them() -> None:
+    half, whole = pod(1, 500), pod(1)
+    found = replay([half, half, whole], [node(2)], "fgd")
+    assert found.placements[0].gpus == found.placements[1].gpus
+    assert found.placements[2].node == 0
+
+
+def test_lookahead_leaves_much_cpu_to_those_who_need_it() -> None:
+    small, large = pod(1, cpu=4_000), pod(1, cpu=30_000)
+    # On the first node there is CPU for both large ones; small ones would block it. First-fit does not see that.
+    nodes = [node(2, cpu=60_000), node(2, cpu=8_000)]
+    coming = [small, small, large, large]
+    assert where(coming, nodes, "lookahead") == [1, 1, 0, 0]
+    assert where(coming, nodes, "first-fit") == [0, 0, -1, -1]
+
+
+def test_lookahead_leaves_a_model_to_those_who_accept_no_other() -> None:
+    anyone, picky = pod(1), pod(1, models=("A",))
+    nodes = [node(1, model="A"), node(1, model="B")]
+    assert where([anyone, picky], nodes, "lookahead") == [1, 0]
+
+
+def test_a_pod_that_fits_nowhere_is_passed_over() -> None:
+    found = replay([pod(4), pod(1)], [node(2)], "first-fit")
+    assert [placement.node for placement in found.placements] == [-1, 0]
+    assert (found.points[-1].arrived, found.points[-1].placed, found.points[-1].allocated) == (5000, 1000, 1000)
+
+
+def test_unknown_memory_keeps_nobody_away() -> None:
+    assert where([pod(1, memory_mib=10**9)], [node(1, memory=None)], "first-fit") == [0]
+
+
+def test_points_are_at_equal_steps_of_what_was_asked_for() -> None:
+    found = replay([pod(1)] * 5 + [pod(5)], [node(8), node(2)], "first-fit")
+    assert [point.at for point in found.points][:3] == [0.0, 0.01, 0.02]
+    assert [point.arrived for point in found.points if point.at in (0.1, 0.5, 0.51, 1.0)] == [1000, 5000, 10000, 10000]
+
+
+def test_idle_gpus_that_no_pod_can_use_are_fragmented() -> None:
+    # All pods want a whole GPU and 32 CPUs: beside the one that is placed there is CPU for no other.
+    found = replay([pod(1, cpu=32_000)], [node(2, cpu=40_000)], "first-fit")
+    assert found.points[0].fragmented == 0
+    assert found.points[-1].fragmented == 1000
+
+
+def test_what_goes_gives_back_what_it_had() -> None:
+    pods = [pod(1, 600, created=0.0, deleted=10.0), pod(1, 600, created=5.0), pod(1, 600, created=10.0)]
+    workload = workload_of(pods)
+    found = run(workload, workload.shape_of, by_time(pods), [node(1)], named("first-fit"), 0)
+    assert [placement.node for placement in found.placements] == [0, -1, 0]
+    assert found.points[-1].allocated == 600
+
+
+def test_by_the_clock_pods_go_before_others_come_and_nothing_happens_after_the_last_has_come() -> None:
+    pods = [
+        pod(1, created=0.0, deleted=9.0),
+        pod(1, created=9.0, deleted=9.0),
+        pod(1),
+        pod(1, created=3.0, deleted=99.0),
+    ]
+    assert by_time(pods) == (Event(0), Event(2), Event(3), Event(0, comes=False), Event(1))
+
+
+def test_arrivals_go_on_until_enough_is_asked_for_and_depend_on_the_seed_alone() -> None:
+    workload = workload_of([pod(1, 500), pod(2), pod(0, 0)])
+    events, shape_of = arrivals(workload, 100_000, 1.3, 7)
+    asked = sum(workload.shapes[number].amount for number in shape_of)
+    assert 130_000 <= asked < 132_000
+    assert len(events) == len(shape_of)
+    assert arrivals(workload, 100_000, 1.3, 7) == (events, shape_of)
+    assert arrivals(workload, 100_000, 1.3, 8) != (events, shape_of)
+    assert Counter(shape_of)[2] > 1  # pods without GPUs are drawn again, too
+
+
+def test_every_pod_of_the_trace_comes_even_if_they_ask_for_more() -> None:
+    workload = workload_of([pod(1)] * 9)
+    assert len(arrivals(workload, 1000, 1.3, 0)[0]) == 9
+
+
+_PODS = st.lists(
+    st.builds(
+        lambda form, cpu, memory, models, start, stays, limit: TracePod(
+            "p", cpu, memory, *form, models, float(start), None if stays is None else float(start + stays),
+            "app" if limit else "", limit,
+        ),
+        st.sampled_from([(0, 0), (1, 1000), (1, 200), (1, 450), (1, 810), (2, 1000), (4, 1000)]),
+        st.integers(0, 12_000), st.integers(0, 12_000), st.sampled_from([(), ("A",), ("A", "B")]),
+        st.integers(0, 50), st.none() | st.integers(0, 30), st.sampled_from([None, None, 2]),
+    ),
+    min_size=1, max_size=30,
+)  # fmt: skip
+_NODES = st.lists(
+    st.builds(
+        node, st.integers(0, 4), st.integers(0, 32_000), st.none() | st.integers(0, 32_000), st.sampled_from(["A", "B"])
+    ),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(pods=_PODS, nodes=_NODES, policy=st.sampled_from(POLICIES), seed=st.integers(0, 3), times=st.booleans())
+def test_nothing_is_given_twice_and_everything_is_given_back(
+    pods: list[TracePod], nodes: list[TraceNode], policy: Policy, seed: int, times: bool
+) -> None:
+    workload = workload_of(pods)
+    events = by_time(pods) if times else [Event(number) for number in range(len(pods))]
+    found = run(workload, workload.shape_of, events, nodes, policy, seed)
+    cpu = [one.cpu_milli for one in nodes]
+    memory = [one.memory_mib for one in nodes]
+    gpus = [[1000] * one.gpus for one in nodes]
+    apps: Counter[int] = Counter()
+    allocated = 0
+    for number, comes in events:
+        one, placement = pods[number], found.placements[number]
+        if placement.node < 0:
+            continue
+        sign = 1 if comes else -1
+        at = placement.node
+        cpu[at] -= sign * one.cpu_milli
+        left = memory[at]
+        if left is not None:
+            memory[at] = left - sign * one.memory_mib
+        assert len(set(placement.gpus)) == one.gpus
+        for gpu in placement.gpus:
+            gpus[at][gpu] -= sign * one.gpu_milli
+        apps[at] += sign * (one.per_node is not None)
+        allocated += sign * one.gpu_total
+        assert cpu[at] >= 0
+        assert (memory[at] or 0) >= 0
+        assert all(0 <= gpu <= 1000 for gpu in gpus[at])
+        assert apps[at] <= 2
+        assert not one.gpus or not one.models or nodes[at].model in one.models
+    if found.points and capacity_of(nodes):
+        last = found.points[-1]
+        assert 0 <= last.fragmented <= found.capacity - last.allocated + 1e-6
+        if times:
+            assert last.allocated == allocated
+    assert run(workload, workload.shape_of, events, nodes, policy, seed) == found
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_a_pod_finds_a_place_whenever_there_is_one(policy: Policy) -> None:
+    pods = [pod(1, 300)] * 5 + [pod(2)] + [pod(0, 0)]
+    workload = workload_of(pods)
+    found = run(workload, workload.shape_of, [Event(number) for number in range(7)], [node(4)], policy, 1)
+    placed = [placement.node for placement in found.placements]
+    # Shares may lie on four GPUs, so that the large pod may find none; the others always find one.
+    assert placed[:5] == [0] * 5
+    assert placed[6] == 0
