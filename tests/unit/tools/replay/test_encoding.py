@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.fleet import accelerators, parse_mode
+from allotment.fleet import hardware, parse_mode
 from allotment.fleet.catalog import catalog
 from allotment.fleet.modes import ConsumableShares
 from allotment.model.core import Node, Pod
@@ -80,8 +80,7 @@ def test_names_are_made_fit_for_kubernetes() -> None:
 
 
 def test_the_mode_is_one_that_fleets_are_given() -> None:
-    nvidia = next(one for one in accelerators().values() if one.vendor == "nvidia")
-    assert isinstance(parse_mode(MODE, nvidia, 1), ConsumableShares)
+    assert parse_mode(MODE, hardware("t4")) == ConsumableShares(1000)
 
 
 def test_every_product_that_stands_for_a_model_is_sold_somewhere() -> None:

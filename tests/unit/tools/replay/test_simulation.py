@@ -111,12 +111,8 @@ def test_what_goes_gives_back_what_it_had() -> None:
 
 
 def test_by_the_clock_pods_go_before_others_come_and_nothing_happens_after_the_last_has_come() -> None:
-    pods = [
-        pod(1, created=0.0, deleted=9.0),
-        pod(1, created=9.0, deleted=9.0),
-        pod(1),
-        pod(1, created=3.0, deleted=99.0),
-    ]
+    times = [(0.0, 9.0), (9.0, 9.0), (None, None), (3.0, 99.0)]
+    pods = [pod(1, created=created, deleted=deleted) for created, deleted in times]
     assert by_time(pods) == (Event(0), Event(2), Event(3), Event(0, comes=False), Event(1))
 
 
@@ -139,7 +135,7 @@ def test_every_pod_of_the_trace_comes_even_if_they_ask_for_more() -> None:
 _PODS = st.lists(
     st.builds(
         lambda form, cpu, memory, models, start, stays, limit: TracePod(
-            "p", cpu, memory, *form, models, float(start), None if stays is None else float(start + stays),
+            "p", cpu, memory, form[0], form[1], models, float(start), None if stays is None else float(start + stays),
             "app" if limit else "", limit,
         ),
         st.sampled_from([(0, 0), (1, 1000), (1, 200), (1, 450), (1, 810), (2, 1000), (4, 1000)]),
