@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from allotment.packing.sorts import Floats, Integers, Sort
+from allotment.packing.sorts import Flags, Floats, Integers, Sort
 
 #: Cells of the table over the summed row.
-_CELLS = 512
+_CELLS = 4096
 #: Against rounding in sums of doubles, as a fraction: thousands of times what they can lose.
 _MARGIN = 1e-9
 
@@ -49,7 +49,7 @@ def fill(
     ceiling *= 1 + _MARGIN
     if ceiling <= asked:
         return Filled(ceiling, nothing.values, nothing.loads)
-    keep = _undominated(sort.weights[chosen], values[chosen], limits[chosen] >= sort.roomy[chosen])
+    keep = undominated(sort.weights[chosen], values[chosen], limits[chosen] >= sort.roomy[chosen])
     chosen, charge = chosen[keep], charge[keep]
     order = np.argsort(-charge, kind="stable")
     chosen, charge = chosen[order], charge[order]
@@ -104,10 +104,10 @@ def fill(
         kept, gained = np.vstack((best_counts[None, :], kept)), np.concatenate((np.array([best]), gained))
     loads = np.zeros((len(kept), len(sort.kinds)), dtype=np.int64)
     loads[:, chosen] = kept
-    return Filled(max(best * (1 + _MARGIN), dropped), gained, loads)
+    return Filled(min(ceiling, max(best * (1 + _MARGIN), dropped)), gained, loads)
 
 
-def _undominated(weights: Integers, values: Floats, plenty: np.ndarray) -> Integers:
+def undominated(weights: Integers, values: Floats, plenty: Flags) -> Integers:
     """Kinds in whose place no other always does as well: one of which there is plenty, no heavier, worth no less."""
     no_heavier = (weights[None, :, :] <= weights[:, None, :]).all(axis=2)
     worth = values[None, :] >= values[:, None]

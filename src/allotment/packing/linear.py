@@ -13,6 +13,7 @@ import numpy as np
 from allotment.packing.sorts import Floats, Integers
 
 INFINITY = float(highspy.kHighsInf)
+_FEASIBLE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,25 @@ class Point:
     duals: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A point of integers, None if none was found. ``bound``: none costs less, but for rounding; infinite: none is."""
+
+    columns: Floats | None
+    bound: float
+
+
 class Program:
     """Minimise ``cost · x`` with rows between bounds. Rows are fixed at the start, columns are added later."""
 
-    def __init__(self, lower: Sequence[float], upper: Sequence[float]) -> None:
+    def __init__(self, lower: Sequence[float], upper: Sequence[float], *, exact: bool = False) -> None:
         new: Callable[[], Any] = highspy.Highs
         self._highs = new()
         for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("parallel", "off")):
             self._highs.setOptionValue(option, value)
+        if exact:
+            for option in ("primal_feasibility_tolerance", "dual_feasibility_tolerance", "mip_feasibility_tolerance"):
+                self._highs.setOptionValue(option, 1e-9)
         none = np.zeros(0)
         for low, high in zip(lower, upper, strict=True):
             self._highs.addRow(low, high, 0, none.astype(np.int32), none)
@@ -69,8 +81,8 @@ class Program:
 
     def whole(
         self, *, nodes: int, gap: float, start: Floats | None = None, keep_going: Callable[[], bool] | None = None
-    ) -> Floats | None:
-        """The best point of integers found within so many nodes, or until ``keep_going`` ends; None if none is known.
+    ) -> Whole:
+        """The best point of integers found within so many nodes, or until ``keep_going`` ends.
 
         The columns are real again afterwards.
         """
@@ -85,7 +97,7 @@ class Program:
             self._highs.setSolution(given)
         if keep_going is not None:
 
-            def watch(event: highspy.HighsCallbackEvent) -> None:
+            def watch(event: Any) -> None:
                 if not keep_going():
                     event.interrupt()
 
@@ -93,8 +105,12 @@ class Program:
         self._highs.run()
         if keep_going is not None:
             self._highs.cbMipInterrupt -= watch
-        found = self._highs.getInfo().primal_solution_status == 2
-        answer = np.array(self._highs.getSolution().col_value, dtype=np.float64) if found else None
+        info = self._highs.getInfo()
+        columns = None
+        if info.primal_solution_status == _FEASIBLE:
+            columns = np.rint(np.array(self._highs.getSolution().col_value, dtype=np.float64))
+        status = self._highs.getModelStatus()
+        bound = INFINITY if status == highspy.HighsModelStatus.kInfeasible else float(info.mip_dual_bound)
         kind[:] = highspy.HighsVarType.kContinuous
         self._highs.changeColsIntegrality(self.columns, numbers, kind)
-        return None if answer is None else np.rint(answer)
+        return Whole(columns, bound)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -114,3 +114,17 @@ def _covers(better: Sort, worse: Sort) -> bool:
         return False
     share = better.weights[at] / np.maximum(better.capacity, 1)
     return bool(np.all(share <= worse.weights / np.maximum(worse.capacity, 1)))
+
+
+def with_row(sort: Sort, column: Integers, capacity: int) -> Sort:
+    """The sort with one more row that every load satisfies."""
+    asks = column > 0
+    roomy = sort.roomy.copy()
+    roomy[asks] = np.minimum(roomy[asks], capacity // column[asks])
+    return replace(
+        sort,
+        weights=np.hstack((sort.weights, column[:, None])),
+        capacity=np.append(sort.capacity, capacity),
+        roomy=roomy,
+        alone=np.minimum(sort.alone, roomy),
+    )

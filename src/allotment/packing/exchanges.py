@@ -1,0 +1,59 @@
+"""Which kind can always take the place of which other, so that it never is worth more.
+
+Told to the master program, it keeps prices in order and saves many rounds (dual-optimal inequalities: Ben Amor,
+Desrosiers and Valério de Carvalho, "Dual-optimal inequalities for stabilized column generation", 2006).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from allotment.packing.problem import Problem
+from allotment.packing.sorts import Flags, Sort
+
+
+def exchanges(problem: Problem, sorts: Sequence[Sort]) -> list[tuple[int, int]]:
+    """Pairs (small, big): by rows, wherever one of ``big`` lies one of ``small`` may lie in its stead.
+
+    Only those from which all others follow.
+    """
+    kinds = len(problem.kinds)
+    fits = np.ones((kinds, kinds), dtype=bool)
+    for sort in sorts:
+        bin = problem.bins[sort.number]
+        inside = np.zeros(kinds, dtype=bool)
+        inside[sort.kinds] = True
+        # A kind of which few may be in a bin replaces nothing.
+        free = inside.copy()
+        if bin.each:
+            free &= np.array([most is None for most in bin.each])
+        fits &= free[:, None] | ~inside[None, :]
+        for number, row in enumerate(bin.rows):
+            fits &= _no_more(problem, sort, number, row.units, kinds)
+    np.fill_diagonal(fits, False)
+    # Of kinds that can replace each other, each points to the next; of all others, only the nearest count.
+    both = fits & fits.T
+    first = np.where(both.any(axis=1), np.minimum(np.argmax(both, axis=1), np.arange(kinds)), np.arange(kinds))
+    heads = np.flatnonzero(first == np.arange(kinds))
+    pairs: list[tuple[int, int]] = []
+    for kind in np.flatnonzero(first != np.arange(kinds)):
+        pairs += [(int(kind), int(first[kind])), (int(first[kind]), int(kind))]
+    among = fits[np.ix_(heads, heads)]
+    nearest = among & ~((among.astype(np.int64) @ among.astype(np.int64)) > 0)
+    pairs += [(int(heads[i]), int(heads[j])) for i, j in np.argwhere(nearest)]
+    return pairs
+
+
+def _no_more(problem: Problem, sort: Sort, row: int, units: int, kinds: int) -> Flags:
+    """Whether pieces of one kind are no more and no larger than those of another; True where the other never lies."""
+    needs = problem.bins[sort.number].needs
+    pieces = [sorted((needs[int(kind)] or ())[row], reverse=True) for kind in sort.kinds]
+    width = max(map(len, pieces), default=0)
+    table = np.zeros((len(pieces), max(width, 1)), dtype=np.int64)
+    for i, each in enumerate(pieces):
+        table[i, : len(each)] = each
+    answer = np.ones((kinds, kinds), dtype=bool)
+    answer[np.ix_(sort.kinds, sort.kinds)] = (table[:, None, :] <= table[None, :, :]).all(axis=2)
+    return answer

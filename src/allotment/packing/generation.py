@@ -1,0 +1,102 @@
+"""New loads until no load of any sort is worth more than it costs; what that proves on the way.
+
+Prices of items come from the master program; `pricing` looks for loads that are worth more. Prices jump about from
+round to round, so new loads are looked for under a mean of them and of the prices that proved most so far (Wentges,
+"Weighted Dantzig-Wolfe decomposition", 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from allotment.packing.master import Duals, Master
+from allotment.packing.pricing import Effort, price
+from allotment.packing.problem import KeepGoing, Load, Problem
+from allotment.packing.proof import proven
+from allotment.packing.sharpening import Sharpened
+from allotment.packing.sorts import Floats
+from allotment.packing.truth import Truth
+
+#: How much of the prices that proved most is kept.
+_CALM = 0.3
+#: New loads of one sort in one round.
+_NEW = 6
+#: First in a hurry; only where that finds nothing more, with care.
+_EFFORTS = (Effort(200, 0, 0), Effort(1000, 6, 200), Effort(2000, 12, 5000))
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Prices of items, what no load is worth more than under them, and the tolls: what `proof.proven` takes."""
+
+    bound: int
+    items: Floats
+    ceilings: dict[int, float]
+    tolls: dict[str, float]
+
+    def of(self, problem: Problem, counts: Sequence[int]) -> int:
+        """What they prove about other counts."""
+        return proven(problem, counts, [float(value) for value in self.items], self.ceilings, self.tolls)
+
+
+class Generation:
+    """Rounds of new loads. ``proof``: the best so far. ``truth`` None: loads need only be allowed by rows."""
+
+    def __init__(self, master: Master, sorts: Sequence[Sharpened], truth: Truth, proof: Proof, *, asks: bool) -> None:
+        self.master = master
+        self.problem = master.problem
+        self.proof = proof
+        self.done = False
+        self.duals: Duals | None = None
+        self._sorts = sorts
+        self._truth = truth
+        self._asks = asks
+        self.effort = 0
+
+    def round(self, keep_going: KeepGoing) -> int:
+        """Solve, look for loads worth more than they cost, add them. How many were added."""
+        duals = self.master.duals()
+        if duals is None:
+            self.done = True
+            return 0
+        self.duals = duals
+        added = 0
+        if self.effort == 0:
+            added = self._price(_CALM * self.proof.items + (1 - _CALM) * duals.items, duals, keep_going)
+        if not added:
+            added = self._price(duals.items, duals, keep_going)
+        if added:
+            self.effort = 0
+        elif keep_going():
+            self.effort += 1
+            self.done = self.effort == len(_EFFORTS)
+            self.effort = min(self.effort, len(_EFFORTS) - 1)
+        return added
+
+    def _price(self, values: Floats, duals: Duals, keep_going: KeepGoing) -> int:
+        ceilings: dict[int, float] = {}
+        new: list[tuple[int, Load]] = []
+        for sharp in self._sorts:
+            if not keep_going():
+                return self.master.add(new)
+            number = sharp.sort.number
+            asked = duals.asked(self.problem, number)
+            found = price(sharp, values, asked, self._truth.allows, _EFFORTS[self.effort], _NEW)
+            ceilings[number] = found.bound
+            for load in found.loads:
+                if sum(float(duals.items[kind]) * n for kind, n in load) > asked * (1 + 1e-7):
+                    new += self._held(number, load, duals.items, asked)
+        bound = proven(self.problem, self.master.counts, [float(v) for v in values], ceilings, duals.tolls)
+        if bound > self.proof.bound:
+            self.proof = Proof(bound, values, ceilings, dict(duals.tolls))
+        return self.master.add(new)
+
+    def _held(self, number: int, load: Load, items: Floats, asked: float) -> list[tuple[int, Load]]:
+        """The load, or as much of it as is truly held, if that is still worth it."""
+        if not self._asks:
+            return [(number, load)]
+        held = self._truth.part(number, load, [float(value) for value in items])
+        if held == load or sum(float(items[kind]) * n for kind, n in held) > asked * (1 + 1e-7):
+            return [(number, held)]
+        return []

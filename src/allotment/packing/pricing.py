@@ -1,0 +1,106 @@
+"""Loads of one sort that are worth more than they cost, or a proof that there is none.
+
+Small bins are searched by `filling`. Where that search is cut short, an integer program goes on: slower at the start,
+better at the end. If what is found does not fit unit by unit, a row is added that says so, and the search repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from allotment.packing.assignment import ceiling
+from allotment.packing.filling import fill, undominated
+from allotment.packing.linear import INFINITY, Program
+from allotment.packing.problem import Load
+from allotment.packing.sharpening import Sharpened
+from allotment.packing.sorts import Floats, Integers
+from allotment.packing.truth import load_of
+
+#: Against rounding within HiGHS, which is exact to 1e-9 in each of about a hundred terms.
+_MARGIN = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """``width``: partial loads at a time. ``rows``: new rows for one question. ``nodes``: of the integer program."""
+
+    width: int
+    rows: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """``bound``: no load that fits by rows, unit by unit, is worth more. ``loads``: best first, each allowed by rows."""
+
+    bound: float
+    loads: list[Load]
+
+
+def price(
+    sharp: Sharpened, items: Floats, asked: float, allows: Callable[[int, Load], bool], effort: Effort, most: int
+) -> Priced:
+    """At most so many loads worth more than ``asked`` under these values of items, by kind."""
+    worth = items[sharp.sort.kinds]
+    prices = sharp.prices(worth, 0)
+    above = ceiling(sharp.sort, items, prices)
+    if above <= asked:
+        return Priced(above, [])
+    if effort.rows:
+        prices = sharp.prices(worth, effort.rows)
+    bound = above
+    for _ in range(effort.rows + 2):
+        found = fill(sharp.sort, worth, sharp.sort.alone, prices, asked, width=effort.width)
+        bound, tables = found.bound, found.loads
+        if effort.nodes and bound > asked and not len(tables):
+            bound, tables = _searched(sharp, worth, asked, bound, effort.nodes)
+        loads: list[Load] = []
+        covered = np.zeros(len(sharp.sort.kinds), dtype=bool)
+        for counts in tables[: 4 * most]:
+            if np.any((counts > 0) & ~covered):
+                load = _load(sharp, counts)
+                if allows(sharp.sort.number, load):
+                    loads.append(load)
+                    covered |= counts > 0
+                    if len(loads) == most:
+                        break
+        if loads or not len(tables) or not sharp.sharpen(tables[0].astype(np.float64), prices):
+            break
+        prices = sharp.prices(worth, 0)
+        above = min(above, ceiling(sharp.sort, items, prices))
+        if above <= asked:
+            return Priced(above, [])
+    return Priced(min(bound, above), loads)
+
+
+def _load(sharp: Sharpened, counts: Integers) -> Load:
+    return load_of({int(sharp.sort.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
+
+
+def _searched(sharp: Sharpened, worth: Floats, asked: float, bound: float, nodes: int) -> tuple[float, Integers]:
+    """By an integer program: a bound, and a load worth more than asked if there is one."""
+    sort = sharp.sort
+    chosen = np.flatnonzero((worth > 0) & (sort.alone > 0))
+    chosen = chosen[undominated(sort.weights[chosen], worth[chosen], sort.alone[chosen] >= sort.roomy[chosen])]
+    n, rows = len(chosen), len(sort.capacity)
+    unit = max(asked, 1e-300)
+    # Only what is worth more than asked is looked for: most branches end at once.
+    program = Program([-INFINITY] * rows + [1.0 + _MARGIN], [1.0] * rows + [INFINITY], exact=True)
+    share = np.hstack((sort.weights[chosen] / np.maximum(sort.capacity, 1), worth[chosen, None] / unit))
+    items, at = np.nonzero(share > 0)
+    entries = np.bincount(items, minlength=n)
+    program.add(
+        -worth[chosen] / unit, np.cumsum(entries) - entries, at, share[items, at], sort.alone[chosen].astype(np.float64)
+    )
+    whole = program.whole(nodes=nodes, gap=1e-4)
+    tables = np.zeros((0, len(sort.kinds)), dtype=np.int64)
+    if whole.columns is not None:
+        tables = np.zeros((1, len(sort.kinds)), dtype=np.int64)
+        tables[0, chosen] = whole.columns.astype(np.int64)
+    proven = 1.0 + _MARGIN if whole.bound == INFINITY else -whole.bound
+    if not np.isfinite(proven):
+        return bound, tables
+    return min(bound, max(proven, 1.0 + _MARGIN) * (1 + 2 * _MARGIN) * unit), tables
