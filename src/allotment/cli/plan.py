@@ -36,6 +36,8 @@ EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 #: What the extra `plan` brings, and what fails without it.
 _EXTRA: Final = ("highspy", "numpy", "matplotlib")
 _PICTURES: Final = (".svg", ".png")
+#: Seconds for concessions, at least.
+_CONCESSIONS: Final = 4.0
 #: With --why every group is told of.
 _ALL: Final = 10_000
 
@@ -117,7 +119,7 @@ def _conceded(
     seconds: float,
 ) -> Any:  # fmt: skip
     """What concessions would save, in about as much time as the plan took."""
-    watch = Watch(max(seconds, 1.0))
+    watch = Watch(max(seconds, _CONCESSIONS))
     return relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
 
 

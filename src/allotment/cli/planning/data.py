@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import Choice, Plan
 from allotment.tools.plan.wording import verdict
 
 
@@ -23,9 +23,30 @@ def data_of(
         "machines": fields.get("machines", []),
         "existing": fields.get("existing", []),
         "unserved": fields.get("unserved", []),
-        "choices": fields.get("choices", []),
+        "choices": [_choice(one) for one in plan.choices],
         "relaxations": fields.get("relaxations", []),
         "notes": fields.get("notes", []),
         "catalogProblems": list(left_out),
         **({"compared": compared} if compared is not None else {}),
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    """A group and its verdicts, every field of each."""
+    return {
+        "pods": [str(pod) for pod in choice.pods],
+        "owner": choice.owner,
+        "verdicts": [
+            {
+                "instance": one.instance,
+                "serves": not one.code,
+                "code": one.code,
+                "text": one.text,
+                "perHour": None if one.per_hour is None else str(one.per_hour),
+                "holds": one.holds,
+                "mode": one.mode,
+                "borderline": one.borderline,
+            }
+            for one in choice.verdicts
+        ],
     }

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Final
 
-from allotment.cli.screen import Screen, folded, table
+from allotment.cli.screen import Screen, folded
 from allotment.tools.plan.report import Choice, Plan, TypeVerdict
 from allotment.tools.plan.wording import counted, dollars, names_in_short
 
@@ -17,18 +17,18 @@ _NEAREST: Final = 3
 _GROUPS: Final = 6
 
 
-def tell_choices(screen: Screen, plan: Plan, why: str | None) -> None:
+def tell_choices(screen: Screen, plan: Plan, choices: Sequence[Choice], why: str | None) -> None:
     """``why``: a pattern of types, of which every verdict is told; without it the nearest of each group."""
     if why is not None:
-        for number, choice in enumerate(plan.choices):
+        for number, choice in enumerate(choices):
             if number:
                 screen.line()
             _all(screen, choice, why)
         return
     screen.line("Why no other types:")
-    for choice in plan.choices[:_GROUPS]:
+    for choice in choices[:_GROUPS]:
         _nearest(screen, choice, {machine.instance for machine in plan.machines if _on(choice, machine.seats)})
-    more = len(plan.choices) - _GROUPS
+    more = len(choices) - _GROUPS
     if more > 0:
         screen.line(f"  and of {counted(more, 'more group')} of pods: --why shows all")
 
@@ -54,6 +54,8 @@ def _nearest(screen: Screen, choice: Choice, taken: set[str]) -> None:
     for line in folded(f"{title_of(choice)}: {_serving(serving, taken)}", width, "  "):
         screen.line(line)
     missing = [one for one in choice.verdicts if one.code]
+    if serving:  # what the user has ruled out himself is no news, unless nothing is left
+        missing.sort(key=lambda one: one.code == "limits")
     shown = different(missing)[:_NEAREST]
     rows = [[f"    {one.instance}", _price(one.per_hour), _why(one)] for one in shown]
     if rows:
@@ -114,16 +116,14 @@ def _all(screen: Screen, choice: Choice, pattern: str) -> None:
     if not chosen:
         screen.line(f"  no type of the catalogue is {pattern!r}")
         return
-    rows = [
-        (one.instance, _price(one.per_hour), str(one.holds) if not one.code else "0", one.mode or "-", _verdict(one))
-        for one in chosen
-    ]
-    headers = ("TYPE", "USD/H", "HOLDS", "MODE", "VERDICT")
-    for line in table(headers, rows, screen.width and screen.width - 2, ("MODE", "VERDICT")):
-        screen.line(f"  {line}")
+    rows = [(f"  {one.instance}", _price(one.per_hour), _verdict(one)) for one in chosen]
+    _headless(screen, [("  TYPE", "USD/H", "VERDICT"), *rows], screen.width or _WIDTH)
 
 
 def _verdict(one: TypeVerdict) -> str:
+    """Why not, or how many of the group's pods one such machine holds, in which mode."""
     if one.code:
         return _why(one)
-    return one.text or ("serves, borderline" if one.borderline else "serves")
+    text = f"serves {one.holds}" + (f" in mode {one.mode}" if one.mode else "")
+    note = one.text.removeprefix("serves").strip()
+    return " ".join(filter(None, (text, note, "(borderline)" if one.borderline else "")))

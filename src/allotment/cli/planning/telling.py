@@ -12,13 +12,13 @@ from allotment.cli.screen import Screen, folded, table
 from allotment.model.meta import ObjectKey
 from allotment.tools.plan.alike import Alike, alike
 from allotment.tools.plan.anatomy import Anatomy
-from allotment.tools.plan.report import Plan, Seat, Unserved
+from allotment.tools.plan.report import Choice, Plan, Seat, Unserved
 from allotment.tools.plan.wording import counted, dollars, names_in_short, saved, verdict
 
 DEFAULT_WIDTH: Final = 80
 _HEADERS: Final = ("NODE", "TYPE", "ZONE", "CAPACITY", "USD/H", "GPUS", "FREE")
 #: Columns that move below the line where there is no room for them, the first one first.
-_MOVED: Final = ("ZONE", "CAPACITY")
+_MOVED: Final = ("ZONE", "CAPACITY", "GPUS")
 _GIB: Final = 1 << 30
 
 
@@ -42,9 +42,9 @@ def tell(screen: Screen, plan: Plan, manner: Manner, compared: Sequence[str] = (
     if plan.unserved:
         screen.line()
         _unserved(screen, plan)
-    if plan.choices:
+    if told := plan.choices if manner.why is not None else _undecided(plan):
         screen.line()
-        tell_choices(screen, plan, manner.why)
+        tell_choices(screen, plan, told, manner.why)
     if plan.relaxations:
         screen.line()
         _relaxations(screen, plan)
@@ -56,6 +56,12 @@ def tell(screen: Screen, plan: Plan, manner: Manner, compared: Sequence[str] = (
         screen.line()
         for note in plan.notes:
             _paragraph(screen, f"note: {note}")
+
+
+def _undecided(plan: Plan) -> tuple[Choice, ...]:
+    """The choices of pods that are not on nodes that are there already: these needed none."""
+    housed = {seat.pod for seat in plan.existing}
+    return tuple(choice for choice in plan.choices if not housed.issuperset(choice.pods))
 
 
 def _paragraph(screen: Screen, text: str, indent: str = "") -> None:

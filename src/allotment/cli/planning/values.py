@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from allotment.cli.mistakes import Mistake
 from allotment.fleet.errors import nearest
-from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
+from allotment.model.core import Container, Node, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectMeta
+from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 from allotment.model.workloads import (
     DaemonSet,
@@ -24,8 +27,12 @@ from allotment.model.workloads import (
     template_of,
 )
 from allotment.tools.explain.trying import ANY_POD, identity, users_of_templates
+from allotment.tools.sentences import listed
 
 _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
+
+#: More than any pods ask for.
+_ENOUGH = {"cpu": Quantity.parse("100k"), "memory": Quantity.parse("1Pi"), "pods": Quantity.parse("110")}
 
 
 class ToPlan(NamedTuple):
@@ -54,7 +61,16 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
     values += [*users_of_templates(new), *_users_of_claims(values, new)]
     if only is not None:
         values = _narrowed(values, only)
+    silent = [v.metadata.name for v in values if isinstance(v, Node) and not v.status.allocatable]
+    if silent:
+        values = [_roomy(v) if isinstance(v, Node) and not v.status.allocatable else v for v in values]
+        notes.append(f"{listed(silent[:3])}{' …' if len(silent) > 3 else ''}: cpu and memory are taken as enough")
     return ToPlan(tuple(values), tuple(notes))
+
+
+def _roomy(node: Node) -> Node:
+    """A node that does not say what it has for pods (hardware of ``--fleet`` is one), with room for any."""
+    return replace(node, status=replace(node.status, allocatable=_ENOUGH))
 
 
 def _waits(value: Object) -> bool:

@@ -72,6 +72,8 @@ def _promises(
     kinds = [kind for kind in kinds_of(demand) if not any(pod.claims.before for pod in kind.model.pods)]
     kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_GROUPS]
     before = {kind.number: _cost(judge, kind, limits) for kind in kinds}
+    # Where most is paid, most can be saved.
+    kinds.sort(key=lambda kind: -(before[kind.number] or Decimal(0)))
     for kind in kinds:
         cost = before[kind.number]
         for concession in (*of_claims(kind, demand, judge, limits, cost), *of_nodes(kind)):
