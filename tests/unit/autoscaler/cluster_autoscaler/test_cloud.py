@@ -1,0 +1,372 @@
+"""What cluster-autoscaler sees of groups, and what becomes of its orders."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, ParamSpec
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allotment.autoscaler.cluster_autoscaler.cloud import USUAL, Cloud, Settings
+from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup, group_in, groups_of, wanted
+from allotment.autoscaler.provider import NoCapacity, Refused, Standing, State
+from allotment.cluster.errors import Unreachable
+from allotment.externalgrpc import failures
+from allotment.externalgrpc.cloud_provider import Instance, NodeRef, Options
+from allotment.fleet.catalog import catalog
+from allotment.model.core import Node
+from allotment.model.trees import read_value
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import PlannedMachine
+
+P = ParamSpec("P")
+
+EAST = Limits(zones=("us-east-1a",))
+G5, MIG = groups_of(catalog(), [wanted("1:4:aws/g5.xlarge"), wanted("0:2:aws/p4d.24xlarge/static-mig=1g.5gb:7")], EAST)
+
+
+def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    @functools.wraps(test)
+    def run(*given: P.args, **named: P.kwargs) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+class Provider:
+    """A cloud in memory; ``fails`` is raised by the next orders, one each."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.machines: dict[str, Standing] = {}
+        self.ordered: list[PlannedMachine] = []
+        self.asked = 0
+        self.fails: list[Exception] = []
+
+    async def create(self, name: str, machine: PlannedMachine) -> None:
+        if self.fails:
+            raise self.fails.pop()
+        self.ordered.append(machine)
+        self.machines[name] = Standing(name, "ordered", "", machine.instance, machine.zone, machine.capacity_type)
+
+    async def delete(self, name: str) -> None:
+        self.machines.pop(name, None)
+
+    async def standing(self) -> Sequence[Standing]:
+        self.asked += 1
+        return tuple(self.machines.values())
+
+    def put(self, group: NodeGroup, state: State, node: str = "", reason: str = "") -> str:
+        name = group.new_name(Random(len(self.machines)))
+        self.machines[name] = Standing(name, state, node, group.instance.key, group.zone, "on-demand", reason)
+        return name
+
+
+class World:
+    """A cloud provider, its provider, and the cluster's nodes with their providerIDs."""
+
+    def __init__(self, settings: Settings = USUAL) -> None:
+        self.provider = Provider()
+        self.nodes: dict[str, str] = {}
+        self.settings = settings
+        self.cloud = self.again()
+
+    def again(self) -> Cloud:
+        """After a restart."""
+        return Cloud((G5, MIG), self.provider, self.nodes.get, Random(1), self.settings)
+
+
+@played
+async def test_groups_as_they_are_shown() -> None:
+    shown = await World().cloud.groups()
+    assert [(group.id, group.min_size, group.max_size) for group in shown] == [(G5.id, 1, 4), (MIG.id, 0, 2)]
+    assert "1.006 USD/h" in shown[0].debug
+
+
+@played
+async def test_more_machines_are_ordered_at_once() -> None:
+    world = World()
+    await world.cloud.increase(G5.id, 3)
+    assert await world.cloud.target_size(G5.id) == 3
+    assert await world.cloud.target_size(MIG.id) == 0
+    for machine in world.provider.ordered:
+        assert machine.instance == "aws/g5.xlarge"
+        assert (machine.zone, machine.capacity_type) == ("us-east-1a", "on-demand")
+        assert machine.labels[LABEL] == G5.name == group_in(machine.node)
+        assert machine.drivers == ("gpu.nvidia.com",)
+
+
+@played
+async def test_a_mode_goes_along_with_the_order() -> None:
+    world = World()
+    await world.cloud.increase(MIG.id, 1)
+    assert world.provider.ordered[0].form.endswith("/static-mig=1g.5gb:7")
+
+
+@played
+async def test_not_more_than_the_most() -> None:
+    world = World()
+    await world.cloud.increase(G5.id, 3)
+    with pytest.raises(failures.InvalidArgument, match="wanted 5, at most 4"):
+        await world.cloud.increase(G5.id, 2)
+    assert await world.cloud.target_size(G5.id) == 3
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), failures.OutOfResources),
+        (Refused("quota"), failures.Denied),
+        (Unreachable("POST: no answer"), failures.Unavailable),
+    ],
+)
+@played
+async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, told: type[failures.CallFailed]) -> None:
+    world = World()
+    world.provider.fails = [raised]
+    with pytest.raises(told, match=str(raised)[:10]):
+        await world.cloud.increase(G5.id, 3)
+    assert await world.cloud.target_size(G5.id) == 2
+
+
+@played
+async def test_instances_in_all_states() -> None:
+    world = World()
+    ordered = world.provider.put(G5, "ordered")
+    starting = world.provider.put(G5, "starting", "ip-1")
+    running = world.provider.put(G5, "running", "ip-2")
+    failed = world.provider.put(G5, "failed", reason="sold out")
+    world.nodes |= {"ip-1": "", "ip-2": "aws:///us-east-1a/i-2"}
+    found = {instance.id: instance for instance in await world.cloud.instances(G5.id)}
+    assert found.pop(f"allotment://{ordered}").state == "creating"
+    assert found.pop(f"allotment://{starting}").state == "creating"
+    assert found.pop("aws:///us-east-1a/i-2") == Instance("aws:///us-east-1a/i-2", "running")
+    broken = found.pop(f"allotment://{failed}")
+    assert broken.state == "creating"
+    assert broken.error is not None
+    assert broken.error.message == "sold out"
+    assert not found
+    # One that has failed counts until it is given back, which the autoscaler does.
+    assert await world.cloud.target_size(G5.id) == 4
+    assert running in world.provider.machines
+
+
+@played
+async def test_the_group_of_a_node() -> None:
+    world = World()
+    name = world.provider.put(G5, "running", "ip-2")
+    world.nodes["ip-2"] = "aws:///us-east-1a/i-2"
+    for node in (
+        NodeRef("aws:///us-east-1a/i-2", "ip-2"),
+        NodeRef("", "ip-2"),  # before the cloud gave it its id
+        NodeRef("", "other", {LABEL: G5.name}),
+    ):
+        group = await world.cloud.group_of(node)
+        assert group is not None
+        assert group.id == G5.id
+    for node in (NodeRef("aws:///us-east-1a/i-3", "ip-3"), NodeRef("", "t4-1"), NodeRef("x", "y", {LABEL: "gone"})):
+        assert await world.cloud.group_of(node) is None
+    # Of a machine without a node the autoscaler makes up a node, called by the machine's id.
+    world.provider.machines[name] = Standing(name, "ordered")
+    await world.cloud.refresh()
+    made_up = await world.cloud.group_of(NodeRef(f"allotment://{name}", f"allotment://{name}"))
+    assert made_up is not None
+
+
+@played
+async def test_nodes_are_given_back() -> None:
+    world = World()
+    names = [world.provider.put(G5, "running", f"ip-{number}") for number in range(3)]
+    world.nodes |= {f"ip-{number}": f"id-{number}" for number in range(3)}
+    await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0"), NodeRef("id-2", "ip-2")])
+    assert list(world.provider.machines) == [names[1]]
+    assert await world.cloud.target_size(G5.id) == 1
+
+
+@played
+async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
+    world = World()
+    world.provider.put(G5, "running", "ip-0")
+    failed = world.provider.put(G5, "failed")
+    world.nodes["ip-0"] = "id-0"
+    with pytest.raises(failures.NotNow, match="0 machines would be left"):
+        await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0")])
+    id = f"allotment://{failed}"
+    await world.cloud.delete(G5.id, [NodeRef(id, id)])
+    assert len(world.provider.machines) == 1
+
+
+@played
+async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
+    world = World()
+    world.provider.put(G5, "running", "ip-0")
+    world.provider.put(MIG, "running", "ip-1")
+    world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
+    with pytest.raises(failures.InvalidArgument, match="ip-0 is not of"):
+        await world.cloud.delete(MIG.id, [NodeRef("id-1", "ip-1"), NodeRef("id-0", "ip-0")])
+    assert len(world.provider.machines) == 2
+
+
+@played
+async def test_giving_back_twice_is_giving_back_once() -> None:
+    world = World()
+    names = [world.provider.put(G5, "running", f"ip-{number}") for number in range(2)]
+    world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
+    node = NodeRef("id-0", "ip-0", {LABEL: G5.name})
+    await world.cloud.delete(G5.id, [node])
+    await world.cloud.delete(G5.id, [node])
+    assert list(world.provider.machines) == [names[1]]
+
+
+@played
+async def test_what_leaves_slowly_leaves_and_no_longer_counts() -> None:
+    world = World()
+    world.provider.put(G5, "running", "ip-0")
+    world.provider.put(G5, "running", "ip-1")
+    world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
+    gone = dict(world.provider.machines)
+    await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0")])
+    world.provider.machines = gone  # a machine that takes its time to end
+    await world.cloud.refresh()
+    assert [instance.state for instance in await world.cloud.instances(G5.id)] == ["deleting", "running"]
+    assert await world.cloud.target_size(G5.id) == 1
+
+
+@played
+async def test_only_what_has_not_come_is_taken_back() -> None:
+    world = World()
+    here = world.provider.put(G5, "running", "ip-0")
+    registered = world.provider.put(G5, "starting", "ip-1")
+    starting = world.provider.put(G5, "starting")
+    world.provider.put(G5, "ordered")
+    world.nodes |= {"ip-0": "id-0", "ip-1": ""}
+    with pytest.raises(failures.NotNow, match="2 have not come yet"):
+        await world.cloud.take_back(G5.id, 3)
+    await world.cloud.take_back(G5.id, 1)
+    assert list(world.provider.machines) == [here, registered, starting]
+    await world.cloud.take_back(G5.id, 1)
+    assert list(world.provider.machines) == [here, registered]
+
+
+@played
+async def test_a_restart_forgets_nothing() -> None:
+    world = World()
+    await world.cloud.increase(G5.id, 2)
+    await world.cloud.increase(MIG.id, 1)
+    for cloud in (world.cloud, world.again()):
+        assert (await cloud.target_size(G5.id), await cloud.target_size(MIG.id)) == (2, 1)
+        assert len(await cloud.instances(MIG.id)) == 1
+
+
+@played
+async def test_a_round_asks_the_provider_once() -> None:
+    world = World()
+    world.provider.put(G5, "running", "ip-0")
+    await world.cloud.refresh()
+    for group in (G5, MIG):
+        await world.cloud.target_size(group.id)
+        await world.cloud.instances(group.id)
+        await world.cloud.group_of(NodeRef("", "ip-0"))
+    assert world.provider.asked == 1
+    world.provider.put(G5, "ordered")
+    assert await world.cloud.target_size(G5.id) == 1
+    await world.cloud.refresh()
+    assert await world.cloud.target_size(G5.id) == 2
+
+
+@played
+async def test_the_template_is_a_ready_node_with_what_it_will_publish() -> None:
+    template = await World().cloud.template(MIG.id)
+    node = read_value(template.node, Node)
+    assert node.metadata.labels["node.kubernetes.io/instance-type"] == "p4d.24xlarge"
+    assert node.metadata.labels[LABEL] == MIG.name
+    assert node.metadata.labels["topology.kubernetes.io/zone"] == "us-east-1a"
+    assert {"cpu", "memory", "pods"} <= node.status.allocatable.keys()
+    assert template.node["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
+    assert template.node["spec"]["providerID"].startswith("allotment://")
+    assert len(template.slices) == template.slices[0]["spec"]["pool"]["resourceSliceCount"] == 1
+    assert template.slices[0]["spec"]["nodeName"] == node.metadata.name
+
+
+@played
+async def test_devices_have_more_time_to_come() -> None:
+    minutes = 60 * 10**9
+    usual = Options(0.5, 0.5, False, False, 10 * minutes, 20 * minutes, 15 * minutes)
+    assert await World().cloud.options(G5.id, usual) is None
+    patient = World(Settings(provisioning=1800.0)).cloud
+    assert await patient.options(G5.id, usual) == usual._replace(provisioning=30 * minutes)
+    assert await patient.options(G5.id, usual._replace(provisioning=60 * minutes)) is None
+
+
+@played
+async def test_prices() -> None:
+    world = World()
+    world.provider.put(G5, "running", "ip-0")
+    assert await world.cloud.node_price(NodeRef("", "ip-0"), 2.0) == pytest.approx(2.012)
+    with pytest.raises(failures.NotFound):
+        await world.cloud.node_price(NodeRef("", "ip-9"), 1.0)
+    with pytest.raises(failures.NotServed):
+        await world.cloud.pod_price({}, 1.0)
+
+
+@played
+async def test_no_node_of_ours_has_the_label_of_device_plugins() -> None:
+    cloud = World().cloud
+    label = await cloud.gpu_label()
+    assert label not in (await cloud.template(G5.id)).node["metadata"]["labels"]
+    assert await cloud.gpu_types() == sorted({G5.instance.gpu_model, MIG.instance.gpu_model})
+
+
+@played
+async def test_a_group_that_is_not_there() -> None:
+    cloud = World().cloud
+    for call in (cloud.target_size, cloud.instances, cloud.template):
+        with pytest.raises(failures.NotFound, match="no node group 'x'"):
+            await call("x")
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["more", "less", "delete", "arrive", "fail", "restart"]), st.integers(1, 3)),
+        max_size=14,
+    )
+)
+@played
+async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bounds(steps: list[tuple[str, int]]) -> None:
+    world = World()
+    cloud = world.cloud
+    for word, number in steps:
+        before = set(world.provider.machines)
+        here = {name for name, one in world.provider.machines.items() if one.state == "running"}
+        try:
+            if word == "more":
+                await cloud.increase(G5.id, number)
+            elif word == "less":
+                await cloud.take_back(G5.id, number)
+            elif word == "delete":
+                await cloud.delete(G5.id, [NodeRef(f"id-{name}", name) for name in sorted(here)[:number]])
+            elif word == "restart":
+                cloud = world.again()
+            else:
+                for name in sorted(before - here)[:number]:
+                    state: State = "running" if word == "arrive" else "failed"
+                    node = name if word == "arrive" else ""
+                    world.provider.machines[name] = world.provider.machines[name]._replace(state=state, node=node)
+                    if node:
+                        world.nodes[node] = f"id-{name}"
+        except failures.CallFailed:
+            assert set(world.provider.machines) == before
+        if word == "less":
+            assert here <= set(world.provider.machines)
+        await cloud.refresh()
+        assert await cloud.target_size(G5.id) == len(world.provider.machines) <= G5.most
+        assert len(await cloud.instances(G5.id)) == len(world.provider.machines)
+        if word == "delete" and len(here) >= G5.least:
+            assert sum(one.state != "failed" for one in world.provider.machines.values()) >= G5.least
