@@ -10,6 +10,7 @@ from allotment.cluster.client import Tree
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.fleet import FleetError
 from allotment.lab.fleet import HARDWARE, publish
+from allotment.node.kubelet import SIMULATED
 from tests.unit.cluster.memory import MemoryClient
 
 
@@ -66,6 +67,36 @@ def test_another_fleet_takes_the_place_of_the_first_and_leaves_others_nodes() ->
         await published(client)
         nodes, _ = await trees(client)
         assert list(nodes) == ["real"]
+
+    asyncio.run(test())
+
+
+def test_nodes_of_users_and_of_clouds_stay_when_the_fleet_is_another_one() -> None:
+    async def test() -> None:
+        client = MemoryClient()
+        await published(client, "t4-4x-pcie")
+        for name in ("mine", "of-a-cloud"):
+            said = {SIMULATED: "true", HARDWARE: "mi300x"}
+            await client.create(NODES, {"metadata": {"name": name, "annotations": said}})
+        await published(client, "big=mi300x-8x-oam")
+        nodes, _ = await trees(client)
+        assert sorted(nodes) == ["big", "mine", "of-a-cloud"]
+        await published(client)
+        nodes, _ = await trees(client)
+        assert sorted(nodes) == ["mine", "of-a-cloud"]
+
+    asyncio.run(test())
+
+
+def test_a_node_that_the_fleet_takes_over_is_its_own_from_then_on() -> None:
+    async def test() -> None:
+        client = MemoryClient()
+        said = {SIMULATED: "true", HARDWARE: "mi300x"}
+        await client.create(NODES, {"metadata": {"name": "a", "annotations": said}})
+        await published(client, "a=mi300x")
+        await published(client)
+        nodes, _ = await trees(client)
+        assert nodes == {}
 
     asyncio.run(test())
 

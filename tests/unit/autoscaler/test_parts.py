@@ -1,0 +1,257 @@
+"""The parts of the autoscaler that are plain functions and values."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.autoscaler.batching import Batch
+from allotment.autoscaler.order import config_map, name_of, order_for, order_of
+from allotment.autoscaler.providers.faults import BadFault, parse_faults
+from allotment.autoscaler.readiness import lacks
+from allotment.autoscaler.shortages import Shortages
+from allotment.autoscaler.spending import remaining
+from allotment.autoscaler.supply import coming, with_supply
+from allotment.cluster.client import Tree
+from allotment.fleet.catalog import catalog
+from allotment.model.core import Node, Pod, PodSpec
+from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.resource import ResourceSlice, ResourceSliceSpec
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import PlannedMachine, Seat
+
+OFFER = ("aws/g5.xlarge", "us-east-1a", "on-demand")
+
+
+def machine(*pods: str, instance: str = "aws/g5.xlarge", form: str = "a10g", price: str = "1.006") -> PlannedMachine:
+    seats = tuple(Seat(pod=ObjectKey("ns", pod), node="new-1") for pod in pods)
+    return PlannedMachine(
+        node="new-1", instance=instance, form=form, zone="us-east-1a", capacity_type="on-demand",
+        usd_per_hour=Decimal(price), seats=seats,
+    )  # fmt: skip
+
+
+# --- orders ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_order_is_named_for_what_is_ordered_and_for_whom() -> None:
+    assert name_of(machine("a", "b"), ()) == name_of(machine("b", "a"), ())
+    assert name_of(machine("a"), ()) != name_of(machine("b"), ())
+    first = name_of(machine("a"), ())
+    assert name_of(machine("a"), {first}) != first
+
+
+@given(st.text(st.characters(codec="ascii"), min_size=1, max_size=63))
+def test_names_can_be_those_of_nodes(instance: str) -> None:
+    name = name_of(machine("a", instance=f"x/{instance}"), ())
+    assert re.fullmatch(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)?-?[0-9a-f]{8}", name)
+    assert len(name) < 64
+
+
+def test_the_cluster_remembers_an_order_as_it_was() -> None:
+    order = order_for(machine("a", "b", form="8xa100-40gb/static-mig=1g.5gb:7"), (), "2026-01-01T00:00:00Z")
+    tree = config_map(order, "kube-system", "simulated")
+    assert order_of(tree, "simulated") == order
+    assert order_of(tree, "karpenter") is None
+    assert order.mode == "static-mig=1g.5gb:7"
+    assert {seat.node for seat in order.machine.seats} == {order.name} == {order.machine.node}
+
+
+def test_an_order_that_nobody_can_read_says_where_it_is() -> None:
+    tree = config_map(order_for(machine("a"), (), "now"), "kube-system", "simulated")
+    with pytest.raises(ValueError, match=r"ConfigMap order-g5-xlarge-.*: order.json"):
+        order_of({**tree, "data": {"order.json": "{"}}, "simulated")
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_ends_with_silence_and_at_the_latest_after_a_while() -> None:
+    batch = Batch(idle=1, longest=10)
+    assert batch.due() is None
+    batch.add(0)
+    batch.add(0.5)
+    assert batch.due() == 1.5
+    for tenth in range(100):
+        batch.add(tenth / 10)
+    assert batch.due() == 10
+    batch.take()
+    assert batch.due() is None
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
+def test_a_batch_never_waits_longer_than_it_may(times: list[float]) -> None:
+    batch = Batch(idle=1, longest=10)
+    for time in sorted(times):
+        batch.add(time)
+    due = batch.due()
+    assert due is not None
+    assert due <= min(times) + 10
+    assert due <= max(times) + 1
+
+
+# --- shortages -------------------------------------------------------------------------------------------------------
+
+
+def test_a_shortage_is_left_alone_for_longer_each_time() -> None:
+    shortages = Shortages(Random(1), first=60, longest=1800)
+    now, waits = 0.0, []
+    for _ in range(8):
+        wait = shortages.note(OFFER, now)
+        assert shortages.now(now) == (OFFER,)
+        assert shortages.note(OFFER, now) == pytest.approx(wait)  # several machines of one plan
+        waits.append(wait)
+        now += wait
+        assert shortages.now(now) == ()
+    assert waits[0] >= 60
+    assert waits[3] > 2 * waits[0]
+    assert max(waits) <= 1800
+
+
+def test_who_waits_hears_once_that_a_shortage_is_over() -> None:
+    shortages = Shortages(Random(1), first=60, longest=1800)
+    assert not shortages.ended(0)
+    wait = shortages.note(OFFER, 0)
+    assert shortages.next(1) == wait
+    assert not shortages.ended(wait - 1)
+    assert shortages.ended(wait + 1)
+    assert not shortages.ended(wait + 2)
+
+
+def test_a_machine_that_came_ends_the_shortage() -> None:
+    shortages = Shortages(Random(1), first=60, longest=1800)
+    shortages.note(OFFER, 0)
+    shortages.had(OFFER)
+    assert shortages.now(0) == ()
+
+
+def test_what_is_refused_is_left_alone_for_the_longest_time() -> None:
+    shortages = Shortages(Random(1), first=60, longest=1800)
+    assert shortages.refused(OFFER, 0) == 1800
+    assert shortages.now(1799) == (OFFER,)
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_limits_are_of_all_machines_together() -> None:
+    limits = Limits(machines=3, budget=Decimal(3), most=(("aws/g5.*", 2), ("gcp/*", 1)))
+    left = remaining(limits, [machine("a"), machine("b")])
+    assert left.machines == 1
+    assert left.budget == Decimal("0.988")
+    assert left.most == (("aws/g5.*", 0), ("gcp/*", 1))
+    none = remaining(limits, [machine("a", price="9")] * 5)
+    assert (none.machines, none.budget) == (0, Decimal(0))
+    assert remaining(Limits(), [machine("a")]) == Limits()
+
+
+# --- readiness -------------------------------------------------------------------------------------------------------
+
+
+def ready_node(status: str = "True", *taints: str) -> Tree:
+    return {
+        "metadata": {"name": "n"},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
+        "status": {"conditions": [{"type": "Ready", "status": status}]},
+    }
+
+
+def slice_(generation: int, count: int, driver: str = "gpu", pool: str = "n") -> Tree:
+    return {
+        "spec": {
+            "driver": driver, "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+            "nodeName": "n",
+        }
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("node", "slices", "text"),
+    [
+        (None, [], "no node has registered"),
+        (ready_node("False"), [], "its node is not ready"),
+        (ready_node("True", "node.kubernetes.io/not-ready"), [slice_(1, 1)], "its node is not ready"),
+        (ready_node(), [], "gpu has published 0 of 1 complete pools"),
+        (ready_node(), [slice_(1, 2)], "gpu has published 0 of 1 complete pools"),
+        (ready_node(), [slice_(2, 2), slice_(1, 1)], "gpu has published 0 of 1 complete pools"),
+        (ready_node(), [slice_(1, 0)], "gpu has published 0 of 1 complete pools"),
+        (ready_node(), [slice_(1, 1, driver="other")], "gpu has published 0 of 1 complete pools"),
+        (ready_node(), [slice_(2, 2), slice_(2, 2), slice_(1, 1)], ""),
+        (ready_node("True", "example.com/mine"), [slice_(1, 1)], ""),
+    ],
+)
+def test_a_machine_is_ready_with_a_complete_pool_of_each_driver(
+    node: Tree | None, slices: list[Tree], text: str
+) -> None:
+    assert lacks(node, slices, {"gpu": 1}) == text
+
+
+# --- supply ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_under_way_counts_as_its_template_even_while_its_devices_come() -> None:
+    instance = next(one for one in catalog() if one.key == "gcp/a2-highgpu-1g")
+    order = order_for(machine("a", instance=instance.key, form="a100-40gb/static-mig=1g.5gb:7"), (), "now")
+    made = coming(order, instance, "real-name", "1.36")
+    assert made.pools == {"gpu.nvidia.com": 1}
+    half = ResourceSlice(metadata=ObjectMeta(name="half"), spec=ResourceSliceSpec(node_name="real-name"))
+    other = ResourceSlice(metadata=ObjectMeta(name="other"), spec=ResourceSliceSpec(node_name="elsewhere"))
+    there = Node(metadata=ObjectMeta(name="real-name"))
+    values = with_supply([there, half, other], [made], {}, frozenset())
+    assert there not in values
+    assert half not in values
+    assert other in values
+    assert [one.metadata.name for one in values if isinstance(one, Node)] == ["real-name"]
+    devices = [d for one in values if isinstance(one, ResourceSlice) for d in one.spec.devices or ()]
+    assert len(devices) == 7
+
+
+def test_promised_pods_say_so_and_nodes_that_go_are_left_out() -> None:
+    waiting = Pod(metadata=ObjectMeta(name="w", namespace="ns", uid="1"))
+    bound = Pod(metadata=ObjectMeta(name="b", namespace="ns", uid="2"), spec=PodSpec(node_name="goes"))
+    goes = Node(metadata=ObjectMeta(name="goes"))
+    found = with_supply([waiting, bound, goes], [], {"1": "comes", "2": "comes"}, frozenset({"goes"}))
+    assert [one.status.nominated_node_name for one in found if isinstance(one, Pod)] == ["comes", ""]
+    assert not [one for one in found if isinstance(one, Node)]
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "amount", "meets"),
+    [
+        ("aws/g5.xlarge=no-capacity", "no-capacity", 1.0, True),
+        ("aws/g5.*:us-east-1b=no-capacity:50%", "no-capacity", 0.5, False),
+        ("*=slow:600", "slow", 600.0, True),
+        ("*=fail:0.25", "fail", 0.25, True),
+        ("gcp/*=lost", "lost", 1.0, False),
+        ("aws/*=stock:2", "stock", 2.0, True),
+    ],
+)
+def test_faults_are_said_by_type_and_zone(words: str, kind: str, amount: float, meets: bool) -> None:
+    (fault,) = parse_faults([words])
+    assert (fault.kind, fault.amount, fault.meets(machine("a"))) == (kind, amount, meets)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("no-capacity", "does not say of which type"),
+        ("=fail", "does not say of which type"),
+        ("*=burn", "there is no fault 'burn'"),
+        ("*=fail:200%", "takes a share"),
+        ("*=slow:soon", "takes seconds"),
+        ("*=stock:1.5", "takes a whole number"),
+        ("*=slow:nan", "takes seconds"),
+    ],
+)
+def test_what_is_no_fault_is_refused_with_what_would_be(words: str, text: str) -> None:
+    with pytest.raises(BadFault, match=text) as caught:
+        parse_faults([words])
+    assert "TYPE[:ZONE]=FAULT" in caught.value.hint
