@@ -15,7 +15,7 @@ from typing import Final
 
 from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
 from allotment.autoscaler.cluster_autoscaler.growing import Growths
-from allotment.autoscaler.cluster_autoscaler.judging import Judged, best, judge, uid_of
+from allotment.autoscaler.cluster_autoscaler.judging import Judged, best, judged, uid_of
 from allotment.cluster.cache import Cache, Caches, all_synced
 from allotment.cluster.client import Resource, Tree
 from allotment.cluster.resources import (
@@ -72,9 +72,9 @@ class Cheapest:
         except TimeoutError:
             raise failures.Unavailable("the cluster has not been read yet") from None
         trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
-        judged = await asyncio.to_thread(self._judge, options, nodes, trees, end)
-        chosen = best(judged)
-        for one in judged:
+        found = await asyncio.to_thread(self._judge, options, nodes, trees, end)
+        chosen = best(found)
+        for one in found:
             log.info("%s%s", one, " - chosen" if one.group in chosen else "")
         return chosen
 
@@ -83,14 +83,13 @@ class Cheapest:
     ) -> list[Judged]:
         growths = Growths(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
         house = House((tree for found in with_pods(trees, options).values() for tree in found), self._features)
-        found = []
-        for option in options:
-            if option.group not in nodes:
-                found.append(Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not told"))
-                continue
-            growth = growths.of(option.group, nodes[option.group])
-            found.append(judge(house, option, growth, lambda: time.monotonic() < end))
-        return found
+        told = [(option, growths.of(option.group, nodes[option.group])) for option in options if option.group in nodes]
+        found = [
+            Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not told")
+            for option in options
+            if option.group not in nodes
+        ]
+        return [*judged(house, told, lambda: time.monotonic() < end), *found]
 
 
 def with_pods(trees: Mapping[Resource, Sequence[Tree]], options: Sequence[Option]) -> dict[Resource, Sequence[Tree]]:

@@ -6,7 +6,7 @@ memory alone. Here the engine allocates the claims, and a machine's price is div
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ class Judged(NamedTuple):
     def __str__(self) -> str:
         count = f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}"
         if self.served is None:
-            return f"{self.group}: what {count} would serve cannot be told: {self.why}"
+            return f"{self.group}: {count}, not tried: {self.why}"
         price = "at a price that is not known"
         if self.cost is not None:
             each = f", {self.each:.4f} for each pod" if self.each is not None else ""
@@ -77,6 +77,7 @@ def judge(house: House, option: Option, growth: Growth, keep_going: KeepGoing) -
         return told(None, "its pods are not known")
     mark = house.mark()
     try:
+        # All at once, as the scheduler will see them: it spreads pods over nodes that are empty.
         places = 0
         for number in range(option.nodes):
             if not keep_going():
@@ -96,6 +97,31 @@ def judge(house: House, option: Option, growth: Growth, keep_going: KeepGoing) -
         return told(served, why)
     finally:
         house.back_to(mark)
+
+
+def judged(house: House, growths: Sequence[tuple[Option, Growth]], keep_going: KeepGoing) -> Iterator[Judged]:
+    """Try options, those that promise the least cost by pod first; what cannot be the best any more is left out."""
+    least: Decimal | None = None
+    for option, growth in sorted(growths, key=lambda pair: _promise(*pair)):
+        promise = _promise(option, growth)
+        if least is not None and promise > least:
+            why = f"even if all pods were served, they would cost {promise:.4f} each"
+            known = growth.price is not None
+            yield Judged(
+                option.group, option.nodes, len(option.pods), None, None, why if known else "no price is known"
+            )
+            continue
+        found = judge(house, option, growth, keep_going)
+        if found.each is not None:
+            least = found.each if least is None else min(least, found.each)
+        yield found
+
+
+def _promise(option: Option, growth: Growth) -> Decimal:
+    """The cost by pod if all of the option's pods were served."""
+    if growth.price is None or not option.pods:
+        return Decimal("Infinity")
+    return growth.price * option.nodes / len(option.pods)
 
 
 def best(judged: Sequence[Judged]) -> tuple[str, ...]:

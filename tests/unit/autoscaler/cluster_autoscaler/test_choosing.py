@@ -17,6 +17,7 @@ from allotment.autoscaler.cluster_autoscaler.chooser import Cheapest
 from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup, groups_of, wanted
 from allotment.autoscaler.cluster_autoscaler.growing import Growths
 from allotment.autoscaler.cluster_autoscaler.judging import Growth, Judged, best, judge, uid_of
+from allotment.autoscaler.cluster_autoscaler.judging import judged as judged_all
 from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
@@ -168,6 +169,28 @@ def test_a_template_that_is_missing_serves_nobody() -> None:
     found = judged([pod("p", claim="gone")], 1, growth(G5))
     assert found.served == 0
     assert "gone" in found.why
+
+
+def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
+    pods = [pod(f"p{n}", claim="big") for n in range(3)]
+    house = House([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
+    options = [
+        (Option(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in ((G5, 3), (G4DN, 3), (G6, 3), (M6I, 9))
+    ]
+    found = {one.group: one for one in judged_all(house, options, lambda: True)}
+    # A T4 would cost less, and serves none; so the L4 is tried, and what must cost more is not.
+    assert {group: one.served for group, one in found.items()} == {G4DN.id: 0, G6.id: 3, G5.id: None, M6I.id: 0}
+    assert "even if all pods were served, they would cost 1.0060 each" in str(found[G5.id])
+    assert best(tuple(found.values())) == (G6.id,)
+
+
+@given(st.permutations([(G5, 2), (G6, 3), (G4DN, 1), (M6I, 1)]), st.integers(1, 3))
+def test_leaving_out_changes_nothing(groups: list[tuple[NodeGroup, int]], count: int) -> None:
+    pods = [pod(f"p{n}", claim="big") for n in range(count)]
+    house = House([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
+    options = [(Option(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in groups]
+    every = [judge(house, option, grows, lambda: True) for option, grows in options]
+    assert set(best(every)) == set(best(tuple(judged_all(house, options, lambda: True))))
 
 
 # --- the best --------------------------------------------------------------------------------------------------------
