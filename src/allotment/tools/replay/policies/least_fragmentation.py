@@ -7,6 +7,8 @@ known.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from allotment.tools.replay.fragmentation import Usable
@@ -19,25 +21,29 @@ from allotment.tools.replay.workload import Shape, Workload
 _KNOWN = 0.95
 
 
-def common(workload: Workload, known: float = _KNOWN) -> list[float]:
-    """By shape its share of the pods, of the commonest shapes that make up ``known`` of all pods; 0 for the others."""
-    order = sorted(range(len(workload.shapes)), key=lambda n: -workload.counts[n])
-    total = sum(workload.counts)
-    weights = [0.0] * len(order)
+def common(workload: Workload, known: float = _KNOWN) -> dict[Shape, float]:
+    """The commonest sorts of pods that make up ``known`` of all, and the share of each among them.
+
+    Sorts that differ only in what the paper's pods do not have, memory, are one.
+    """
+    counts: Counter[Shape] = Counter()
+    for shape, count in zip(workload.shapes, workload.counts, strict=True):
+        counts[shape._replace(memory=0, app="", per_node=None)] += count
+    found: dict[Shape, float] = {}
     so_far = 0
-    for number in order:
-        if so_far >= known * total:
+    for shape, count in counts.most_common():
+        if so_far >= known * counts.total():
             break
-        weights[number] = workload.counts[number]
-        so_far += workload.counts[number]
-    return [weight / so_far for weight in weights] if so_far else weights
+        found[shape] = count
+        so_far += count
+    return {shape: count / so_far for shape, count in found.items()}
 
 
 def _judge(setting: Setting) -> Judge:
-    standing, workload = setting.standing, setting.workload
-    shapes = [shape._replace(memory=0) for shape in workload.shapes]
-    usable = Usable(shapes, common(workload), standing.models, standing.patterns)
-    idle = standing.patterns
+    standing = setting.standing
+    sorts = common(setting.workload)
+    usable = Usable(tuple(sorts), tuple(sorts.values()), standing.models, standing.patterns)
+    patterns = standing.patterns
 
     def judge(shape: Shape, candidates: Candidates) -> Floats:
         before = candidates.state
@@ -45,8 +51,9 @@ def _judge(setting: Setting) -> Judge:
         lost = usable(model, standing.cpu[before], standing.memory[before], standing.pattern[before])
         lost -= usable(model, candidates.cpu, candidates.memory, candidates.pattern)
         # What the pod itself takes is not idle any more.
-        added = lost - (idle.idle[standing.pattern[before]] - idle.idle[candidates.pattern])
-        return cost(1 / (1 + np.exp(added / WHOLE)))
+        added = lost - (patterns.idle[standing.pattern[before]] - patterns.idle[candidates.pattern])
+        # Rounded, so that nothing added is exactly nothing: half of all points, which the least more would cost one of.
+        return cost(1 / (1 + np.exp(np.round(added, 6) / WHOLE)))
 
     return judge
 
