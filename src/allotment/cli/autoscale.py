@@ -17,11 +17,12 @@ from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
 from allotment.cli.catalog_choosing import Opened
-from allotment.cli.catalog_words import sold
 from allotment.cli.durations import seconds
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cli.planning.limits import limits_of
+from allotment.cli.planning.offered import Offered, offered
+from allotment.cli.release import features
 from allotment.lab import needs
 from allotment.model.features import Features
 from allotment.tools.plan.disruption import Budget
@@ -39,10 +40,10 @@ def run(arguments: Namespace) -> int:
     """Scale until SIGTERM or SIGINT, or once."""
     if missing := needs.missing():
         raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", needs.INSTALL)
-    found = sold(arguments.catalog)
-    faults_of(arguments.cloud)
+    found = offered(arguments.catalog)
+    options_of(arguments, found, features("1.36", ()))  # mistakes are told before a cluster is asked
     way = way_to(arguments)
-    code = found.complain()
+    code = found.catalog.complain()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
     with told(way):
@@ -50,7 +51,7 @@ def run(arguments: Namespace) -> int:
     return code
 
 
-async def _scale(arguments: Namespace, found: Opened, way: Target) -> None:
+async def _scale(arguments: Namespace, found: Offered, way: Target) -> None:
     from allotment.autoscaler.program import autoscaler, once
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
@@ -81,7 +82,7 @@ async def _scale(arguments: Namespace, found: Opened, way: Target) -> None:
     sys.stdout.write("\nEnded. What was ordered stays, and is known to the next one.\n")
 
 
-def options_of(arguments: Namespace, found: Opened, known: Features) -> Options:
+def options_of(arguments: Namespace, found: Offered, known: Features) -> Options:
     """The autoscaler's options, as the command line has them. Raises Mistake."""
     try:
         Budget(nodes=arguments.disrupt).most(10)
@@ -90,10 +91,10 @@ def options_of(arguments: Namespace, found: Opened, known: Features) -> Options:
     if not arguments.seconds > 0:
         raise Mistake(f"--seconds: wanted a positive number, found {arguments.seconds:g}")
     return Options(
-        provider=provider_of(arguments, found, known),
-        catalog=found.types,
+        provider=provider_of(arguments, found.catalog, known),
+        catalog=found.catalog.types,
         features=known,
-        limits=limits_of(arguments, (), found.types),
+        limits=limits_of(arguments, found.providers, found.catalog.types),
         namespace=arguments.namespace,
         idle=duration("--idle", arguments.idle),
         longest=duration("--longest", arguments.longest),

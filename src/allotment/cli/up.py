@@ -121,13 +121,14 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
                 raise Mistake(f"{option}: wanted together with --autoscale")
         return None
     from allotment.cli.autoscale import duration, faults_of
-    from allotment.cli.catalog_words import sold
+    from allotment.cli.planning.offered import offered
     from allotment.lab.autoscaling import Autoscale
 
-    found = sold(arguments.catalog)
-    found.complain()
+    found = offered(arguments.catalog)
+    found.catalog.complain()
+    types = tuple(one for one in found.catalog.types if not found.providers or one.provider in found.providers)
     return Autoscale(
-        found.types, faults_of(arguments.cloud), seconds=duration("--delay", arguments.delay),
+        types, faults_of(arguments.cloud), seconds=duration("--delay", arguments.delay),
         consolidation=arguments.consolidate, budget=arguments.disrupt,
         consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
     )  # fmt: skip

@@ -68,25 +68,18 @@ def autoscale_of(words: str | Autoscale | None, cloud: Iterable[str] = ()) -> Au
 
 
 def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
-    """The types of providers of the packaged catalogue, and of files of one's own, whose rows come first.
-
-    Nothing is everything. Raises BadCatalog.
+    """The types of these providers, with those of files of one's own on top of the packaged ones; of all if none is
+    named. Raises BadCatalog.
     """
-    packaged = catalog()
-    known = {one.provider for one in packaged}
     wanted = [word.strip() for word in words if word.strip()]
-    providers = [word for word in wanted if word in known]
-    types = tuple(one for one in packaged if one.provider in providers or not providers)
-    own: list[InstanceType] = []
-    for word in wanted:
-        if word in known:
-            continue
-        path = Path(word)
-        if not path.is_file():
-            raise BadCatalog(f"{word!r} is neither a file nor a provider ({', '.join(sorted(known))})")
-        rows, problems = read_catalog(path.read_text("utf-8"), word)
+    types = catalog()
+    for file in (word for word in wanted if Path(word).is_file()):
+        rows, problems = read_catalog(Path(file).read_text("utf-8"), file)
         if problems:
-            raise BadCatalog(f"{word}: {len(problems)} rows cannot be used", problems)
-        own += rows
-    # A file alone is the whole catalogue.
-    return merged(types, own) if providers or not own else tuple(own)
+            raise BadCatalog(f"{file}: {len(problems)} rows cannot be used", problems)
+        types = merged(types, rows)
+    providers = {word for word in wanted if not Path(word).is_file()}
+    if unknown := providers - {one.provider for one in types}:
+        known = ", ".join(sorted({one.provider for one in types}))
+        raise BadCatalog(f"{min(unknown)!r} is neither a file nor a provider ({known})")
+    return tuple(one for one in types if not providers or one.provider in providers)

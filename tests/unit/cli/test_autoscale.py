@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from allotment.cli.autoscale import duration, faults_of, options_of
-from allotment.cli.catalog_words import sold
 from allotment.cli.main import _parsed, main
 from allotment.cli.mistakes import Mistake
+from allotment.cli.planning.offered import offered
 from allotment.cli.up import _settings
 from allotment.model.features import Features
 
@@ -23,16 +22,16 @@ def test_options_are_those_of_the_command_line() -> None:
          "aws/g5.*", "--registration", "20m", "--consolidate", "cheaper", "--consolidate-after", "90s",
          "--disrupt", "2", "--dry-run"]
     )  # fmt: skip
-    found = options_of(arguments, sold(arguments.catalog), FEATURES)
+    found = options_of(arguments, offered(arguments.catalog), FEATURES)
     assert (found.limits.budget, found.limits.machines, found.limits.types) == (Decimal(30), 4, ("aws/g5.*",))
     assert (found.registration, found.consolidate_after, found.budget) == (1200, 90, "2")
     assert (found.consolidation, found.dry_run, found.identity) == ("cheaper", True, "")
-    assert {one.provider for one in found.catalog} == {"aws"}
+    assert found.limits.providers == ("aws",)
 
 
 def test_only_one_of_several_leads() -> None:
     arguments = _parsed(["autoscale", "--provider", "karpenter", "--elect"])
-    assert options_of(arguments, sold([]), FEATURES).identity
+    assert options_of(arguments, offered([]), FEATURES).identity
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_only_one_of_several_leads() -> None:
 def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
     arguments = _parsed(["autoscale", "--provider", "simulated", "=".join(words)])
     with pytest.raises(Mistake, match=text):
-        options_of(arguments, sold([]), FEATURES)
+        options_of(arguments, offered([]), FEATURES)
 
 
 def test_faults_may_stand_together_or_apart() -> None:
@@ -59,29 +58,6 @@ def test_faults_may_stand_together_or_apart() -> None:
 
 def test_times_are_written_as_gos() -> None:
     assert (duration("--idle", "1m30s"), duration("--idle", "2")) == (90.0, 2.0)
-
-
-def test_a_catalogue_is_providers_and_files(tmp_path: Path) -> None:
-    prices = tmp_path / "prices.csv"
-    prices.write_text("provider,instance_type,on_demand_usd_per_hour\naws,g5.xlarge,0.5\n")
-    own = {one.key: one for one in sold([f"gcp,{prices}"]).types}
-    assert own["aws/g5.xlarge"].price("on-demand") == Decimal("0.5")
-    assert own["aws/g5.xlarge"].gpus == 1
-    assert {one.provider for one in own.values()} == {"aws", "gcp"}
-    assert [key for key in own if key.startswith("aws/")] == ["aws/g5.xlarge"]
-    alone = sold([str(prices)]).types
-    assert [one.key for one in alone] == ["aws/g5.xlarge"]
-    with pytest.raises(Mistake, match="neither a provider nor a file"):
-        sold(["awz"])
-
-
-def test_rows_that_are_wrong_are_named_and_the_rest_is_sold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prices = tmp_path / "prices.csv"
-    prices.write_text("provider,instance_type,on_demand_usd_per_hour\naws,g5.xlarge,-3\naws,g4dn.xlarge,0.4\n")
-    found = sold([str(prices)])
-    assert [one.key for one in found.types] == ["aws/g4dn.xlarge"]
-    assert found.complain() == 1
-    assert "prices.csv:2" in capsys.readouterr().err
 
 
 def test_a_lab_with_an_autoscaler_has_no_machines_to_begin_with() -> None:

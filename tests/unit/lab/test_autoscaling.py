@@ -1,0 +1,42 @@
+"""What an autoscaler of a lab can buy, as a user of the library says it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from allotment.fleet.catalog import catalog
+from allotment.lab.autoscaling import Autoscale, BadCatalog, autoscale_of, types_of
+
+
+def test_providers_and_files_make_a_catalogue(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("provider,instance_type,on_demand_usd_per_hour\naws,g5.xlarge,0.5\n")
+    assert types_of([]) == catalog()
+    assert {one.provider for one in types_of(["gcp", "aws"])} == {"aws", "gcp"}
+    own = {one.key: one for one in types_of(["aws", str(prices)])}
+    assert own["aws/g5.xlarge"].price("on-demand") == Decimal("0.5")
+    assert own["aws/g5.xlarge"].gpus == 1
+    assert own["aws/g5.2xlarge"].price("on-demand") == Decimal("1.212")
+
+
+def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("provider,instance_type,on_demand_usd_per_hour\naws,g5.xlarge,-3\n")
+    with pytest.raises(BadCatalog, match="1 rows cannot be used") as caught:
+        types_of([str(prices)])
+    assert len(caught.value.problems) == 1
+    with pytest.raises(BadCatalog, match="'awz' is neither a file nor a provider"):
+        types_of(["awz"])
+
+
+def test_it_may_be_said_in_words_or_in_full() -> None:
+    found = autoscale_of("aws", ["*=slow:9"])
+    assert found is not None
+    assert found.vendors == ("nvidia",)
+    assert found.faults[0].kind == "slow"
+    full = Autoscale(types_of(["gcp"]))
+    assert autoscale_of(full) is full
+    assert autoscale_of(None) is None
