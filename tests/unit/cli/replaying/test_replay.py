@@ -121,7 +121,7 @@ def test_several_processes_give_what_one_gives(allot: Allot) -> None:
 
 def test_killed_at_any_moment_it_goes_on_where_it_was_and_leaves_no_process(tmp_path: Path, allot: Allot) -> None:
     out = tmp_path / "out"
-    words = ["replay", "sample", "--policy", "first-fit,fgd", "--seeds", "1-12", "--jobs", "2", "--out", str(out)]
+    words = ["replay", "sample", "--policy", "first-fit,fgd", "--seeds", "1-7", "--jobs", "2", "--out", str(out)]
     process = subprocess.Popen(
         [sys.executable, "-c", _MAIN, *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
