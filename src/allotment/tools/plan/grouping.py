@@ -6,7 +6,7 @@ be, and so must pods that want to be near each other on a host (``topologyKey: k
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,11 +62,14 @@ class Kind:
         return (pod.owner or str(pod.key)) + (f" in {self.zone}" if self.zone else "")
 
 
-def kinds_of(demand: Demand) -> list[Kind]:
-    """The items of a demand in kinds, in the order in which the scheduler will come to them."""
+def kinds_of(demand: Demand, lost: Collection[int] = ()) -> list[Kind]:
+    """The items of a demand in kinds, in the order in which the scheduler will come to them.
+
+    ``lost``: pods (by order) that will be nowhere, so that nobody is near them.
+    """
     likeness = _Likeness(demand)
     kinds: dict[Hashable, Kind] = {}
-    for item in _items(demand):
+    for item in _items(demand, lost):
         key = likeness.of(item)
         if key not in kinds:
             kinds[key] = Kind(len(kinds))
@@ -74,7 +77,7 @@ def kinds_of(demand: Demand) -> list[Kind]:
     return list(kinds.values())
 
 
-def _items(demand: Demand) -> Iterable[Item]:
+def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
     groups = _Groups(demand.waiting)
     users: dict[ObjectKey, Waiting] = {}
     for pod in demand.waiting:
@@ -87,7 +90,7 @@ def _items(demand: Demand) -> Iterable[Item]:
             means = meant(neighbour.term, pod.resident, demand.namespaces)
             if any(means(resident) for resident, _ in demand.residents):
                 continue  # the filters say where those are
-            near = next((other for other in demand.waiting if means(other.resident)), None)
+            near = next((o for o in demand.waiting if o.order not in lost and means(o.resident)), None)
             if near is not None:
                 groups.unite(near, pod)
     return [Item(tuple(pods)) for pods in groups.all()]

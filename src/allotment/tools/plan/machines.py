@@ -57,7 +57,7 @@ class Names:
 
 
 def berths_of(question: Question, bought: Sequence[Bought], names: Names) -> list[Berth]:
-    """A berth for each bin that a packing uses."""
+    """A berth for each bin that a packing uses, and for each node that is there."""
     found: list[Berth] = []
     for one in bought:
         place = question.bins[one.bin]
@@ -65,6 +65,8 @@ def berths_of(question: Question, bought: Sequence[Bought], names: Names) -> lis
         for _ in range(one.count):
             name = names.of(place) if place.offer is not None else place.name
             found.append(Berth(name, place, Counter(dict(one.load)), *layouts))
+    used = {berth.name for berth in found}
+    found += [Berth(place.name, place) for place in question.places if place.existing and place.name not in used]
     return found
 
 

@@ -94,13 +94,11 @@ def quotas(offer: Offer, limits: Limits) -> tuple[str, ...]:
     return tuple(found)
 
 
-def quota_limits(limits: Limits, spot: int | None = None) -> tuple[tuple[str, int], ...]:
-    """How many machines each shared limit allows; ``spot`` is the share in whole machines."""
+def quota_limits(limits: Limits) -> tuple[tuple[str, int], ...]:
+    """How many machines each shared limit allows; a share of all machines is no such number."""
     found = [(f"most {pattern}", most) for pattern, most in limits.most]
     if limits.machines is not None:
         found.append(("machines", limits.machines))
-    if spot is not None:
-        found.append(("spot", spot))
     return tuple(found)
 
 

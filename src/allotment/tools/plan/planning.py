@@ -18,7 +18,7 @@ from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.demand import Demand, Waiting, demand_of
-from allotment.tools.plan.grouping import Item
+from allotment.tools.plan.grouping import Item, Kind, kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.machines import Berth, Names, berths_of, single
 from allotment.tools.plan.offers import MICRO, quotas
@@ -74,20 +74,21 @@ class _Planning:
         self.catalog = catalog
         self.limits = limits
         self._options = (keep_going, seed, seconds, progress)
-        self.relaxed = Question(demand, catalog, limits)
+        self.relaxed = _question(demand, catalog, limits)
         """Nothing decided yet: what the bound is of."""
         kinds = in_zones(self.relaxed)
         self.question = self.relaxed if kinds is None else Question(demand, catalog, limits, kinds)
         self.gone: dict[int, tuple[Item, Why]] = {}
         """Items that are in no plan, by identity."""
+        self._spot: int | None = None
+        """How many machines may be spot, once a share of them was too many."""
 
     def plan(self) -> Plan:
-        packing = self._packing()
-        seated = self._seated(packing)
-        while self._break_gangs(seated):
+        while True:
             packing = self._packing()
             seated = self._seated(packing)
-        return self._told(packing, seated)
+            if not self._too_much_spot(seated) and not self._break_gangs(seated):
+                return self._told(packing, seated)
 
     # --- packing -------------------------------------------------------------------------------------------------
 
@@ -97,9 +98,6 @@ class _Planning:
     def _packing(self) -> Packing:
         """A packing of all items that are not gone; what it leaves is gone then."""
         packing = self._solved(self.question.problem)
-        spot = self.limits.spot_share
-        if spot is not None and self.limits.capacity == "cheapest":
-            packing = self._with_spot(packing, spot)
         for kind, count in packing.left:
             reason = why(self.question, kind)
             # The last of a kind have waited least.
@@ -107,17 +105,16 @@ class _Planning:
                 self.gone[id(item)] = (item, reason)
         return packing
 
-    def _with_spot(self, packing: Packing, share: Decimal) -> Packing:
-        """Spot machines only as far as their share of all machines goes: fewer of them until that holds."""
-        question = self.question
-        while True:
-            machines = sum(b.count for b in packing.bought if question.bins[b.bin].offer is not None)
-            spot = sum(b.count for b in packing.bought if _is_spot(question, b.bin))
-            if spot <= machines * share:
-                return packing
-            most = min(int(machines * share), spot - 1)
-            limited = tuple(one for one in question.problem.group_limits if one[0] != "spot")
-            packing = self._solved(replace(question.problem, group_limits=(*limited, ("spot", most))))
+    def _too_much_spot(self, seated: Seated) -> bool:
+        """Spot machines only as far as their share of all machines goes; if there are more, fewer are allowed next."""
+        share = self.limits.spot_share
+        offers = [berth.place.offer for berth in seated.berths if berth.place.offer is not None]
+        spot = sum(offer.capacity_type == "spot" for offer in offers)
+        if share is None or spot <= len(offers) * share:
+            return False
+        self._spot = min(int(len(offers) * share), spot - 1)
+        self.gone.clear()
+        return True
 
     def _solved(self, problem: Problem) -> Packing:
         from allotment.packing.solve import solve
@@ -127,6 +124,8 @@ class _Planning:
             return Packing((), 0, 0)
         if not problem.bins:
             return Packing((), 0, 0, tuple((kind, n) for kind, n in enumerate(counts) if n))
+        if self._spot is not None:
+            problem = replace(problem, group_limits=(*problem.group_limits, ("spot", self._spot)))
         keep_going, seed, seconds, progress = self._options
         return solve(
             replace(problem, counts=counts), self.question.truth, keep_going=keep_going, seed=seed, seconds=seconds,
@@ -139,12 +138,21 @@ class _Planning:
         names = Names(node.metadata.name for node in self.demand.given.nodes)
         self._names = names
         berths = berths_of(self.question, packing.bought, names)
-        items = [self._left(kind) for kind in range(len(self.question.kinds))]
-        seated = seat(self.question, berths, items, self._buy)
-        for kind, item, text in seated.lost:
-            fits = any(place.offer and self.question.alone(kind, place).fits for place in self.question.bins)
-            code = "limits" if fits else "never"
-            self.gone[id(item)] = (item, Why(code, f"no machine of the plan takes it: {text}"))
+        parted = [item for item, reason in self.gone.values() if reason.code == "gang"]
+        apart = {id(item) for item in parted}
+        items = [[item for item in kind.items if id(item) not in apart] for kind in self.question.kinds]
+        seated = seat(self.question, berths, items, self.gone.keys() - apart, self._buy)
+        for kind in self.question.kinds:
+            for item in kind.items:
+                text = seated.words.get(id(item))
+                if text is None and id(item) not in apart:
+                    self.gone.pop(id(item), None)  # it found a place that was meant for somebody else
+                elif text is not None and id(item) not in self.gone:
+                    fits = any(
+                        place.offer and self.question.alone(kind.number, place).fits for place in self.question.bins
+                    )
+                    reason = Why("limits" if fits else "never", f"no machine of the plan takes it: {text}")
+                    self.gone[id(item)] = (item, reason)
         return seated
 
     def _buy(self, kind: int, berths: Sequence[Berth]) -> Berth | None:
@@ -180,6 +188,9 @@ class _Planning:
                     text = f"gang {gang} starts as a whole or not at all, and not all of it finds a place"
                     self.gone[id(item)] = (item, Why("gang", text))
                     found = True
+        if found:
+            # What they leave may be enough for others.
+            self.gone = {key: value for key, value in self.gone.items() if value[1].code == "gang"}
         return found
 
     # --- telling -------------------------------------------------------------------------------------------------
@@ -201,7 +212,7 @@ class _Planning:
         total = sum((machine.usd_per_hour for machine in machines), Decimal(0))
         unserved = [*self.demand.unserved]
         for item, reason in self.gone.values():
-            unserved += refused([item], reason)
+            unserved += refused(item, reason, seated.seats)
         place = {pod.key: pod.order for pod in self.demand.waiting}
         unserved.sort(key=lambda one: place.get(one.pod, -1))
         return Plan(
@@ -240,18 +251,18 @@ class _Planning:
         from allotment.packing.bound import lower_bound
 
         problem = self.relaxed.problem
+        counts = [sum(id(item) in self.gone for item in kind.items) for kind in self.relaxed.kinds]
+        left = tuple((kind, n) for kind, n in enumerate(counts) if n)
+        if tuple(counts) == problem.counts:
+            return Decimal(0)
         as_asked = self.question is self.relaxed and not any(bin.each for bin in problem.bins)
-        if as_asked and len(self.gone) == sum(n for _, n in packing.left):
-            return Decimal(packing.bound) / MICRO
-        if not problem.bins:
-            return Decimal(0)
-        left = tuple(
-            (kind.number, n) for kind in self.relaxed.kinds if (n := sum(id(item) in self.gone for item in kind.items))
-        )
-        if sum(n for _, n in left) == sum(problem.counts):
-            return Decimal(0)
-        bins = tuple(replace(bin, each=()) for bin in problem.bins)
-        return Decimal(lower_bound(replace(problem, bins=bins), left)) / MICRO
+        if as_asked and left == packing.left:
+            bound = packing.bound
+        else:
+            # How many of a kind a node should have was decided here; what was asked for allows more.
+            bins = tuple(replace(bin, each=()) for bin in problem.bins)
+            bound = lower_bound(replace(problem, bins=bins), left)
+        return Decimal(max(bound, _dearest(problem, counts))) / MICRO
 
     def _notes(self, new: Sequence[Berth]) -> Iterable[str]:
         yield from self.demand.notes
@@ -267,9 +278,29 @@ class _Planning:
             yield f"prices are of {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
 
 
-def _is_spot(question: Question, bin: int) -> bool:
-    offer = question.bins[bin].offer
-    return offer is not None and offer.capacity_type == "spot"
+def _question(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> Question:
+    """The question of a demand. Pods that cannot go anywhere draw nobody with them who wants to be near such pods."""
+    question = Question(demand, catalog, limits)
+    stuck = [kind for kind in question.kinds if len(kind.model.pods) > 1 and not _goes(question, kind.number)]
+    if not any(pod.asked.affinity for kind in stuck for pod in kind.model.pods):
+        return question
+    singles = [Kind(n, [Item((pod,))]) for n, pod in enumerate(p for k in stuck for i in k.items for p in i.pods)]
+    alone = Question(demand, catalog, limits, singles)
+    lost = frozenset(kind.model.pods[0].order for kind in singles if not _goes(alone, kind.number))
+    return Question(demand, catalog, limits, kinds_of(demand, lost)) if lost else question
+
+
+def _goes(question: Question, kind: int) -> bool:
+    return any(question.alone(kind, place).fits for place in question.bins)
+
+
+def _dearest(problem: Problem, left: Sequence[int]) -> int:
+    """Some machine that holds it must be there for each kind: the cheapest such one of the kind that costs most."""
+    prices: list[int] = []
+    for kind, count in enumerate(problem.counts):
+        if count > left[kind]:
+            prices.append(min((bin.price for bin in problem.bins if bin.needs[kind] is not None), default=0))
+    return max(prices, default=0)
 
 
 def _seat(pod: Waiting, node: str, claims: tuple[GivenClaim, ...]) -> Seat:

@@ -39,6 +39,9 @@ from allotment.tools.plan.truth import Truth
 
 ZONE: Final = "topology.kubernetes.io/zone"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+_ARCH: Final = "kubernetes.io/arch"
+#: What images are built for unless their pods say something else.
+_USUAL: Final = "amd64"
 _PODS: Final = "pods"
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -57,10 +60,9 @@ class Question:
     """A demand and what may be bought, as kinds, places and a problem; answers are kept."""
 
     def __init__(
-        self, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, kinds: Sequence[Kind] | None = None,
-        spot: int | None = None,
+        self, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, kinds: Sequence[Kind] | None = None
     ) -> None:  # fmt: skip
-        """``spot``: most machines that may be spot, where a share of them is limited."""
+        """``kinds``: those of the demand, where something was decided about them already."""
         self.demand = demand
         self.catalog = catalog
         self.limits = limits
@@ -86,7 +88,7 @@ class Question:
         self.places: list[Place] = [*self._nodes(), *self._offers()]
         self._residents_refuse(self.places)
         self.bins: list[Place] = []
-        self.problem = self._problem(spot)
+        self.problem = self._problem()
 
     # --- what kinds ask ------------------------------------------------------------------------------------------
 
@@ -208,13 +210,11 @@ class Question:
                 return Alone("resources", f"{name}: {_amount(name, needed)} asked, {_amount(name, free)} there")
         if clashes_inside(self.demand, item):
             return Alone("neighbours", "its pods share a claim and keep apart at the same time")
-        if not needs.shapes:
-            return FITS
         key = (id(place.room), needs.shapes)
         found = self._devices_alone.get(key)
         if found is None:
             found = self._devices_alone[key] = devices(place, needs.shapes)
-        return found
+        return found if not found.fits else _built_for(item, place)
 
     def _left(self, machine: Machine) -> tuple[int, ...]:
         pods = machine.pods_allowed - len(machine.pods)
@@ -241,7 +241,7 @@ class Question:
 
     # --- the problem ---------------------------------------------------------------------------------------------
 
-    def _problem(self, spot: int | None) -> Problem:
+    def _problem(self) -> Problem:
         shapes = range(len(self.steps.shapes))
         bins: list[Bin] = []
         for place in self.places:
@@ -255,7 +255,7 @@ class Question:
             kinds=tuple(kind.name for kind in self.kinds),
             counts=tuple(len(kind.items) for kind in self.kinds),
             bins=tuple(bins),
-            group_limits=quota_limits(limits, spot),
+            group_limits=quota_limits(limits),
             budget=None if limits.budget is None else int(limits.budget * MICRO),
         )
 
@@ -342,6 +342,14 @@ def _admitted(pod: Waiting, place: Place) -> Alone:
     return FITS
 
 
+def _built_for(item: Item, place: Place) -> Alone:
+    """Nobody knows what images are built for, so that a machine of another sort is taken only if the pods name it."""
+    arch = place.offer.instance.arch if place.offer is not None else _USUAL
+    if arch == _USUAL or all(_ARCH in _asked_labels(pod) for pod in item.pods):
+        return FITS
+    return Alone("arch", f"{place.name.partition(' ')[0]} is {arch}, and the pod does not select {_ARCH}")
+
+
 def _resources(kinds: Iterable[Kind]) -> tuple[str, ...]:
     """Names of all that pods ask of nodes, and of their number."""
     asked = {name for kind in kinds for pod in kind.model.pods for name in pod.asked.requests}
@@ -353,12 +361,18 @@ def _told_apart(kinds: Iterable[Kind]) -> set[str]:
     keys: set[str] = set()
     for kind in kinds:
         for pod in kind.model.pods:
-            asked = pod.asked
-            keys.update(key for key, _ in asked.node_selector)
-            for term in asked.required.node_selector_terms if asked.required is not None else ():
-                keys.update(requirement.key for requirement in term.match_expressions)
-            keys.update(n.term.topology_key for n in (*asked.affinity, *asked.anti_affinity))
-            keys.update(constraint.topology_key for constraint in asked.spread)
+            keys |= _asked_labels(pod)
+            keys.update(n.term.topology_key for n in (*pod.asked.affinity, *pod.asked.anti_affinity))
+            keys.update(constraint.topology_key for constraint in pod.asked.spread)
+    return keys
+
+
+def _asked_labels(pod: Waiting) -> set[str]:
+    """Labels that a pod's node selector and affinity read."""
+    asked = pod.asked
+    keys = {key for key, _ in asked.node_selector}
+    for term in asked.required.node_selector_terms if asked.required is not None else ():
+        keys.update(requirement.key for requirement in term.match_expressions)
     return keys
 
 

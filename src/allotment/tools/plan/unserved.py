@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ from allotment.tools.plan.report import Unserved
 _RANK: Final = {
     code: rank
     for rank, code in enumerate(
-        ("run-time-only", "resources", "devices", "neighbours", "zone", "ports", "affinity", "taint")
+        ("arch", "run-time-only", "resources", "devices", "neighbours", "zone", "ports", "affinity", "taint")
     )
 }
 _NAMED: Final = 3
@@ -52,16 +52,18 @@ def why(question: Question, kind: int) -> Why:
     return _never(judged[0][0], judged[0][1], nearest)
 
 
-def refused(items: Iterable[Item], reason: Why) -> list[Unserved]:
-    """The pods of these items, one by one."""
+def refused(item: Item, reason: Why, seated: Container[int]) -> list[Unserved]:
+    """The pods of an item that do not sit (by their order), one by one."""
     return [
         Unserved(pod=pod.key, owner=pod.owner, code=reason.code, text=reason.text, nearest=reason.nearest)
-        for item in items
         for pod in item.pods
+        if pod.order not in seated
     ]
 
 
 def _never(told: Alone, place: Place, nearest: tuple[str, ...]) -> Why:
+    if told.code == "arch":
+        return Why("limits", f"only types of another architecture would do: {told.text}", nearest)
     if told.code == "run-time-only":
         return Why("run-time-only", told.text, nearest)
     name = place.offer.instance.key if place.offer is not None else place.name
@@ -69,7 +71,7 @@ def _never(told: Alone, place: Place, nearest: tuple[str, ...]) -> Why:
         "resources": f"no type has the room: on {name} {told.text}",
         "devices": "no type of the catalogue has devices that suit its claims, in any mode",
     }.get(told.code, f"no type will do: on {name} {told.text}")
-    return Why("never", text, nearest)
+    return Why("never", text, nearest if told.code != "devices" else ())
 
 
 def _too_many(question: Question, nearest: tuple[str, ...]) -> str:

@@ -155,10 +155,12 @@ def _together(question: Question, wishes: Sequence[_Wish]) -> dict[int, str]:
     for one, wish in enumerate(wishes):
         if not wish.near:
             continue
+        # Any of those that it wants to be near will do.
         for other, kind in enumerate(kinds):
             if any(_is_near(question, pod, kind) for pod in kinds[one].model.pods):
                 near |= {one, other}
                 above[top(other)] = top(one)
+                break
     groups: dict[int, list[int]] = {}
     for number in sorted(near):
         groups.setdefault(top(number), []).append(number)

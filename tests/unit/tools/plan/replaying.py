@@ -1,0 +1,138 @@
+"""A plan played through the real scheduler's rules, on nodes that publish what real drivers would: no symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from allotment.engine.allocator import Allocator
+from allotment.engine.cluster.inventory import Inventory
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.templates import template_of
+from allotment.fleet.classes import CLASSES
+from allotment.fleet.description import parse_fleet
+from allotment.fleet.slices import slices_of
+from allotment.model.features import Features
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.model.trees import to_tree
+from allotment.placing.demand import Demands
+from allotment.placing.machines import Machines
+from allotment.scheduler.attempt import Attempts, Chosen
+from allotment.scheduler.grouping import Grouping
+from allotment.scheduler.ledger import Ledger
+from allotment.scheduler.pods import WaitingPod, claims_of
+from allotment.tools.explain.input import key_of
+from allotment.tools.plan.demand import Waiting, demand_of
+from allotment.tools.plan.report import Plan, PlannedMachine
+
+Tree = dict[str, Any]
+
+
+class _NoGroups:
+    """No PodGroups."""
+
+    def of(self, _: Tree) -> str:
+        return ""
+
+    def missing(self, _: Tree) -> str:
+        return ""
+
+
+def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
+    """Planned pods that the scheduler does not bind where the plan says, and what it does instead.
+
+    All pods that wait are tried in their turn, those of no plan too, but for those of which nobody can know.
+    """
+    demand = demand_of(values, features)
+    inventory = Inventory(features)
+    machines = Machines(inventory)
+    types = {one.key: one for one in catalog}
+    for machine in plan.machines:
+        machines.put(_node(machine, types[machine.instance], features.kube))
+        for one in _slices(machine, features.kube):
+            inventory.put_slice(one)
+    for node in demand.given.nodes:
+        machines.put(to_tree(node))
+    for value in values:
+        if isinstance(value, ResourceSlice):
+            inventory.put_slice(value)
+    for device_class in (*(one for vendor in CLASSES.values() for one in vendor), *demand.given.classes.values()):
+        inventory.put_class(device_class)
+    for resident, where in demand.residents:
+        machines.seat(resident, where)
+    ledger = Ledger(inventory)
+    for claim in demand.given.claims.values():
+        ledger.put(_tree(claim))
+    groups = cast(Grouping, _NoGroups())
+    attempts = Attempts(machines, ledger, Allocator(inventory), features, {}, groups)
+    expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
+    untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only")}
+    demands = Demands()
+    wrong: list[str] = []
+    for waiting in demand.waiting:
+        if waiting.key in untold:
+            continue
+        for claim in waiting.claims.pending:
+            if key_of(claim) not in ledger.known:
+                ledger.put(_tree(claim, waiting))
+        tree = _pod(waiting, expected.get(waiting.key, ""))
+        found = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
+        if found != expected.get(waiting.key, ""):
+            wrong.append(f"{waiting.key}: planned on {expected.get(waiting.key)!r}, the scheduler says {found!r}")
+    return wrong
+
+
+def _place(attempts: Attempts, pod: WaitingPod) -> str:
+    claims = claims_of(pod.tree, attempts.ledger)
+    assert isinstance(claims, list)
+    outcome = attempts.attempt(pod, claims)
+    if not isinstance(outcome, Chosen):
+        return ""
+    for claim, allocation in outcome.allocations:
+        booked = attempts.ledger.plan(claim.key, pod.uid, allocation)
+        user = {"resource": "pods", "name": pod.key.name, "uid": pod.uid}
+        attempts.ledger.in_flight.pop(claim.key)
+        attempts.ledger.put({**claim.tree, "status": {"allocation": booked, "reservedFor": [user]}})
+    if outcome.extended is not None:
+        key = ObjectKey(pod.key.namespace, f"{pod.key.name}-extended")
+        attempts.ledger._inventory.allocate(key, outcome.extended[1])
+    attempts.machines.seat(pod.resident, outcome.node)
+    return outcome.node
+
+
+def _pod(waiting: Waiting, node: str) -> Tree:
+    tree = to_tree(waiting.pod)
+    tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(waiting.key)
+    made = {
+        claim.metadata.annotations.get("resource.kubernetes.io/pod-claim-name"): claim
+        for claim in waiting.claims.pending
+    }
+    statuses = [
+        {"name": entry, "resourceClaimName": claim.metadata.name} for entry, claim in made.items() if entry is not None
+    ]
+    tree["status"] = {"phase": "Pending", "nominatedNodeName": node, "resourceClaimStatuses": statuses}
+    return tree
+
+
+def _tree(claim: ResourceClaim, waiting: Waiting | None = None) -> Tree:
+    tree = to_tree(claim)
+    tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(key_of(claim))
+    for owner in tree["metadata"].get("ownerReferences") or ():
+        if waiting is not None:
+            owner["uid"] = waiting.pod.metadata.uid or str(waiting.key)
+    return tree
+
+
+def _node(machine: PlannedMachine, instance: InstanceType, kube: str) -> Tree:
+    made = template_of(instance, "", machine.node, zone=machine.zone, capacity_type=machine.capacity_type, kube=kube)
+    tree = to_tree(made.node)
+    assert tree["metadata"]["labels"] == machine.labels
+    return tree
+
+
+def _slices(machine: PlannedMachine, kube: str) -> tuple[ResourceSlice, ...]:
+    if not machine.form:
+        return ()
+    (hardware,) = parse_fleet([f"{machine.node}={machine.form}"])
+    return slices_of(hardware.hardware, hardware.mode, machine.node, kube)

@@ -1,0 +1,255 @@
+"""What is bought for whom: small catalogues, one question each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.cluster import cluster_of
+from allotment.fleet.description import parse_fleet
+from allotment.model.meta import Object
+from allotment.model.trees import to_value
+from allotment.model.workloads import DaemonSet
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan
+from tests.unit.tools.plan.demands import (
+    FEATURES,
+    MIG,
+    claim,
+    claim_template,
+    instance,
+    machines,
+    node,
+    planned,
+    pod,
+    pods,
+    request,
+)
+from tests.unit.tools.plan.replaying import not_bound
+
+T4 = instance("t4", "t4", 1, "0.5")
+T4X4 = instance("t4x4", "t4", 4, "1.5")
+A10G = instance("a10g", "a10g", 1, "1.0")
+H100 = instance("h100", "h100", 1, "3.0")
+A100 = instance("a100", "a100-40gb", 1, "2.0")
+A100X8 = instance("a100x8", "a100-40gb", 8, "20.0", cpus=96, gib=1000)
+CPU = instance("cpu", "", 0, "0.1")
+CATALOG = (T4, T4X4, A10G, H100, A100, A100X8, CPU)
+
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
+
+
+def sound(values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: Limits | None = None) -> Plan:
+    """A plan that the scheduler carries out."""
+    found = planned(values, catalog, limits)
+    assert not_bound(values, found, catalog, FEATURES) == []
+    assert found.bound <= found.total
+    return found
+
+
+def test_a_pod_without_claims_goes_to_the_cheapest_machine() -> None:
+    found = sound([pod("web")])
+    assert machines(found) == ["cloud/cpu"]
+    assert (found.total, found.bound) == (Decimal("0.1"), Decimal("0.1"))
+    assert found.machines[0].seats[0].cpu_milli == 1000
+
+
+def test_the_cheapest_gpu_that_satisfies_the_claim() -> None:
+    found = sound([claim_template("big", request(MEMORY.format("20Gi"))), pod("train", template="big")])
+    assert machines(found) == ["cloud/a10g"]
+    (seat,) = found.machines[0].seats
+    assert [device.device for given in seat.claims for device in given.devices] == ["gpu-0"]
+    assert seat.claims[0].template == "big"
+
+
+def test_many_pods_share_the_larger_machine_where_that_costs_less() -> None:
+    found = sound([claim_template("any", request()), *pods(4, template="any")])
+    assert machines(found) == ["cloud/t4x4"]
+
+
+def test_a_named_claim_brings_all_its_pods_to_one_machine() -> None:
+    found = sound(
+        [claim("shared", request()), *pods(3, claim="shared", cpu="6")],
+        (T4, instance("t4-big", "t4", 1, "0.9", cpus=32)),
+    )
+    assert machines(found) == ["cloud/t4-big"]
+    before = [given.before for seat in found.machines[0].seats for given in seat.claims]
+    assert before == [False, True, True]
+
+
+def test_what_is_there_is_used_first() -> None:
+    cluster = cluster_of(parse_fleet(["old=2xt4"]))
+    values: list[Object] = [
+        node("old"), *cluster.slices, *cluster.classes, claim_template("any", request()), *pods(3, template="any"),
+    ]  # fmt: skip
+    found = sound(values)
+    assert sorted(seat.pod.name for seat in found.existing) == ["pod-0", "pod-1"]
+    assert machines(found) == ["cloud/t4"]
+
+
+def test_what_others_hold_is_not_there() -> None:
+    cluster = cluster_of(parse_fleet(["old=t4"]))
+    resident = pod("running", cpu="15.5", nodeName="old")
+    found = sound([node("old"), *cluster.slices, *cluster.classes, resident, pod("new", cpu="1")])
+    assert found.existing == ()
+    assert machines(found) == ["cloud/cpu"]
+
+
+def test_a_layout_is_cut_for_seven_small_pieces() -> None:
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
+    found = sound([claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")])
+    assert machines(found) == ["cloud/a100"]
+    assert found.machines[0].form == "a100-40gb/static-mig=1g.5gb:7"
+    assert found.machines[0].layout == (("1g.5gb",) * 7,)
+
+
+def test_a_gpu_that_is_cut_and_one_that_is_whole_stand_in_one_machine() -> None:
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "3g.20gb"'
+    whole = 'device.attributes["gpu.nvidia.com"].productName.startsWith("NVIDIA A100")'
+    values = [
+        claim_template("slice", request(profile, of=MIG)), claim_template("whole", request(whole, count=7)),
+        *pods(2, template="slice"), pod("all", template="whole"),
+    ]  # fmt: skip
+    found = sound(values, (A100X8,))
+    (machine,) = found.machines
+    assert sorted(machine.layout) == [(), (), (), (), (), (), (), ("3g.20gb", "3g.20gb")]
+
+
+def test_pieces_of_several_sizes() -> None:
+    def of(profile: str) -> dict[str, object]:
+        return request(f'device.attributes["gpu.nvidia.com"].profile == "{profile}"', of=MIG)
+
+    values = [
+        *(claim_template(f"p{size[0]}", of(size)) for size in ("1g.5gb", "2g.10gb", "4g.20gb")),
+        pod("small", template="p1"), pod("middle", template="p2"), pod("large", template="p4"),
+    ]  # fmt: skip
+    found = sound(values, (A100,))
+    assert len(found.machines) == 1
+    assert sorted(found.machines[0].layout[0]) == ["1g.5gb", "2g.10gb", "4g.20gb"]
+
+
+def test_shares_of_a_gpu_where_a_claim_asks_for_an_amount() -> None:
+    values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
+    found = sound(values, (T4, T4X4))
+    assert machines(found) == ["cloud/t4"]
+    assert found.machines[0].form == "t4/consumable-shares=memory"
+
+
+def test_modes_that_are_allowed_by_name() -> None:
+    values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
+    assert planned(values, (T4,), Limits(modes=("shared",))).machines[0].form == "t4/shared"
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'
+    slices = [claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")]
+    found = sound(slices, (H100,), Limits(modes=("dynamic-mig",)))
+    assert found.machines[0].form == "h100/dynamic-mig"
+
+
+def test_alternatives_take_what_costs_least() -> None:
+    big = {"name": "big", "deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1,
+           "selectors": [{"cel": {"expression": MEMORY.format("70Gi")}}]}  # fmt: skip
+    two = {"name": "two", "deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 2}
+    values = [claim_template("either", {"name": "gpu", "firstAvailable": [big, two]}), pod("train", template="either")]
+    assert machines(sound(values)) == ["cloud/t4x4"]
+
+
+def test_anti_affinity_on_hosts_gives_each_its_own_machine() -> None:
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
+    found = sound(pods(3, labels={"app": "db"}, affinity=apart))
+    assert machines(found) == ["cloud/cpu"] * 3
+
+
+def test_host_ports_do_the_same() -> None:
+    container = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    found = sound([pod("a", containers=[container]), pod("b", containers=[container])])
+    assert machines(found) == ["cloud/cpu"] * 2
+
+
+def test_spread_over_zones() -> None:
+    spread = [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+               "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
+    found = sound(pods(7, labels={"app": "web"}, topologySpreadConstraints=spread))
+    by_zone = sorted(sum(len(m.seats) for m in found.machines if m.zone == zone) for zone in ("z1", "z2", "z3"))
+    assert by_zone == [2, 2, 3]
+
+
+def test_spread_over_hosts() -> None:
+    spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+               "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
+    found = sound([*pods(3, labels={"app": "web"}, topologySpreadConstraints=spread), pod("other", cpu="15")])
+    assert all(sum(seat.pod.name != "other" for seat in machine.seats) <= 1 for machine in found.machines)
+
+
+def test_one_zone_for_pods_that_want_to_be_near() -> None:
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
+    values = [*pods(3, "db", labels={"app": "db"}, cpu="10"), *pods(3, "web", affinity=near, cpu="10")]
+    found = sound(values)
+    assert len({machine.zone for machine in found.machines}) == 1
+
+
+def test_one_machine_for_pods_that_want_one_host() -> None:
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
+    found = sound(pods(3, labels={"app": "db"}, affinity=near, cpu="5"))
+    assert len(found.machines) == 1
+
+
+def test_node_selectors_choose_type_and_zone() -> None:
+    values = [
+        pod("a", nodeSelector={"node.kubernetes.io/instance-type": "h100"}),
+        pod("b", cpu="16", nodeSelector={"topology.kubernetes.io/zone": "z2"}),
+    ]
+    found = sound(values)
+    assert {(m.instance, m.zone, m.seats[0].pod.name) for m in found.machines} == {
+        ("cloud/h100", "z1", "a"),
+        ("cloud/cpu", "z2", "b"),
+    }
+
+
+def test_spot_where_the_policy_and_the_pods_allow_it() -> None:
+    catalog = (instance("cpu", "", 0, "1.0", spot="0.3"),)
+    assert planned([pod("a")], catalog).total == Decimal("1.0")
+    found = planned([pod("a")], catalog, Limits(capacity="cheapest"))
+    assert (found.machines[0].capacity_type, found.total) == ("spot", Decimal("0.3"))
+    steady = pod("b", nodeSelector={"karpenter.sh/capacity-type": "on-demand"})
+    assert planned([steady], catalog, Limits(capacity="cheapest")).machines[0].capacity_type == "on-demand"
+    half = planned(pods(4, cpu="16"), catalog, Limits(capacity="cheapest", spot_share=Decimal("0.5")))
+    assert sorted(machine.capacity_type for machine in half.machines) == ["on-demand", "on-demand", "spot", "spot"]
+
+
+def test_gangs_start_whole_or_not_at_all() -> None:
+    gang = {"scheduling.x-k8s.io/pod-group": "g"}
+    values = [
+        claim_template("any", request()),
+        *pods(3, "gang", template="any", labels=gang),
+        pod("alone", template="any"),
+    ]
+    found = planned(values, (T4,), Limits(machines=2))
+    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["alone"]
+    assert {one.code for one in found.unserved} == {"gang"}
+    assert len(planned(values, (T4,), Limits(machines=4)).machines) == 4
+
+
+def test_daemons_take_their_room_on_new_machines() -> None:
+    spec = {"containers": [{"name": "agent", "resources": {"requests": {"cpu": "1"}}}]}
+    daemon = to_value(
+        {"metadata": {"name": "agent", "namespace": "ml"}, "spec": {"template": {"spec": spec}}}, DaemonSet
+    )
+    assert len(planned([pod("a", cpu="16")], (CPU,)).machines) == 1
+    assert planned([daemon, pod("a", cpu="16")], (CPU,)).unserved[0].code == "never"
+
+
+def test_extended_resources_that_classes_serve() -> None:
+    found = planned([pod("a", requests={"nvidia.com/gpu": "2"})], CATALOG)
+    assert machines(found) == ["cloud/t4x4"]
+    (seat,) = found.machines[0].seats
+    assert [device.device for given in seat.claims for device in given.devices] == ["gpu-0", "gpu-1"]
+
+
+def test_arm_is_for_pods_that_say_so() -> None:
+    catalog = (instance("arm", "", 0, "0.05", arch="arm64"), CPU)
+    assert machines(planned([pod("a")], catalog)) == ["cloud/cpu"]
+    assert machines(planned([pod("a", nodeSelector={"kubernetes.io/arch": "arm64"})], catalog)) == ["cloud/arm"]
+    assert planned([pod("a")], catalog[:1]).unserved[0].code == "limits"

@@ -1,0 +1,141 @@
+"""Pods that no plan has, named one by one with the reason, while the rest is planned."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from allotment.model.trees import to_value
+from allotment.model.workloads import Job
+from allotment.tools.plan.demand import demand_of
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan
+from tests.unit.tools.plan.demands import (
+    FEATURES,
+    MIG,
+    claim,
+    claim_template,
+    instance,
+    machines,
+    planned,
+    pod,
+    pods,
+    request,
+)
+
+T4 = instance("t4", "t4", 1, "0.5")
+T4X4 = instance("t4x4", "t4", 4, "1.5")
+A100 = instance("a100", "a100-40gb", 1, "2.0")
+CATALOG = (T4, T4X4, A100)
+UUID = 'device.attributes["gpu.nvidia.com"].uuid == "GPU-1"'
+BIG = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'
+
+
+def codes(found: Plan) -> dict[str, str]:
+    return {one.pod.name: one.code for one in found.unserved}
+
+
+def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
+    values = [
+        claim_template("any", request()), claim_template("bad", request("device.nonsense ==")),
+        claim_template("unknown", request(of="gpus.nvidia.com")),
+        pod("fine", template="any"), pod("no-template", template="ayn"), pod("no-claim", claim="none"),
+        pod("bad-selector", template="bad"), pod("no-class", template="unknown"),
+        pod("gated", template="any", schedulingGates=[{"name": "example.com/wait"}]),
+    ]  # fmt: skip
+    found = planned(values, CATALOG)
+    assert machines(found) == ["cloud/t4"]
+    assert codes(found) == {
+        "no-template": "template-missing", "no-claim": "claim-missing", "bad-selector": "selector-invalid",
+        "no-class": "class-missing", "gated": "not-ready",
+    }  # fmt: skip
+    texts = {one.pod.name: one.text for one in found.unserved}
+    assert 'Did you mean "any"' in texts["no-template"]
+    assert texts["gated"] == "scheduling gate example.com/wait is not removed yet"
+
+
+def test_what_no_type_can_ever_serve() -> None:
+    found = planned([claim_template("big", request(BIG)), pod("a", template="big"), pod("b", cpu="99")], CATALOG)
+    assert codes(found) == {"a": "never", "b": "never"}
+    assert "cpu: 99 asked, 16 there" in found.unserved[1].text
+
+
+def test_what_only_limits_keep_away_is_not_impossible() -> None:
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
+    values = [claim_template("slice", request(profile, of=MIG)), pod("a", template="slice")]
+    limited = planned(values, CATALOG, Limits(types=("cloud/t4*",)))
+    assert codes(limited) == {"a": "limits"}
+    assert limited.unserved[0].nearest == ("cloud/a100",)
+    assert "cloud/a100 (not among the types allowed)" in limited.unserved[0].text
+    unpriced = planned(values, (T4, instance("a100", "a100-40gb", 1, "")))
+    assert codes(unpriced) == {"a": "limits"}
+    assert "price not known" in unpriced.unserved[0].text
+    assert codes(planned(values, CATALOG, Limits(modes=("shared",)))) == {"a": "limits"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "served"),
+    [
+        (Limits(budget=Decimal("1.0")), 2),
+        (Limits(machines=1, without=("cloud/t4x4",)), 1),
+        (Limits(most=(("cloud/t4", 3),), without=("cloud/t4x4", "cloud/a100")), 3),
+        (Limits(), 5),
+    ],
+)
+def test_limits_leave_the_last_ones_without(limits: Limits, served: int) -> None:
+    found = planned([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
+    assert sum(len(machine.seats) for machine in found.machines) == served
+    assert set(codes(found).values()) <= {"limits"}
+    assert len(found.unserved) == 5 - served
+    assert limits.budget is None or found.total <= limits.budget
+
+
+def test_what_is_out_of_stock_is_not_bought() -> None:
+    values = [claim_template("any", request()), pod("a", template="any")]
+    elsewhere = planned(values, CATALOG, Limits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
+    assert (elsewhere.machines[0].instance, elsewhere.machines[0].zone) == ("cloud/t4", "z2")
+    other = planned(values, CATALOG, Limits(unavailable=(("cloud/t4", "", ""),)))
+    assert machines(other) == ["cloud/t4x4"]
+
+
+def test_what_is_known_only_when_the_machine_runs() -> None:
+    found = planned([claim_template("one", request(UUID)), pod("a", template="one"), pod("b")], CATALOG)
+    assert codes(found) == {"a": "run-time-only"}
+    assert "uuid" in found.unserved[0].text
+    assert found.machines
+
+
+def test_the_same_root_is_not_promised_where_nobody_measured_it() -> None:
+    near = {"matchAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
+    apart = {"distinctAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
+    for constraint in (near, apart):
+        template = claim_template("two", request(count=2), constraints=[constraint])
+        assert codes(planned([template, pod("a", template="two")], CATALOG)) == {"a": "run-time-only"}
+        alone = claim_template("one", request(), constraints=[constraint])
+        assert machines(planned([alone, pod("a", template="one")], CATALOG)) == ["cloud/t4"]
+
+
+def test_pods_of_one_claim_that_no_machine_holds_together() -> None:
+    found = planned([claim("shared", request()), *pods(3, claim="shared", cpu="10")], CATALOG)
+    assert set(codes(found).values()) == {"never"}
+    assert "cpu: 30 asked" in found.unserved[0].text
+
+
+def test_workloads_stand_for_their_pods() -> None:
+    template = {"spec": {"containers": [{"name": "main"}]}}
+    job = to_value(
+        {
+            "metadata": {"name": "train", "namespace": "ml"},
+            "spec": {"parallelism": 3, "completions": 3, "template": template},
+        },
+        Job,
+    )
+    waiting = demand_of([job], FEATURES).waiting
+    assert [str(one.key) for one in waiting] == ["ml/train-0", "ml/train-1", "ml/train-2"]
+    assert {one.owner for one in waiting} == {"Job ml/train"}
+
+
+def test_the_schedulers_order() -> None:
+    values = [pod("low"), pod("high", priority=10), pod("later")]
+    assert [one.key.name for one in demand_of(values, FEATURES).waiting] == ["high", "low", "later"]
