@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.cli.autoscale import duration, provider_of
 from allotment.cli.autoscaler_config import Files, Place, config, place_of
-from allotment.cli.catalog_choosing import Opened
-from allotment.cli.catalog_words import sold
 from allotment.cli.externalgrpc_commands import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.mistakes import Mistake
+from allotment.cli.planning.offered import Offered, offered
+from allotment.cli.release import features
 from allotment.lab import needs
 from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits
@@ -53,33 +53,31 @@ def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
     if missing := needs.missing():
         raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", _INSTALL)
-    types = sold(arguments.catalog)
+    types = offered(arguments.catalog)
     groups = _groups(arguments, types)
     served = _served(arguments)
-    code = types.complain()
+    code = types.catalog.complain()
     if arguments.print_config:
         sys.stdout.write("".join(f"{line}\n" for line in served.config()))
         return code
+    _options(arguments, served, types, groups, features("1.36", ()))  # mistakes are told before a cluster is asked
     way = way_to(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
     with told(way):
         asyncio.run(_serve(arguments, served, types, groups, way))
-    return 0
+    return code
 
 
 async def _serve(
-    arguments: Namespace, served: _Served, types: Opened, groups: tuple[NodeGroup, ...], way: Target
+    arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], way: Target
 ) -> None:
+    from allotment.autoscaler.cluster_autoscaler.program import servers
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
     from allotment.cluster.http import HttpClient
+    from allotment.externalgrpc.serving import CannotListen, UnusableCertificate
 
-    try:
-        from allotment.autoscaler.cluster_autoscaler.program import servers
-        from allotment.externalgrpc.serving import CannotListen, UnusableCertificate
-    except ModuleNotFoundError as error:
-        raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
     async with HttpClient(way, _NAME) as client:
         options = _options(arguments, served, types, groups, await features_of(arguments, client))
         context = context_of(client)
@@ -112,13 +110,15 @@ def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int
 
 
 def _options(
-    arguments: Namespace, served: _Served, types: Opened, groups: tuple[NodeGroup, ...], known: Features
+    arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], known: Features
 ) -> Options:
-    from allotment.autoscaler.cluster_autoscaler.cloud import Settings
-    from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
-    from allotment.externalgrpc.encoding import checked_slices_field
-    from allotment.externalgrpc.serving import Tls
-
+    try:
+        from allotment.autoscaler.cluster_autoscaler.cloud import Settings
+        from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
+        from allotment.externalgrpc.encoding import checked_slices_field
+        from allotment.externalgrpc.serving import Tls
+    except ModuleNotFoundError as error:
+        raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
     try:
         slices_field = checked_slices_field(arguments.slices_field)
     except ValueError as error:
@@ -127,7 +127,7 @@ def _options(
     tls = Tls(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
     return Options(
-        groups, types.types, known, provider_of(arguments, types, known),
+        groups, types.catalog.types, known, provider_of(arguments, types.catalog, known),
         Listening(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
         Listening(str(served.expander), tls) if served.expander else None,
         Settings(known.kube, arguments.gpu_label, duration("--provisioning", arguments.provisioning)), slices_field,
@@ -137,13 +137,13 @@ def _options(
 # --- what the arguments mean -----------------------------------------------------------------------------------------
 
 
-def _groups(arguments: Namespace, types: Opened) -> tuple[NodeGroup, ...]:
+def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
     from allotment.autoscaler.cluster_autoscaler.groups import BadNodes, groups_of, wanted
 
     zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
-    limits = Limits(zones=zones, capacity=arguments.capacity)
+    limits = Limits(providers=types.providers, zones=zones, capacity=arguments.capacity)
     try:
-        return groups_of(types.types, [wanted(text) for text in arguments.nodes], limits)
+        return groups_of(types.catalog.types, [wanted(text) for text in arguments.nodes], limits)
     except BadNodes as error:
         raise Mistake(str(error), error.hint) from None
 

@@ -1,0 +1,205 @@
+"""``allot cluster-autoscaler`` beside a lab, asked as Kubernetes' autoscaler asks: from a claim to a Running pod.
+
+The autoscaler's part is played here in a few lines: groups, their templates, which group, more of it, and back again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from allotment.externalgrpc import encoding, objects
+from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
+from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+from allotment.lab.lab import Lab
+
+Tree = dict[str, Any]
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "big"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {
+        "deviceClassName": "gpu.nvidia.com",
+        "selectors": [{"cel": {"expression":
+            "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('20Gi')) >= 0"}}],
+    }}]}}},
+}  # fmt: skip
+POD = {
+    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"},
+    "spec": {
+        "containers": [{"name": "c", "image": "app:1", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "big"}],
+    },
+}  # fmt: skip
+
+
+class Servers:
+    """The servers, and calls of both over TLS with the certificates that they made."""
+
+    def __init__(self, process: subprocess.Popen[str], config: dict[str, str], flags: str) -> None:
+        self.process = process
+        authority = Path(config["cacert"]).read_bytes()
+        mine = (Path(config["key"]).read_bytes(), Path(config["cert"]).read_bytes())
+        self._cloud = grpc.secure_channel(config["address"], grpc.ssl_channel_credentials(authority, *mine))
+        found = re.search(r"--grpc-expander-url=(\S+) --grpc-expander-cert=(\S+)", flags)
+        assert found is not None
+        trusted = Path(found[2]).read_bytes()
+        self._expander = grpc.secure_channel(found[1], grpc.ssl_channel_credentials(trusted))
+
+    def cloud(self, name: str, request: Message, answer: type[M]) -> M:
+        return self._call(self._cloud, f"/{encoding.CLOUD_PROVIDER}/{name}", request, answer)
+
+    def best(self, request: Message) -> list[str]:
+        path = f"/{encoding.EXPANDER}/BestOptions"
+        answer = self._call(self._expander, path, request, expander_wire.BestOptionsResponse)
+        return [option.nodeGroupId for option in answer.options]
+
+    def _call(self, channel: grpc.Channel, path: str, request: Message, answer: type[M]) -> M:
+        method = channel.unary_unary(path, request_serializer=encoding.encode, response_deserializer=bytes)
+        return encoding.decode(answer, method(request, timeout=20, wait_for_ready=True))
+
+    def close(self) -> None:
+        self._cloud.close()
+        self._expander.close()
+
+
+@contextmanager
+def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
+    """As a user starts them, on free ports; ended as a user ends them."""
+    command = [
+        sys.executable, "-m", "allotment.cli.main", "cluster-autoscaler", "--kubeconfig", str(lab.kubeconfig),
+        "--provider", "simulated", "--delay", "100ms", "--certificates", str(folder / "pki"), "--zones", "us-east-1a",
+        "--cloud-provider", "127.0.0.1:0", "--expander", "127.0.0.1:0", *options,
+    ]  # fmt: skip
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ})
+    assert process.stdout is not None
+    lines: list[str] = []
+    try:
+        while not lines or not lines[-1].startswith("grpc_timeout"):
+            line = process.stdout.readline()
+            assert line, (folder / "log").read_text()
+            lines.append(line)
+        config = dict(re.findall(r'^(\w+): "(.*)"$', "".join(lines), re.MULTILINE))
+        made = Servers(process, config, "".join(lines))
+        yield made
+        made.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0, (folder / "log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def until(true: Callable[[], T | None], seconds: float = 30.0) -> T:
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "did not come true"
+        time.sleep(0.05)
+    return found
+
+
+def unschedulable(lab: Lab) -> Sequence[Tree]:
+    return [
+        pod
+        for pod in lab.list("pods")
+        if any(c["type"] == "PodScheduled" and c["status"] == "False" for c in pod["status"].get("conditions", ()))
+    ]
+
+
+def groups(asked: Servers) -> list[str]:
+    asked.cloud("Refresh", wire.RefreshRequest(), wire.RefreshResponse)
+    answer = asked.cloud("NodeGroups", wire.NodeGroupsRequest(), wire.NodeGroupsResponse)
+    return [group.id for group in answer.nodeGroups]
+
+
+def template(asked: Servers, group: str) -> Tree:
+    request = wire.NodeGroupTemplateNodeInfoRequest(id=group)
+    answer = asked.cloud("NodeGroupTemplateNodeInfo", request, wire.NodeGroupTemplateNodeInfoResponse)
+    return objects.from_bytes(objects.NODE, answer.nodeBytes)
+
+
+def size(asked: Servers, group: str) -> int:
+    request = wire.NodeGroupTargetSizeRequest(id=group)
+    return asked.cloud("NodeGroupTargetSize", request, wire.NodeGroupTargetSizeResponse).targetSize
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    # One node with a T4, so that there are the vendor's classes; a T4 has too little memory for the claim.
+    with Lab(fleet="t4", speed=20.0) as running:
+        yield running
+
+
+@pytest.mark.timeout(120)
+def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> None:
+    wanted = ("--nodes", "0:3:aws/g4dn.xlarge", "--nodes", "0:3:aws/g5.xlarge", "--nodes", "0:3:aws/g6.xlarge")
+    with servers(lab, tmp_path, *wanted) as asked:
+        g4dn, g5, g6 = groups(asked)
+        lab.apply([CLAIM, POD])
+        (pod,) = until(lambda: unschedulable(lab))
+        options = [Option(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
+        question = encoding.best_options_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
+        # The cheapest of them has no GPU that the claim could have.
+        assert asked.best(question) == [g6]
+        asked.cloud(
+            "NodeGroupIncreaseSize", wire.NodeGroupIncreaseSizeRequest(id=g6, delta=1),
+            wire.NodeGroupIncreaseSizeResponse,
+        )  # fmt: skip
+        assert size(asked, g6) == 1
+        until(lambda: lab.get("pod", "train")["status"]["phase"] == "Running" or None)
+        node = lab.get("node", lab.get("pod", "train")["spec"]["nodeName"])
+        assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "g6.xlarge"
+        # What was promised by the template is what came.
+        promised = template(asked, g6)
+        assert node["status"]["allocatable"] == promised["status"]["allocatable"]
+        del promised["metadata"]["labels"]["kubernetes.io/hostname"]
+        assert promised["metadata"]["labels"].items() <= node["metadata"]["labels"].items()
+
+    shown = wire.ExternalGrpcNode(
+        providerID=node["spec"]["providerID"], name=node["metadata"]["name"], labels=node["metadata"]["labels"]
+    )
+    with servers(lab, tmp_path, *wanted) as asked:  # others, that know only what the cluster knows
+        groups(asked)
+        found = asked.cloud("NodeGroupForNode", wire.NodeGroupForNodeRequest(node=shown), wire.NodeGroupForNodeResponse)
+        assert found.nodeGroup.id == g6
+        instances = asked.cloud("NodeGroupNodes", wire.NodeGroupNodesRequest(id=g6), wire.NodeGroupNodesResponse)
+        assert [(one.id, one.status.instanceState) for one in instances.instances] == [(shown.providerID, 1)]
+        lab.delete("pod", "train")
+        asked.cloud(
+            "NodeGroupDeleteNodes", wire.NodeGroupDeleteNodesRequest(id=g6, nodes=[shown]),
+            wire.NodeGroupDeleteNodesResponse,
+        )  # fmt: skip
+        assert size(asked, g6) == 0
+        until(lambda: len(lab.list("nodes")) == 1 or None)
+
+
+@pytest.mark.timeout(120)
+def test_what_is_out_of_stock_is_told_and_nothing_is_left_of_it(lab: Lab, tmp_path: Path) -> None:
+    with servers(lab, tmp_path, "--nodes", "0:3:aws/g6.xlarge", "--cloud", "aws/g6.xlarge=no-capacity") as asked:
+        (g6,) = groups(asked)
+        with pytest.raises(grpc.RpcError) as told:
+            asked.cloud(
+                "NodeGroupIncreaseSize", wire.NodeGroupIncreaseSizeRequest(id=g6, delta=2),
+                wire.NodeGroupIncreaseSizeResponse,
+            )  # fmt: skip
+        error: Any = told.value
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "no capacity for aws/g6.xlarge" in error.details()
+        assert size(asked, g6) == 0

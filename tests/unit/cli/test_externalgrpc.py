@@ -1,0 +1,119 @@
+"""``allot cluster-autoscaler``: what the autoscaler is to be told, and what is refused before anything listens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from allotment.cli.autoscaler_config import Place, place_of
+from allotment.cli.mistakes import Mistake
+from tests.unit.cli.conftest import Ran
+
+Allot = Callable[..., Ran]
+NODES = ("--nodes", "0:3:aws/g5.xlarge")
+
+
+@pytest.fixture
+def asked(allot: Allot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Allot:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return lambda *words: allot("cluster-autoscaler", *words)
+
+
+def test_the_configuration_is_yaml_and_its_flags(asked: Allot, tmp_path: Path) -> None:
+    ran = asked(*NODES, "--print-config")
+    assert ran.code == 0
+    told = yaml.safe_load(ran.out)
+    folder = tmp_path / "data" / "allotment" / "cluster-autoscaler"
+    assert told == {
+        "address": "127.0.0.1:8086",
+        "cert": f"{folder}/client-cluster-autoscaler.crt",
+        "key": f"{folder}/client-cluster-autoscaler.key",
+        "cacert": f"{folder}/ca.crt",
+        "grpc_timeout": "30s",
+    }
+    for name in ("cert", "key", "cacert"):
+        assert "-----BEGIN" in Path(told[name]).read_text()
+    assert "--cloud-provider=externalgrpc --cloud-config=THIS-FILE" in ran.out
+    assert f"--grpc-expander-url=127.0.0.1:8087 --grpc-expander-cert={folder}/ca.crt" in ran.out
+
+
+def test_what_was_made_stays(asked: Allot) -> None:
+    def keys() -> list[str]:
+        told = yaml.safe_load(asked(*NODES, "--print-config").out)
+        return [Path(told[name]).read_text() for name in ("cert", "key", "cacert")]
+
+    assert keys() == keys()
+
+
+def test_the_expander_alone_needs_no_node_groups(asked: Allot) -> None:
+    ran = asked("--expander", ":9000", "--host-name", "expander.kube-system.svc", "--print-config")
+    assert ran.code == 0
+    assert "--grpc-expander-url=expander.kube-system.svc:9000" in ran.out
+    assert "externalgrpc" not in ran.out
+    assert yaml.safe_load(ran.out) is None
+
+
+def test_the_cloud_provider_alone_in_plain_text(asked: Allot) -> None:
+    ran = asked("--cloud-provider", "127.0.0.1:7000", "--plain", *NODES, "--print-config")
+    assert yaml.safe_load(ran.out) == {"address": "127.0.0.1:7000", "grpc_timeout": "30s"}
+    assert "expander" not in ran.out
+
+
+def test_certificates_of_ones_own(asked: Allot) -> None:
+    words = ("--cert", "tls.crt", "--key", "tls.key", "--client-ca", "ca.crt", "--print-config")
+    ran = asked("--cloud-provider", "0.0.0.0:7000", "--host-name", "cloud.svc", *NODES, *words)
+    assert ran.code == 0
+    told = yaml.safe_load(ran.out)
+    assert told["address"] == "cloud.svc:7000"
+    assert told["cacert"] == "tls.crt"
+    assert told["cert"] == ""
+    assert "signed by --client-ca" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "wanted --nodes MIN:MAX:TYPE"),
+        (("--nodes", "g5.xlarge"), "wanted MIN:MAX:PROVIDER/TYPE"),
+        (("--nodes", "0:3:aws/g5.xlrge"), "did you mean aws/g5.xlarge"),
+        (("--nodes", "0:3:aws/g5.xlarge", "--zones", "mars-1a"), "makes no node group"),
+        ((*NODES, "--catalog", "gcp"), "makes no node group"),
+        ((*NODES, "--cloud-provider", "0.0.0.0:7000", "--plain"), "whoever reaches it orders machines"),
+        ((*NODES, "--cloud-provider", ":7000", "--cert", "a", "--key", "b"), "wanted --client-ca FILE"),
+        ((*NODES, "--cert", "a"), "wanted both or none"),
+        ((*NODES, "--expander", "here"), "--expander: wanted HOST:PORT, found 'here'"),
+        ((*NODES, "--slices-field", "2"), "2 cannot be the number"),
+        ((*NODES, "--provisioning", "soon"), "--provisioning: invalid duration"),
+    ],
+)
+def test_mistakes(asked: Allot, words: tuple[str, ...], told: str) -> None:
+    ran = asked(*words)
+    assert ran.code == 2
+    assert told in re.sub(r"\s+", " ", ran.err)
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "loopback"),
+    [
+        ("127.0.0.1:8086", Place("127.0.0.1", 8086), True),
+        ("[::1]:8086", Place("::1", 8086), True),
+        (":8086", Place("", 8086), False),
+        ("10.0.0.7:0", Place("10.0.0.7", 0), False),
+    ],
+)
+def test_addresses(text: str, place: Place, loopback: bool) -> None:
+    found = place_of("--expander", text)
+    assert found == place
+    assert found.loopback is loopback
+    assert str(found) == (f"0.0.0.0{text}" if text.startswith(":") else text)
+
+
+@pytest.mark.parametrize("text", ["8086", "host", "host:port", "host:70000", "host:-1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(Mistake):
+        place_of("--expander", text)
