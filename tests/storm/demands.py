@@ -1,0 +1,249 @@
+"""Demands at random, such as a cluster could have waiting: near the borders where plans go wrong.
+
+Memory just below and above what drivers report, MIG profiles, shares, alternatives, constraints, claims that several
+pods name, zones, taints, neighbours. Every pod names its claims; so the same trees can be planned for and scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+from allotment.fleet import accelerators
+from allotment.fleet.catalog import InstanceType
+
+Tree = dict[str, Any]
+
+NAMESPACE = "default"
+_GPU, _AMD = "gpu.nvidia.com", "gpu.amd.com"
+
+
+class Scenario(NamedTuple):
+    """What waits, and what can be bought."""
+
+    pods: tuple[Tree, ...]
+    claims: tuple[Tree, ...]
+    catalog: tuple[InstanceType, ...]
+    fleet: tuple[str, ...]
+    """Machines that are there already, as ``--fleet`` says them."""
+
+
+def scenario(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
+    """One of many."""
+    sold = [one for one in catalog if not one.unusable]
+    some = tuple(random.sample(sold, random.randint(3, 14)))
+    pods: list[Tree] = []
+    claims: list[Tree] = []
+    for number in range(random.randint(1, 4)):
+        made = random.choice(_GROUPS)(random, f"g{number}", some)
+        pods += made[0]
+        claims += made[1]
+    for at, pod in enumerate(pods):
+        pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}Z"
+    fleet = random.choice([(), (), ("old=2xt4",), ("old=1xa100-40gb/static-mig=1g.5gb:2+2g.10gb:1",), ("old=l4",)])
+    return Scenario(tuple(pods), tuple(claims), some, fleet)
+
+
+# --- pods and claims ---------------------------------------------------------------------------------------------
+
+
+def _pod(random: Random, group: str, number: int, claims: tuple[str, ...], **spec: Any) -> Tree:
+    amounts: Tree = {}
+    if random.random() < 0.7:
+        amounts = {"cpu": random.choice(["250m", "1", "3", "6"]), "memory": random.choice(["512Mi", "3Gi", "14Gi"])}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{group}-{number}", "namespace": NAMESPACE, "labels": {"app": group}},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": amounts}}],
+            "resourceClaims": [{"name": f"c{n}", "resourceClaimName": name} for n, name in enumerate(claims)],
+            **spec,
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def _claim(name: str, *requests: Tree, **devices: Any) -> Tree:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"devices": {"requests": list(requests), **devices}},
+    }
+
+
+def _of(count: int) -> Tree:
+    return {"deviceClassName": _GPU, "allocationMode": "ExactCount", "count": count}
+
+
+def _exactly(class_name: str, *selectors: str, name: str = "gpu", count: int = 1, **more: Any) -> Tree:
+    wanted: Tree = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
+    if selectors:
+        wanted["selectors"] = [{"cel": {"expression": one}} for one in selectors]
+    return {"name": name, "exactly": wanted}
+
+
+def _memory_of(random: Random, catalog: tuple[InstanceType, ...]) -> int:
+    """MiB, near what some GPU has: as its driver says, or as its maker does."""
+    sold = [one.accelerator for one in catalog if one.accelerator is not None]
+    memory = random.choice(sold).memory_mib if sold else random.choice([15360, 23034, 81559])
+    marketing = -(-memory // 1024) * 1024
+    return random.choice([memory - 1, memory, memory + 1, marketing, memory // 2, memory // 4])
+
+
+def _each(
+    random: Random, group: str, request: Callable[[], Tree], *, most: int = 5, devices: Tree | None = None, **spec: Any
+) -> tuple[list[Tree], list[Tree]]:
+    """Equal pods, each with a claim of its own."""
+    asked = request()
+    pods, claims = [], []
+    seed = random.random()
+    for number in range(random.randint(1, most)):
+        name = f"{group}-claim-{number}"
+        claims.append(_claim(name, asked, **(devices or {})))
+        pods.append(_pod(Random(seed), group, number, (name,), **spec))
+    return pods, claims
+
+
+_Made = tuple[list[Tree], list[Tree]]
+
+
+def _by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    memory = _memory_of(random, catalog)
+    return _each(
+        random,
+        group,
+        lambda: _exactly(
+            _GPU, f'device.capacity["{_GPU}"].memory.compareTo(quantity("{memory}Mi")) >= 0',
+            count=random.choice([1, 1, 1, 2, 4]),
+        ),
+    )  # fmt: skip
+
+
+def _by_architecture(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    known = sorted({one.architecture for one in accelerators().values() if one.vendor == "nvidia"})
+    return _each(
+        random,
+        group,
+        lambda: _exactly(
+            _GPU, f'device.attributes["{_GPU}"].architecture == "{random.choice(known)}"', count=random.choice([1, 2])
+        ),
+    )
+
+
+def _mig(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    tables = [one.accelerator.mig for one in catalog if one.accelerator is not None and one.accelerator.mig is not None]
+    names = [profile.name for mig in tables for profile in mig.profiles] or ["1g.5gb"]
+    return _each(
+        random,
+        group,
+        lambda: _exactly("mig.nvidia.com", f'device.attributes["{_GPU}"].profile == "{random.choice(names)}"'),
+        most=9,
+    )
+
+
+def _mig_by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    gib = random.choice([4, 5, 9, 10, 19, 20, 39])
+    return _each(
+        random,
+        group,
+        lambda: _exactly("mig.nvidia.com", f'device.capacity["{_GPU}"].memory.compareTo(quantity("{gib}Gi")) >= 0'),
+        most=6,
+    )
+
+
+def _shares(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    asked = {"requests": {"memory": f"{random.choice([2, 5, 7, 8, 11, 12, 16])}Gi"}}
+    return _each(random, group, lambda: _exactly(_GPU, capacity=asked), most=7)
+
+
+def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    first = f'device.attributes["{_GPU}"].architecture == "Hopper"'
+    request = {
+        "name": "gpu",
+        "firstAvailable": [
+            {"name": "best", **_of(1), "selectors": [{"cel": {"expression": first}}]},
+            {"name": "two", **_of(2)},
+            {"name": "any", **_of(1)},
+        ],
+    }
+    return _each(random, group, lambda: request, most=3)
+
+
+def _matched(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    name = random.choice([f"{_GPU}/productName", f"{_GPU}/architecture", "resource.kubernetes.io/pcieRoot"])
+    count = random.choice([1, 2, 2, 4])
+    constraint = {"constraints": [{"requests": ["gpu"], "matchAttribute": name}]}
+    return _each(random, group, lambda: _exactly(_GPU, count=count), most=3, devices=constraint)
+
+
+def _together(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    """Several pods that name one claim."""
+    memory = _memory_of(random, catalog)
+    claim = _claim(
+        f"{group}-claim", _exactly(_GPU, f'device.capacity["{_GPU}"].memory.isGreaterThan(quantity("{memory}Mi"))')
+    )
+    seed = random.random()
+    pods = [_pod(Random(seed), group, n, (f"{group}-claim",)) for n in range(random.randint(2, 4))]
+    return pods, [claim]
+
+
+def _all(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    request = {"name": "gpu", "exactly": {"deviceClassName": _GPU, "allocationMode": "All"}}
+    return _each(random, group, lambda: request, most=2)
+
+
+def _apart(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    key = random.choice(["kubernetes.io/hostname", "kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+    term = {"labelSelector": {"matchLabels": {"app": group}}, "topologyKey": key}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    most = 3 if key.endswith("hostname") else 2
+    return _each(random, group, lambda: _exactly(_GPU), most=most, affinity=affinity)
+
+
+def _near(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    term = {"labelSelector": {"matchLabels": {"app": group}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return _each(random, group, lambda: _exactly(_GPU), most=3, affinity=affinity)
+
+
+def _spread(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": random.choice(["kubernetes.io/hostname", "topology.kubernetes.io/zone"]),
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": group}},
+    }
+    return _each(random, group, lambda: _exactly(_GPU), most=4, topologySpreadConstraints=[constraint])
+
+
+def _amd(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    return _each(random, group, lambda: _exactly(_AMD, count=random.choice([1, 2])), most=3)
+
+
+def _plain(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    seed = random.random()
+    pods = [_pod(Random(seed), group, n, ()) for n in range(random.randint(1, 6))]
+    return pods, []
+
+
+def _pinned(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+    one = random.choice(catalog)
+    labels = {"node.kubernetes.io/instance-type": one.name}
+    return _each(random, group, lambda: _exactly(_GPU), most=3, nodeSelector=labels)
+
+
+_GROUPS: tuple[Callable[[Random, str, tuple[InstanceType, ...]], _Made], ...] = (
+    _by_memory, _by_memory, _by_architecture, _mig, _mig, _mig_by_memory, _shares, _shares, _alternatives, _matched,
+    _together, _all, _apart, _near, _spread, _amd, _plain, _pinned,
+)  # fmt: skip
+
+
+def scenarios(seed: int, count: int, catalog: tuple[InstanceType, ...]) -> Iterator[tuple[str, Scenario]]:
+    """So many, each with the words that make it again."""
+    for number in range(count):
+        words = f"{seed}/{number}"
+        yield words, scenario(Random(words), catalog)
