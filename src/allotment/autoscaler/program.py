@@ -19,7 +19,7 @@ from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.reporting import report
 from allotment.autoscaler.scaling_up import ScalingUp
 from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.telling import Teller
+from allotment.autoscaler.telling import Teller, counted
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting
 from allotment.cluster.cache import all_synced
@@ -111,7 +111,7 @@ class Autoscaler:
         await all_synced(*self._waiting.caches())
         await self._orders.load()
         if len(self._orders):
-            log.info("%d machines of ours are known", len(self._orders))
+            log.info("known from before: %s", counted(len(self._orders), "machine"))
         waiting = {pod.key: pod.uid for pod in self._waiting.waiting()}
         for order in self._orders:
             for seat in order.machine.seats if order.under_way else ():

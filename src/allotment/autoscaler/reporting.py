@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.telling import described, dollars
+from allotment.autoscaler.telling import counted, described, dollars
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS
@@ -55,11 +55,11 @@ def summary(plan: Plan, orders: Sequence[Order], now: str, dry_run: bool) -> str
     """A few lines for people."""
     lines = [f"planned at {now}{', nothing is ordered: dry run' if dry_run else ''}"]
     if plan.machines:
-        gap = f", at most {plan.gap:.1%} above the least possible" if plan.bound else ""
-        lines.append(f"to order: {len(plan.machines)} machines, {dollars(plan.total)} USD/h{gap}")
+        number = counted(len(plan.machines), "machine")
+        lines.append(f"to order: {number}, {dollars(plan.total)} USD/h, {closeness(plan)}")
     else:
         lines.append("to order: nothing")
-    lines += (f"  {described(one)} for {_pods(len(one.seats))}" for one in plan.machines)
+    lines += (f"  {described(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
     lines += (f"not served: {one.pod}: {one.text}" for one in plan.unserved)
     lines += (f"machine {one.name}: {described(one.machine)}: {state(one)}" for one in orders)
     lines += plan.notes
@@ -76,8 +76,16 @@ def state(order: Order) -> str:
     return f"ordered at {order.ordered}" if order.confirmed else "being ordered"
 
 
-def _pods(number: int) -> str:
-    return "1 pod" if number == 1 else f"{number} pods"
+def closeness(plan: Plan) -> str:
+    """How good a plan is, as far as that is proven.
+
+    >>> from decimal import Decimal
+    >>> closeness(Plan(total=Decimal(3), bound=Decimal(3))), closeness(Plan(total=Decimal(3), bound=Decimal(2)))
+    ('the least possible', 'at most 50.0% above the least possible')
+    """
+    if not plan.bound:
+        return "nothing is proven of how little it could be"
+    return f"at most {plan.gap:.1%} above the least possible" if plan.gap > 0 else "the least possible"
 
 
 def _plain(value: object) -> object:

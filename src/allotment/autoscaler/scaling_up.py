@@ -18,7 +18,7 @@ from allotment.autoscaler.provider import NoCapacity, Refused
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import Coming, with_supply
-from allotment.autoscaler.telling import Teller, described
+from allotment.autoscaler.telling import Teller, counted, described
 from allotment.autoscaler.waiting import Reading, Waiting
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
@@ -160,7 +160,7 @@ class ScalingUp:
             # It may have been taken all the same: it is asked for again, under its name.
             log.warning("%s: %s", order.name, error)
             return True
-        log.info("ordered %s as %s for %d pods", described(order.machine), order.name, len(users))
+        log.info("ordered %s as %s for %s", described(order.machine), order.name, counted(len(users), "pod"))
         for pod in users:
             self._teller.ordered(pod, order.machine)
         return True

@@ -92,6 +92,15 @@ def described(machine: PlannedMachine) -> str:
     return f"{machine.instance} ({', '.join(filter(None, parts))})"
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "pod"), counted(3, "pod")
+    ('1 pod', '3 pods')
+    """
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def dollars(amount: Decimal) -> str:
     """An amount without zeros at its end.
 

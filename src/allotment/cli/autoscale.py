@@ -143,7 +143,8 @@ def provider_of(arguments: Namespace, found: Opened, known: Features) -> Callabl
 
 
 def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None:
-    usable = sum(not one.unusable for one in options.catalog)
+    sold = options.limits.providers
+    usable = sum(not one.unusable and (not sold or one.provider in sold) for one in options.catalog)
     where = f"context {way.context!r}" if way.context else way.server
     does = "proposes machines for" if arguments.dry_run else "scales"
     sys.stdout.write(f"{does.capitalize()} {where}: {usable} types, provider {arguments.provider}. Ctrl-C ends it.\n")
@@ -151,11 +152,12 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
 
 
 def _tell(plan: Plan, *, dry_run: bool) -> None:
+    from allotment.autoscaler.reporting import closeness
     from allotment.autoscaler.telling import described, dollars
 
     said = "would order" if dry_run else "ordered"
     lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
     lines += [f"not served: {one.pod}: {one.text}" for one in plan.unserved]
     if plan.machines:
-        lines.append(f"in all {dollars(plan.total)} USD/h, not less than {dollars(plan.bound)} is possible")
+        lines.append(f"in all {dollars(plan.total)} USD/h, {closeness(plan)}")
     sys.stdout.write("".join(f"{line}\n" for line in lines or ["nothing waits for machines"]))
