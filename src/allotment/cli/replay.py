@@ -2,86 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from argparse import Namespace
-from collections.abc import Sequence
-from pathlib import Path
-
-import msgspec
+from typing import Final
 
 from allotment.cli.mistakes import Mistake
-from allotment.cli.replaying.asking import policies_of, question_of, seeds_of
-from allotment.cli.replaying.keeping import Folder
-from allotment.cli.replaying.telling import Teller, tell
-from allotment.cli.replaying.workers import Job, Lost, made
-from allotment.cli.screen import open_screen
-from allotment.tools.replay.question import Question
-from allotment.tools.replay.report import Outcome, curves_of, to_csv
 
-_SUFFIXES = (".svg", ".png")
+_INSTALL: Final = "pip install 'allotment[plan]'"
+#: What the extra brings; anything else that is missing is a defect of ours.
+_NEEDED: Final = frozenset({"numpy", "matplotlib"})
 
 
 def run(arguments: Namespace) -> int:
-    """Read, run what was not run before, write, draw, tell."""
-    picture = _picture(arguments.picture)
-    policies = policies_of(arguments.policy)
-    seeds = seeds_of(arguments.seeds or ("42" if arguments.times else "42-46"))
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise Mistake(f"--jobs {arguments.jobs}: wanted 1 or more")
-    question = question_of(arguments)
-    folder = Folder(Path(arguments.out)) if arguments.out else None
-    if folder is not None:
-        folder.prepare()
-    jobs = [Job(policy.name, seed) for policy in policies for seed in seeds]
-    outcomes = _outcomes(question, jobs, folder, arguments.jobs or os.cpu_count() or 1)
-    curves = curves_of(outcomes)
-    if folder is not None:
-        folder.write(folder.path / "curves.csv", to_csv(curves).encode())
-    if picture is not None:
-        from allotment.cli.pictures.replay import draw
-
-        draw(curves, question, picture)
-    if arguments.output == "csv":
-        sys.stdout.write(to_csv(curves))
-    elif arguments.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(curves)).decode() + "\n")
-    else:
-        tell(open_screen(), question, curves)
-    return 0
-
-
-def _picture(file: str | None) -> Path | None:
-    """Where the picture goes; found to be impossible before hours of work, not after."""
-    if file is None:
-        return None
-    path = Path(file)
-    if path.suffix.lower() not in _SUFFIXES:
-        raise Mistake(f"--picture {file}: wanted a name that ends in {' or '.join(_SUFFIXES)}")
-    if not path.absolute().parent.is_dir():
-        raise Mistake(f"--picture {file}: there is no folder {path.parent}")
-    return path
-
-
-def _outcomes(question: Question, jobs: Sequence[Job], folder: Folder | None, processes: int) -> list[Outcome]:
-    """The outcome of every job, in their order."""
-    fingerprint = question.fingerprint()
-    found: dict[Job, Outcome] = {}
-    for job in jobs if folder is not None else ():
-        assert folder is not None
-        kept = folder.find(job.policy, job.seed, fingerprint)
-        if kept is not None:
-            found[job] = kept
-    teller = Teller(len(jobs), len(found))
+    """Replay, or say what has to be installed first."""
     try:
-        for done in made(question, [job for job in jobs if job not in found], processes, teller.progress):
-            outcome = Outcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
-            if folder is not None:
-                folder.keep(outcome)
-            found[done.job] = outcome
-            teller.done(done)
-    except Lost as error:
-        raise Mistake(str(error), "run it again, perhaps with fewer --jobs") from None
-    finally:
-        teller.close()
-    return [found[job] for job in jobs]
+        from allotment.cli.replaying.running import run as replay
+
+        return replay(arguments)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
+            raise
+        raise Mistake(f"allot replay needs {error.name}, which is not installed", _INSTALL) from None
