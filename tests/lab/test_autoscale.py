@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,15 +12,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from allotment.autoscaler.options import NAME
+from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.faults import parse_faults
+from allotment.autoscaler.providers.simulated import NAME as CLOUD
+from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client
+from allotment.cluster.program import Context, run
+from allotment.cluster.recorder import Events
 from allotment.fleet.catalog import catalog
 from allotment.fleet.classes import CLASSES
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
+from allotment.model.features import Features
 from allotment.model.trees import to_tree
 
 Tree = dict[str, Any]
@@ -209,8 +220,7 @@ def test_a_claim_that_no_type_can_serve_says_so_and_the_rest_is_served() -> None
 def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_path: Path) -> None:
     """The command on a lab, ended by SIGKILL in the midst of its work."""
     with Lab(fleet="", speed=1.0) as cluster:
-        for one in CLASSES["nvidia"]:
-            cluster.apply(to_tree(one, "resource.k8s.io/v1", "DeviceClass"))
+        cluster.apply([to_tree(known, "resource.k8s.io/v1", "DeviceClass") for known in CLASSES["nvidia"]])
         cluster.apply(one_gpu(replicas=4))
         words = [
             sys.executable, "-m", "allotment.cli.main", "autoscale", "--provider", "simulated", "--catalog", "aws",
@@ -238,6 +248,53 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
         assert len(nodes) == len({pod["spec"]["nodeName"] for pod in pods}) == len(maps(cluster, "machine-"))
         assert set(nodes) == set(maps(cluster, "order-"))
         assert "Ended." in log.read_text()
+
+
+def test_what_the_docs_let_it_do_is_enough_and_nothing_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """Under the ClusterRole and the Role of docs/autoscaler.md; the cloud is somebody else."""
+    text = (Path(__file__).parents[2] / "docs" / "autoscaler.md").read_text("utf-8")
+    (rules,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", text, re.DOTALL)
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "kube-system"}
+    with Lab(fleet="", speed=SPEED) as cluster:
+        cluster.apply(rules, namespace="kube-system")
+        for kind in ("ClusterRole", "Role"):
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
+            binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": f"{kind}Binding",
+                       "metadata": {"name": NAME}, "roleRef": reference, "subjects": [subject]}  # fmt: skip
+            cluster.apply(binding, namespace="kube-system")
+        cluster.apply([to_tree(known, "resource.k8s.io/v1", "DeviceClass") for known in CLASSES["nvidia"]])
+        objects = cluster.apply(one_gpu(replicas=2))
+        chosen = scaled(catalog="aws", consolidation="empty", consolidate_after=5.0, budget="100%")
+        options = chosen.options(Features(kube="1.36"))._replace(identity="one")
+        plane = cluster.plane
+
+        def client_for(name: str, manager: str = "") -> Client:
+            own = plane.client(f"system:serviceaccount:kube-system:{NAME}", ())
+            return plane.client() if name == CLOUD else own
+
+        async def begin() -> asyncio.Task[None]:
+            client = client_for(NAME)
+            caches = Caches(client, clock=plane.clock, random=Random(1))
+            context = Context(client_for, caches, plane.clock, Events(client, clock=plane.clock), Random(1))
+            return asyncio.create_task(run({NAME: autoscaler(options)}, context))
+
+        async def end(task: asyncio.Task[None]) -> None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+        task = cluster._loop.wait(begin())
+        try:
+            running(cluster, 2)
+            assert len(told(cluster, "TriggeredScaleUp")) == 2
+            for one in reversed(objects):
+                cluster.delete(one["kind"], one["metadata"]["name"])
+            until(lambda: not machines(cluster), cluster)
+            leases = cluster.list("leases", namespace="kube-system")
+            assert NAME in {one["metadata"]["name"] for one in leases}
+        finally:
+            cluster._loop.wait(end(task))
+    refused = [record.getMessage() for record in caplog.records if "forbidden" in record.getMessage()]
+    assert refused == []
 
 
 def until_orders(lab: Lab, process: subprocess.Popen[bytes], seconds: float) -> list[str]:

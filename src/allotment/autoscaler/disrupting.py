@@ -148,6 +148,9 @@ class Disrupting:
             return f"its pods have changed {quiet:.0f} s ago"
         if self._promises.to(order.name):
             return "pods wait for it"
+        item = self._waiting.nodes.item("", node)
+        if item is not None and item.spec.get("unschedulable") and not self._is_ours(item):
+            return "somebody has cordoned it"
         return ""
 
     def _users(self, node: str) -> list[Item[Any]]:
@@ -313,10 +316,7 @@ class Disrupting:
         node = self._waiting.nodes.item("", name)
         if node is None:
             return
-        annotations = node.metadata.get("annotations") or {}
-        if on and node.spec.get("unschedulable"):  # somebody else has, and will want to undo it
-            return
-        if not on and LEAVING not in annotations:
+        if self._is_ours(node) == on:
             return
         patch = {
             "metadata": {"annotations": {LEAVING: "true" if on else None}},
@@ -328,11 +328,15 @@ class Disrupting:
             if error.code != 404:
                 raise
 
+    def _is_ours(self, node: Item[Any]) -> bool:
+        """Whether it is cordoned by us."""
+        return LEAVING in (node.metadata.get("annotations") or {})
+
     async def _take_back(self) -> None:
         """Nodes that one before us cordoned and did not give back are anybody's again."""
         if self._options.dry_run:
             return
         mine = {self._tender.node_of(order) for order in self._orders}
         for node in tuple(self._waiting.nodes.items()):
-            if node.name in mine and LEAVING in (node.metadata.get("annotations") or {}):
+            if node.name in mine and self._is_ours(node):
                 await self._cordon(node.name, False)

@@ -81,6 +81,19 @@ def test_a_node_that_wants_to_be_left_alone_stays() -> None:
     play(scaled(), story)
 
 
+def test_a_node_that_somebody_has_cordoned_is_theirs() -> None:
+    async def story(cluster: World) -> None:
+        placed = await running(cluster, "a")
+        known = node(cluster, placed["a"])
+        cluster.client.put(NODES, {**known, "spec": {**known["spec"], "unschedulable": True}})
+        cluster.end("a")
+        await cluster.after(90)
+        assert list(cluster.machines()) == [placed["a"]]
+        assert LEAVING not in node(cluster, placed["a"])["metadata"]["annotations"]
+
+    play(scaled(), story)
+
+
 def test_only_machines_of_ours_go() -> None:
     async def story(cluster: World) -> None:
         status = {"allocatable": {"cpu": "8", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
