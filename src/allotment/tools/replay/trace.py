@@ -189,14 +189,16 @@ _NODE_FORMS: Final[_Forms[TraceNode]] = (
 
 def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callable[[_Read], str]) -> tuple[_Read, ...]:
     lines = text.removeprefix("\ufeff").splitlines()
-    columns = next(csv.reader(lines[:1]), [])
+    # What stands above the columns may say what the file is.
+    head = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    columns = next(csv.reader(lines[head : head + 1]), [])
     form = next((form for form in forms if set(form[0]) <= set(columns)), None)
     if form is None:
-        raise UnreadableTrace([_unknown_form(file, forms, what, columns)])
+        raise UnreadableTrace([_unknown_form(Position(file, head + 1, 1), forms, what, columns)])
     problems: list[Problem] = []
     found: dict[str, _Read] = {}
     first: dict[str, int] = {}
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in enumerate(lines[head + 1 :], head + 2):
         if not line.strip():
             continue
         cells = next(csv.reader([line]))
@@ -225,7 +227,7 @@ def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callab
     return tuple(found.values())
 
 
-def _unknown_form(file: str, forms: _Forms[_Read], what: str, columns: list[str]) -> Problem:
+def _unknown_form(position: Position, forms: _Forms[_Read], what: str, columns: list[str]) -> Problem:
     # The form that it resembles most is what was probably meant.
     wanted = max(forms, key=lambda form: len(set(form[0]) & set(columns)))[0]
     lacking = ", ".join(column for column in wanted if column not in columns)
@@ -233,7 +235,7 @@ def _unknown_form(file: str, forms: _Forms[_Read], what: str, columns: list[str]
     return Problem(
         code="bad-header",
         message=f"wanted a list of {what}, found a first line without {lacking}",
-        position=Position(file, 1, 1),
+        position=position,
         hint=f"the first line names the columns: {others}",
     )
 

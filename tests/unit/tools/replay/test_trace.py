@@ -91,6 +91,12 @@ def test_a_file_of_another_kind_says_which_columns_are_wanted() -> None:
     assert said.startswith("t.csv:1:1: wanted a list of nodes, found a first line without model")
 
 
+def test_lines_above_the_columns_may_say_what_the_file_is() -> None:
+    head = "# of a small cluster\n\nname,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
+    assert [pod.name for pod in read_pods(head + "p,1,1,0,0\n")] == ["p"]
+    assert wrong(head + "p,x,1,0,0\n") == ["t.csv:4:3: cpu_milli: wanted a number, found 'x'"]
+
+
 def test_an_empty_file_and_one_without_rows() -> None:
     assert "found a first line without" in wrong("")[0]
     assert wrong("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n\n") == ["t.csv:1:1: no pods"]
