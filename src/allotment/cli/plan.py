@@ -37,7 +37,7 @@ EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _EXTRA: Final = ("highspy", "numpy", "matplotlib")
 _PICTURES: Final = (".svg", ".png")
 #: Seconds for concessions, at least.
-_CONCESSIONS: Final = 4.0
+_CONCESSIONS: Final = 2.5
 #: With --why every group is told of.
 _ALL: Final = 10_000
 

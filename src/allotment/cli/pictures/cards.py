@@ -15,6 +15,7 @@ from allotment.cli.pictures.lettering import FAMILY, fitted, width_of
 from allotment.cli.pictures.palette import EDGE, FAINT, FREE, INK, OTHER, PAPER, TRACK, ink_on
 from allotment.tools.plan.alike import Alike
 from allotment.tools.plan.anatomy import Gpu, Part
+from allotment.tools.plan.phrasing import short_name
 from allotment.tools.plan.report import Seat
 from allotment.tools.plan.wording import dollars, workload_of
 
@@ -61,7 +62,7 @@ def _words(axes: Any, sort: Alike, frame: Frame, room: float) -> None:
     where = f"{machine.zone or 'any zone'} · {machine.capacity_type}"
     names = machine.node if count == 1 else f"{machine.node} … {sort.machines[-1].node}"
     if sort.inside.gpus:
-        names += f" · {len(sort.inside.gpus)} × {sort.inside.product}"
+        names = f"{len(sort.inside.gpus)} × {short_name(sort.inside.product)} · {names}"
     top = frame.y + frame.height
     right = frame.x + frame.width
     if frame.beside:

@@ -8,20 +8,27 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
+from matplotlib.font_manager import FontProperties, findfont, get_font
 
 FAMILY: Final = "DejaVu Sans"
 _POINTS: Final = 72
+#: Advances are measured at this size, in points, and grow with it.
+_MEASURED: Final = 100
+_FIXED: Final = 1 << 16
 
 
-@lru_cache(maxsize=8192)
 def width_of(text: str, size: float, bold: bool = False) -> float:
     """Inches that a text is wide at a size in points."""
-    if not text.strip():
-        return 0.3 * size * len(text) / _POINTS
-    font = FontProperties(family=FAMILY, weight="bold" if bold else "normal")
-    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width) / _POINTS
+    return sum(_advance(letter, bold) for letter in text) * size / _POINTS
+
+
+@lru_cache(maxsize=4096)
+def _advance(letter: str, bold: bool) -> float:
+    """How far a letter moves on, as a fraction of the size."""
+    font = get_font(findfont(FontProperties(family=FAMILY, weight="bold" if bold else "normal")))
+    font.set_size(_MEASURED, _POINTS)
+    glyph = font.load_char(ord(letter))
+    return float(glyph.linearHoriAdvance) / _FIXED / _MEASURED
 
 
 def fitted(text: str, room: float, size: float, bold: bool = False, numbered: bool = True) -> str:

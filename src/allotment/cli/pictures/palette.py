@@ -21,6 +21,14 @@ def colours_of(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 145 else PAPER
+    """Dark or white letters, whichever are read better on a colour."""
+    light = _luminance(colour)
+    # Contrast as in WCAG 2: (lighter + 0.05) / (darker + 0.05).
+    dark = (light + 0.05) / (_luminance(INK) + 0.05)
+    return INK if dark >= 1.05 / (light + 0.05) else PAPER
+
+
+def _luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -36,12 +36,16 @@ class Phrase(NamedTuple):
 
 
 def model_of(instance: InstanceType) -> str:
-    """How people call a type's GPU: ``L4``, ``A100-SXM4-40GB``.
+    """How people call a type's GPU: ``L4``, ``A100-SXM4-40GB``."""
+    return short_name(instance.accelerator.product if instance.accelerator is not None else instance.gpu_model)
 
-    >>> _VENDORS.sub("", "NVIDIA A100-SXM4-40GB"), _VENDORS.sub("", "Tesla T4")
-    ('A100-SXM4-40GB', 'Tesla T4')
+
+def short_name(product: str) -> str:
+    """A product's name without its vendor's.
+
+    >>> short_name("NVIDIA A100-SXM4-40GB"), short_name("AMD_Instinct_MI300X_OAM"), short_name("Tesla T4")
+    ('A100-SXM4-40GB', 'MI300X OAM', 'Tesla T4')
     """
-    product = instance.accelerator.product if instance.accelerator is not None else instance.gpu_model
     return _VENDORS.sub("", product.replace("_", " "))
 
 
@@ -122,7 +126,7 @@ def _model(miss: Miss, instance: InstanceType) -> str:
 
 def _plain(text: str) -> str:
     """A value without the quotes and the words that an ordinary reader adds himself."""
-    return _VENDORS.sub("", text.removeprefix(_AT_LEAST).replace('"', "").replace("_", " "))
+    return short_name(text.removeprefix(_AT_LEAST).replace('"', ""))
 
 
 def _apart(actual: str, wanted: str) -> float:

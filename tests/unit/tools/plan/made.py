@@ -1,0 +1,109 @@
+"""Plans made by hand, for screens and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from allotment.model.meta import ObjectKey
+from allotment.tools.explain.report import GivenClaim, GivenDevice
+from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Relaxation, Seat, TypeVerdict, Unserved
+
+GI = 1 << 30
+
+
+def seat(
+    pod: str, node: str, *devices: str, owner: str = "", share: str = "", cpu: int = 2000, claim: str = "",
+    namespace: str = "default", memory: int = 8 * GI,
+) -> Seat:  # fmt: skip
+    """A pod with devices of one claim; ``share``: of the memory of each."""
+    amounts = {"memory": share} if share else {}
+    given = tuple(
+        GivenDevice(request="gpu", driver="gpu.nvidia.com", pool=node, device=device, share=amounts)
+        for device in devices
+    )
+    claims = (GivenClaim(name=claim or f"{namespace}/{pod}-gpu", devices=given),) if given else ()
+    key = ObjectKey(namespace, pod)
+    return Seat(pod=key, node=node, owner=owner, claims=claims, cpu_milli=cpu, memory=memory)
+
+
+def machine(
+    node: str, instance: str, form: str, usd: str, *seats: Seat, zone: str = "us-east-1a", spot: bool = False,
+    cpu: int = 8000, memory: int = 32 * GI, layout: tuple[tuple[str, ...], ...] = (),
+) -> PlannedMachine:  # fmt: skip
+    return PlannedMachine(
+        node=node, instance=instance, form=form, zone=zone, capacity_type="spot" if spot else "on-demand",
+        usd_per_hour=Decimal(usd), seats=seats, cpu_milli=cpu, memory=memory, layout=layout,
+    )  # fmt: skip
+
+
+def plan_of(machines: Sequence[PlannedMachine], share_of_bound: str = "0.985", **more: Any) -> Plan:
+    """``share_of_bound``: the bound as a fraction of the total."""
+    total = sum((one.usd_per_hour for one in machines), Decimal(0))
+    return Plan(machines=tuple(machines), total=total, bound=total * Decimal(share_of_bound), **more)
+
+
+def mixed() -> Plan:
+    """Whole GPUs, MIG, shares, a node that is there, a pod without a place, reasons, a concession."""
+    owner = "StatefulSet default/notebook"
+    notebooks = [seat(f"notebook-{n}", "a2-1", f"gpu-0-mig-1g5gb-19-{n}", owner=owner, cpu=1000) for n in range(5)]
+    first, second = (f"gpu-{n}" for n in range(3)), (f"gpu-{n}" for n in range(3, 6))
+    machines = [
+        machine(
+            "a2-1", "gcp/a2-highgpu-1g", "a100-40gb/static-mig=1g.5gb:7", "3.673385", *notebooks,
+            zone="us-central1-a", layout=(("1g.5gb",) * 7,),
+        ),
+        machine(
+            "p4d-1", "aws/p4d.24xlarge", "8xa100-40gb", "21.957642",
+            seat("train-0", "p4d-1", *first, owner="Job default/train"),
+            seat("train-1", "p4d-1", *second, owner="Job default/train"), cpu=95000,
+        ),
+        machine(
+            "g5-1", "aws/g5.xlarge", "a10g/shared", "1.006",
+            seat("api-0", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
+            seat("api-1", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
+        ),
+    ]  # fmt: skip
+    train = Choice(
+        pods=(ObjectKey("default", "train-0"), ObjectKey("default", "train-1")),
+        owner="Job default/train",
+        verdicts=(
+            TypeVerdict(instance="aws/p4d.24xlarge", code="", text="", per_hour=Decimal("21.957642"), holds=2),
+            TypeVerdict(instance="aws/p4de.24xlarge", code="", text="", per_hour=Decimal("27.44705"), holds=2),
+            TypeVerdict(
+                instance="aws/g5.12xlarge", code="too-few-devices", text="4 GPUs, 6 asked", per_hour=Decimal("5.672")
+            ),
+            TypeVerdict(
+                instance="gcp/g2-standard-48", code="selector-matches-nothing",
+                text="L4 is Ada Lovelace, Ampere asked", per_hour=Decimal("4.0"), borderline=True,
+            ),
+            TypeVerdict(instance="aws/p5e.48xlarge", code="price-unknown", text="its price is not known"),
+        ),
+    )  # fmt: skip
+    huge = Unserved(
+        pod=ObjectKey("default", "huge-0"), owner="Job default/huge", code="never", text="no type has 16 H200",
+        nearest=("aws/p5en.48xlarge",),
+    )  # fmt: skip
+    total = sum((one.usd_per_hour for one in machines), Decimal(0))
+    concession = Relaxation(
+        what="Turing allowed too", object="ResourceClaimTemplate default/train", path="spec.spec.devices.requests[0]",
+        total=total - 12, saves=Decimal(12),
+    )  # fmt: skip
+    return plan_of(
+        machines, existing=(seat("old-1", "node-7", "gpu-3"),), unserved=(huge,), choices=(train,),
+        relaxations=(concession,), notes=("prices are of 2026-07-20",),
+    )  # fmt: skip
+
+
+def many(machines: int, sorts: int) -> Plan:
+    """A plan of so many machines of so many sorts."""
+    found = []
+    for number in range(machines):
+        kind, node = number % sorts, f"n-{number}"
+        given = [
+            seat(f"w{kind}-{number}-{gpu}", node, f"gpu-{gpu}", owner=f"Job default/w{kind}", cpu=500)
+            for gpu in range(1 + kind % 8)
+        ]
+        found.append(machine(node, f"aws/type-{kind}", "8xh100", str(1 + kind), *given))
+    return plan_of(found, "0.95")
