@@ -1,7 +1,7 @@
 """One condition of a selector loosened: to the value that cheaper hardware has, or dropped.
 
-``architecture == "Ampere"`` becomes ``(architecture == "Ampere" || architecture == "Turing")``, an amount what a cheaper
-GPU publishes. The text around it stays, condition by condition, so that the author finds it again.
+``architecture == "Ampere"`` becomes ``(architecture == "Ampere" || architecture == "Turing")``, an amount what a
+cheaper GPU publishes. The text around it stays, condition by condition, so that the author finds it again.
 """
 
 from __future__ import annotations
