@@ -27,7 +27,6 @@ class Usable:
         self, shapes: Sequence[Shape], weights: Sequence[float], models: Sequence[str], patterns: Patterns
     ) -> None:
         asking = [(s, w) for s, w in zip(shapes, weights, strict=True) if s.gpus and w > 0]
-        # Rarest fields first: shapes in the order of their needs, so that each need is one run of columns.
         self._cpu: Ints = np.array([s.cpu for s, _ in asking], np.int64)
         self._memory: Ints = np.array([s.memory for s, _ in asking], np.int64)
         self._weight: Floats = np.array([w for _, w in asking], np.float64)
