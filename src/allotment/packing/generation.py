@@ -7,7 +7,7 @@ round to round, so new loads are looked for under a mean of them and of the pric
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from allotment.packing.master import Duals, Master
@@ -41,7 +41,7 @@ class Proof:
 
 
 class Generation:
-    """Rounds of new loads. ``proof``: the best so far. ``truth`` None: loads need only be allowed by rows."""
+    """Rounds of new loads. ``proof``: the best so far. ``asks``: loads must be held in truth, not by rows only."""
 
     def __init__(self, master: Master, sorts: Sequence[Sharpened], truth: Truth, proof: Proof, *, asks: bool) -> None:
         self.master = master
@@ -77,20 +77,28 @@ class Generation:
     def _price(self, values: Floats, duals: Duals, keep_going: KeepGoing) -> int:
         ceilings: dict[int, float] = {}
         new: list[tuple[int, Load]] = []
+        whole = True
         for sharp in self._sorts:
             if not keep_going():
                 return self.master.add(new)
             number = sharp.sort.number
             asked = duals.asked(self.problem, number)
-            found = price(sharp, values, asked, self._truth.allows, _EFFORTS[self.effort], _NEW)
+            without: Set[int] = self._truth.barred.get(number, set()) if self._asks else set()
+            found = price(sharp, values, asked, self._truth.allows, _EFFORTS[self.effort], most=_NEW, without=without)
             ceilings[number] = found.bound
+            whole = whole and not without
             for load in found.loads:
                 if sum(float(duals.items[kind]) * n for kind, n in load) > asked * (1 + 1e-7):
                     new += self._held(number, load, duals.items, asked)
         bound = proven(self.problem, self.master.counts, [float(v) for v in values], ceilings, duals.tolls)
-        if bound > self.proof.bound:
+        if whole and bound > self.proof.bound:
             self.proof = Proof(bound, values, ceilings, dict(duals.tolls))
         return self.master.add(new)
+
+    def hurry(self) -> None:
+        """Begin again without care, as the question has changed."""
+        self.effort = 0
+        self.done = False
 
     def _held(self, number: int, load: Load, items: Floats, asked: float) -> list[tuple[int, Load]]:
         """The load, or as much of it as is truly held, if that is still worth it."""

@@ -58,14 +58,14 @@ class Program:
         )
         self.columns += n
 
+    def limit(self, columns: Integers, upper: float) -> None:
+        """Replace what these columns are at most."""
+        n = len(columns)
+        self._highs.changeColsBounds(n, columns.astype(np.int32), np.zeros(n), np.full(n, upper))
+
     def price(self, cost: Floats) -> None:
         """Replace the cost of all columns."""
         self._highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), cost)
-
-    def require(self, lower: Sequence[float], upper: Sequence[float]) -> None:
-        """Replace the bounds of all rows."""
-        for row, (low, high) in enumerate(zip(lower, upper, strict=True)):
-            self._highs.changeRowBounds(row, low, high)
 
     def relaxed(self) -> Point | None:
         """The optimum over real numbers; None if there is none."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Load, Problem
-from allotment.packing.sorts import Floats, Integers
+from allotment.packing.sorts import Floats
 
 #: How many of the dearest bins an item without a place counts as.
 _DEAR = 50.0
@@ -23,10 +23,13 @@ _DEAR = 50.0
 class Duals:
     """``items``: by kind. ``most``: by bin number, what one more of a scarce sort would save. ``tolls``: by group.
 
-    ``tax``: what the budget adds to prices, as a factor (1 if there is enough).
+    ``times``: how often each load is bought, in parts, in the order of ``Master.loads``. ``exchanged``: how
+    often each pair is. ``tax``: what the budget adds to prices, as a factor (1 if there is enough).
     """
 
     cost: float
+    times: Floats
+    exchanged: Floats
     items: Floats
     most: Mapping[int, float]
     tolls: Mapping[str, float]
@@ -68,6 +71,7 @@ class Master:
         places = np.arange(kinds, dtype=np.int64)
         self._program.add(one * 100 * _DEAR, places, places, one)
         n = len(pairs)
+        self.pairs = list(pairs)
         if n:
             # A place for the bigger kind serves the smaller one.
             ends = np.array(pairs, dtype=np.int64).ravel()
@@ -98,16 +102,6 @@ class Master:
         self._known.update(new)
         return len(new)
 
-    def add_parts(self, number: int, kinds: Integers, amounts: Floats) -> None:
-        """Make known a load with parts of items, for bounds; it is in no answer."""
-        bin = self.problem.bins[number]
-        rows = [int(kind) for kind in kinds]
-        values = [float(amount) for amount in amounts]
-        self._limits(number, rows, values)
-        zero = np.zeros(1, dtype=np.int64)
-        cost = np.array([bin.price / self._unit])
-        self._program.add(cost, zero, np.array(rows, dtype=np.int64), np.array(values))
-
     def _limits(self, number: int, rows: list[int], values: list[float]) -> None:
         """What one bin takes of the limits."""
         bin = self.problem.bins[number]
@@ -122,6 +116,10 @@ class Master:
             rows.append(self._budget_row)
             values.append(bin.price / self._unit)
 
+    def exchanging(self, allowed: bool) -> None:
+        """Whether a place for a kind may serve a smaller one: good for prices; an answer needs each its own."""
+        self._program.limit(np.arange(len(self.counts), self._before, dtype=np.int64), INFINITY if allowed else 0.0)
+
     def duals(self) -> Duals | None:
         """Prices under which no known load is worth more than it costs; None if the program cannot be solved."""
         point = self._program.relaxed()
@@ -131,6 +129,8 @@ class Master:
         tax = 1.0 if self._budget_row is None else 1.0 + max(0.0, -float(dual[self._budget_row]))
         return Duals(
             point.value * self._unit,
+            point.columns[self._before :],
+            point.columns[len(self.counts) : self._before],
             np.maximum(dual[: len(self.counts)], 0.0) * self._unit,
             {number: max(0.0, -float(dual[row])) * self._unit for number, row in self._scarce_row.items()},
             {group: max(0.0, -float(dual[row])) * self._unit for group, row in self._group_row.items()},
@@ -152,4 +152,6 @@ class Master:
         found = self._program.whole(nodes=nodes, gap=1e-5, start=point, keep_going=keep_going).columns
         if found is None:
             return None
-        return {load: int(found[self._before + at]) for at, load in enumerate(self.loads) if found[self._before + at] > 0}
+        return {
+            load: int(found[self._before + at]) for at, load in enumerate(self.loads) if found[self._before + at] > 0
+        }

@@ -6,7 +6,7 @@ better at the end. If what is found does not fit unit by unit, a row is added th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +34,29 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """``bound``: no load that fits by rows, unit by unit, is worth more. ``loads``: best first, each allowed by rows."""
+    """``bound``: no load that fits by rows, unit by unit, is worth more. ``loads``: best first, allowed by rows."""
 
     bound: float
     loads: list[Load]
 
 
 def price(
-    sharp: Sharpened, items: Floats, asked: float, allows: Callable[[int, Load], bool], effort: Effort, most: int
+    sharp: Sharpened,
+    items: Floats,
+    asked: float,
+    allows: Callable[[int, Load], bool],
+    effort: Effort,
+    *,
+    most: int,
+    without: Set[int] = frozenset(),
 ) -> Priced:
-    """At most so many loads worth more than ``asked`` under these values of items, by kind."""
+    """At most so many loads worth more than ``asked`` under these values of items, by kind.
+
+    ``without``: kinds that are not to be in it; then ``bound`` is about loads without them.
+    """
+    if without:
+        items = items.copy()
+        items[list(without)] = 0.0
     worth = items[sharp.sort.kinds]
     prices = sharp.prices(worth, 0)
     above = ceiling(sharp.sort, items, prices)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from allotment.packing.basket import Basket
-from allotment.packing.bound import lower_bound
 from allotment.packing.problem import Holds, KeepGoing, Packing, Problem, Progress
 from allotment.packing.truth import Truth
 
@@ -21,26 +19,12 @@ def solve(
 
     ``seconds``: about how long ``keep_going`` will go on, if the caller knows; None: answer the same everywhere.
     """
-    from allotment.packing.assignment import assigned
-    from allotment.packing.construction import construct
-    from allotment.packing.sorts import dominated, sort_of
+    from allotment.packing.search import Search, cheapest
 
     truth = Truth(problem, holds)
-    basket = Basket(problem, problem.counts)
-    sorts = [sort_of(problem, number) for number in range(len(problem.bins))]
-    gone = dominated(sorts)
-    good = [sort for sort in sorts if sort.number not in gone and len(sort.kinds)]
-    prices = assigned(problem, problem.counts, good)
-    some = min((bin.price for bin in problem.bins if bin.price), default=1)
-    construct(basket, truth, good, prices.items + 1e-3 * some, prices.rows, keep_going=keep_going)
-    if any(n > 0 for n in basket.left):
-        rest = [sort for sort in sorts if sort.number in gone and len(sort.kinds)]
-        import numpy as np
-
-        uniform = {sort.number: 1.0 / np.maximum(sort.capacity, 1) for sort in rest}
-        construct(basket, truth, rest, prices.items + 1e-3 * some, uniform, keep_going=keep_going)
-    left = tuple((kind, n) for kind, n in enumerate(basket.left) if n > 0)
-    bound = lower_bound(problem, left)
-    if progress is not None:
-        progress(basket.cost, bound)
-    return Packing(tuple(basket.bought()), basket.cost, bound, left)
+    search = Search(problem, truth, keep_going, seed, progress)
+    search.run()
+    basket = cheapest(search.basket, truth)
+    search.consider(basket)
+    left = tuple((kind, n) for kind, n in enumerate(search.basket.left) if n > 0)
+    return Packing(tuple(search.basket.bought()), search.basket.cost, search.bound(), left)

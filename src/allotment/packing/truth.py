@@ -30,6 +30,8 @@ class Truth:
         self._holds = holds
         self._known: dict[tuple[int, Load], bool] = {}
         self._refused: dict[int, list[dict[int, int]]] = {}
+        #: By bin: kinds that it refused although nothing else was in it.
+        self.barred: dict[int, set[int]] = {}
         self._units: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 
     def accepts(self, bin: int, load: Load) -> bool:
@@ -51,7 +53,18 @@ class Truth:
             self._known[key] = known
         return known
 
+    @property
+    def refused(self) -> bool:
+        """Whether anything was ever refused that rows allow: then bounds by rows and answers go separate ways."""
+        return bool(self._refused)
+
     def _learn(self, bin: int, counts: dict[int, int]) -> None:
+        """A load was refused; if one of its kinds is refused alone too, that is the reason to remember."""
+        if len(counts) > 1 or sum(counts.values()) > 1:
+            if not all(self.accepts(bin, ((kind, 1),)) for kind in counts):
+                return
+        else:
+            self.barred.setdefault(bin, set()).update(counts)
         learned = self._refused.setdefault(bin, [])
         learned[:] = [old for old in learned if not all(old.get(kind, 0) >= n for kind, n in counts.items())]
         learned.append(counts)

@@ -85,4 +85,3 @@ def _heaviest(room: int, cells: list[int], weights: Integers) -> tuple[int, Inte
             counts[i] += 1
         best = before
     return top, counts
-

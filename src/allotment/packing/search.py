@@ -1,0 +1,196 @@
+"""The whole search with numpy and HiGHS: prices, a construction, new loads, rounding, ruin and recreate, a bound.
+
+One step after the other, each short; which comes next depends on what was found and never on a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from allotment.packing.assignment import assigned, ceiling
+from allotment.packing.basket import Basket
+from allotment.packing.construction import construct
+from allotment.packing.exchanges import exchanges
+from allotment.packing.generation import Generation, Proof
+from allotment.packing.master import Master
+from allotment.packing.problem import KeepGoing, Problem, Progress
+from allotment.packing.rounding import buy_whole
+from allotment.packing.ruin import Ruin
+from allotment.packing.sharpening import Sharpened, Weighings
+from allotment.packing.sorts import Sort, dominated, sort_of
+from allotment.packing.truth import Truth
+from allotment.packing.variants import vary
+
+#: Sorts whose loads are worth so much of their price are bought when an answer is improved.
+_RIVALLING = 0.97
+#: Steps of ruin and recreate between two rounds of new loads.
+_STEPS = 25
+#: Rounds without a better answer, when there are no new loads either, after which there is no more hope.
+_PATIENCE = 40
+#: An improvement of the linear program that is too small to wait for, as a fraction, in so many rounds.
+_LITTLE, _ROUNDS = 3e-4, 5
+
+
+class Search:
+    """One problem's search. ``basket``: the best answer so far; ``proof``: the best bound so far."""
+
+    def __init__(
+        self, problem: Problem, truth: Truth, keep_going: KeepGoing, seed: int, progress: Progress | None
+    ) -> None:
+        self.problem = problem
+        self.truth = truth
+        self._keep_going = keep_going
+        self._progress = progress
+        self._seed = seed
+        every = [sort_of(problem, number) for number in range(len(problem.bins))]
+        every = [sort for sort in every if len(sort.kinds)]
+        gone = dominated(every)
+        self._sorts = [sort for sort in every if sort.number not in gone]
+        self._worse = [sort for sort in every if sort.number in gone]
+        prices = assigned(problem, problem.counts, self._sorts)
+        ceilings = {sort.number: ceiling(sort, prices.items, prices.rows[sort.number]) for sort in self._sorts}
+        self.proof = Proof(0, prices.items, ceilings, dict(prices.tolls))
+        self.proof = Proof(self.proof.of(problem, problem.counts), prices.items, ceilings, dict(prices.tolls))
+        #: So that nothing is worth nothing: what a free bin can hold is put there.
+        self._some = 1e-3 * min((bin.price for bin in problem.bins if bin.price), default=1)
+        self._weighings = Weighings()
+        self._sharp = [Sharpened(problem, sort, self._weighings) for sort in self._sorts]
+        self.basket = Basket(problem, problem.counts)
+        values = prices.items + self._some
+        construct(self.basket, truth, self._sorts, values, prices.rows, keep_going=keep_going)
+        self.complete(self.basket)
+        self.tell()
+
+    def complete(self, basket: Basket) -> None:
+        """Buy for what is left, of any sort at all."""
+        if any(n > 0 for n in basket.left):
+            every = self._sorts + self._worse
+            uniform = {sort.number: 1.0 / np.maximum(sort.capacity, 1) for sort in every}
+            construct(basket, self.truth, every, self.proof.items + self._some, uniform, keep_going=self._keep_going)
+
+    def consider(self, basket: Basket) -> bool:
+        """Take it if it is better; whether it was."""
+        if basket.rank() < self.basket.rank():
+            self.basket = basket
+            self.tell()
+            return True
+        return False
+
+    def tell(self) -> None:
+        """Of what is new."""
+        if self._progress is not None:
+            self._progress(self.basket.cost, self.bound())
+
+    def bound(self) -> int:
+        """Of what the answer holds: items that are left need no bins."""
+        counts = [count - max(n, 0) for count, n in zip(self.problem.counts, self.basket.left, strict=True)]
+        return self.proof.of(self.problem, counts)
+
+    def run(self) -> None:
+        """Search until there is no time or no hope."""
+        pairs = exchanges(self.problem, self._sorts)
+        master = Master(self.problem, self.problem.counts, pairs)
+        master.add(self.basket.bins)
+        loads = Generation(master, self._sharp, self.truth, self.proof, asks=True)
+        self._settle(loads, lambda: loads.effort > 0)
+        duals = loads.duals
+        if duals is None:
+            return
+        vary(master, duals, self.truth)
+        master.exchanging(False)
+        loads.hurry()
+        costs = [float("inf")] * _ROUNDS
+
+        def slow() -> bool:
+            assert loads.duals is not None
+            costs.append(loads.duals.cost)
+            return loads.effort > 0 or costs[-1 - _ROUNDS] - costs[-1] < _LITTLE * costs[-1]
+
+        self._settle(loads, slow)
+        self._round(master)
+        # Bounds come from the same rounds if bins hold whatever rows allow, else from a search of their own.
+        master.exchanging(True)
+        proving = loads
+        if self.truth.refused:
+            rows = Master(self.problem, self.problem.counts, pairs)
+            rows.add(master.loads)
+            proving = Generation(rows, self._sharp, self.truth, self.proof, asks=False)
+        proving.hurry()
+        ruin = self._ruin(loads)
+        idle = 0
+        while self._keep_going() and idle < _PATIENCE and self.basket.rank() > (0, self.proof.bound):
+            better = False
+            for _ in range(_STEPS):
+                if not self._keep_going():
+                    return
+                if ruin.step(self._keep_going):
+                    better = self.consider(ruin.basket) or better
+            if not proving.done:
+                proving.round(self._keep_going)
+                self._prove(proving)
+                better = True
+            idle = 0 if better else idle + 1
+
+    def _settle(self, loads: Generation, enough: Callable[[], bool]) -> None:
+        """Rounds of new loads until it is enough."""
+        while self._keep_going() and not loads.done:
+            loads.round(self._keep_going)
+            self._prove(loads)
+            if enough():
+                return
+
+    def _prove(self, loads: Generation) -> None:
+        if loads.proof.bound > self.proof.bound:
+            self.proof = loads.proof
+            self.tell()
+
+    def _round(self, master: Master) -> None:
+        """An answer from the linear program."""
+        duals = master.duals()
+        if duals is None:
+            return
+        basket = Basket(self.problem, self.problem.counts)
+        items = [float(value) for value in duals.items]
+        buy_whole(basket, self.truth, master.loads, duals.times, {}, items)
+        near, rows = self._near(duals.items)
+        construct(basket, self.truth, near, duals.items + self._some, rows, keep_going=self._keep_going)
+        self.complete(basket)
+        self.consider(basket)
+
+    def _near(self, items: np.ndarray) -> tuple[list[Sort], dict[int, np.ndarray]]:
+        """Sorts that are worth their price, or nearly, and what their rows are worth."""
+        rows = {sharp.sort.number: sharp.prices(items[sharp.sort.kinds], 0) for sharp in self._sharp}
+        near = [
+            sharp.sort
+            for sharp in self._sharp
+            if ceiling(sharp.sort, items, rows[sharp.sort.number]) >= _RIVALLING * sharp.sort.price
+        ]
+        return near, rows
+
+    def _ruin(self, loads: Generation) -> Ruin:
+        assert loads.duals is not None
+        near, rows = self._near(loads.duals.items)
+        return Ruin(self.basket, self.truth, near, loads.duals.items + self._some, rows, self._seed)
+
+
+def cheapest(basket: Basket, truth: Truth) -> Basket:
+    """The same loads, each in the cheapest sort that holds it."""
+    problem = basket.problem
+    order = sorted(range(len(problem.bins)), key=lambda number: (problem.bins[number].price, number))
+    after = basket.copy()
+    for (number, load), count in sorted(basket.bins.items()):
+        for other in order:
+            if problem.bins[other].price >= problem.bins[number].price:
+                break
+            after.buy(number, load, -count)
+            here = min(count, after.free(other)) if truth.accepts(other, load) else 0
+            if here:
+                after.buy(other, load, here)
+            count -= here
+            if count:
+                after.buy(number, load, count)
+            else:
+                break
+    return after
