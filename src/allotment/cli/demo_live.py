@@ -9,92 +9,29 @@ from __future__ import annotations
 import contextlib
 import logging
 import tempfile
-import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from allotment.cli.demo_apply import Tool, tool, words_of
+from allotment.cli.demo_apply import tool
+from allotment.cli.demo_machines import Bought, buy
+from allotment.cli.demo_machines import lines as bought_lines
 from allotment.cli.demo_mending import Mended, mend
 from allotment.cli.demo_offline import FLEET, KUBE
-from allotment.cli.examples import Example, examples
-from allotment.cli.naming import kinds_of, ranges
+from allotment.cli.demo_trials import Outcome, Trial, applied, decide, devices_in, given, table
+from allotment.cli.examples import examples
 from allotment.cli.screen import Screen, called, folded, open_screen, shorten
-from allotment.engine.diagnosis.names import kind_of
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.lab.lab import Lab
-from allotment.model.loading import load_text
-from allotment.model.resource import Device
-from allotment.model.trees import to_value
 
 Tree = dict[str, Any]
 
 #: A simulated second passes in so much less.
 _SPEED = 20.0
 _WIDTH = 80
-_GAP = "   "
 #: A space at which no line ends.
 _TIED = "\u00a0"
-#: Devices of a pod by name, before the rest is only counted.
-_NAMES = 4
-#: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
-_PATIENCE_SECONDS = 30.0
-_LOOK_SECONDS = 0.01
-
-
-@dataclass(slots=True)
-class Group:
-    """Pods of one workload on one node, and what they have."""
-
-    workload: str
-    node: str
-    pods: int = 0
-    given: list[list[str]] = field(default_factory=list)
-    """The devices of each claim."""
-    kinds: dict[str, None] = field(default_factory=dict)
-    claims: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of an example: its groups of pods, the pod that waits with what it is told, or what was refused."""
-
-    example: Example
-    groups: list[Group] = field(default_factory=list)
-    waits: str = ""
-    told: str = ""
-    refused: str = ""
-
-    @property
-    def number(self) -> int:
-        """The example's."""
-        return int(self.example.name.partition("-")[0])
-
-    @property
-    def runs(self) -> bool:
-        """Whether its pods got their devices."""
-        return bool(self.groups) and not self.waits and not self.refused
-
-    @property
-    def as_intended(self) -> bool:
-        """Whether the example does what its header says."""
-        expected = self.example.expect
-        if self.refused:
-            return expected == ("selector-invalid" if "overload" in self.refused else "invalid-manifest")
-        if self.waits:
-            return f"({expected})" in self.told.partition("\n")[0]
-        return expected == "fits"
-
-
-@dataclass(slots=True)
-class Trial:
-    """An example on its way: where its objects are, and how many pods each of its workloads has."""
-
-    outcome: Outcome
-    spaces: set[str] = field(default_factory=set)
-    workloads: dict[str, int] = field(default_factory=dict)
 
 
 def run() -> int:
@@ -115,17 +52,17 @@ def run() -> int:
         _introduce(screen, ready)
         screen.out.flush()
         began = time.perf_counter()
-        known = _devices(lab)
+        known = devices_in(lab)
         trials: list[Trial] = []
         for example in chosen:
             progress(f"{applying.name}: {len(trials) + 1} of {len(chosen)}, {example.title}")
-            trials.append(_applied(lab, applying, example))
+            trials.append(applied(lab, applying, example))
             if example.expect == "fits":
-                _decide(lab, trials[-1], known)
+                decide(lab, trials[-1], known)
         for trial in trials:
             if trial.outcome.example.expect != "fits":
                 progress(f"waiting for what {trial.outcome.example.name} is told")
-                _decide(lab, trial, known)
+                decide(lab, trial, known)
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - began
         again: list[tuple[Mended, Outcome]] = []
@@ -138,18 +75,23 @@ def run() -> int:
             )
             if mended is not None:
                 progress(f"mended and applied again: {mended.example.title}")
-                second = _applied(lab, applying, mended.example, "mended")
-                _decide(lab, second, known)
+                second = applied(lab, applying, mended.example, "mended")
+                decide(lab, second, known)
                 again.append((mended, second.outcome))
+        progress("no machine at all: plan, buy, run")
+        bought = buy(chosen, home, _SPEED)
         progress("stopping the lab")
     _show(screen, outcomes)
     screen.line()
     for line in _mended(screen, again):
         screen.line(line)
     screen.line()
-    for line in _summary(outcomes, again, applying.name, took):
+    for line in bought_lines(screen, bought):
         screen.line(line)
-    works = all(outcome.runs for _, outcome in again)
+    screen.line()
+    for line in _summary(outcomes, again, bought, applying.name, took):
+        screen.line(line)
+    works = all(outcome.runs for _, outcome in again) and all(one.as_planned for one in bought)
     return 0 if works and all(outcome.as_intended for outcome in outcomes) else 1
 
 
@@ -186,103 +128,6 @@ class Progress:
             self._shown = False
             self._screen.out.write("\r\x1b[K")
             self._screen.out.flush()
-
-
-# --- in the lab ------------------------------------------------------------------------------------------------------
-
-
-def _applied(lab: Lab, applying: Tool, example: Example, prefix: str = "example") -> Trial:
-    trial = Trial(Outcome(example))
-    trees = [document.tree for document in load_text(example.text).documents]
-    own = {str(tree["metadata"]["namespace"]) for tree in trees if tree["metadata"].get("namespace")}
-    trial.spaces = own or {f"{prefix}-{trial.outcome.number}"}
-    for space in trial.spaces:
-        lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
-    accepted, errors = applying.apply(example.path, "" if own else next(iter(trial.spaces)))
-    if accepted:
-        trial.workloads = {str(tree["metadata"]["name"]): _pods_of(tree) for tree in trees if _pods_of(tree)}
-    else:
-        trial.outcome.refused = words_of(errors)
-    return trial
-
-
-def _decide(lab: Lab, trial: Trial, known: Mapping[tuple[str, str, str], str]) -> None:
-    """Wait for what becomes of the pods."""
-    outcome = trial.outcome
-    if outcome.refused:
-        return
-    for pod, told in _decided(lab, sorted(trial.spaces), sum(trial.workloads.values())):
-        name = str(pod["metadata"]["name"])
-        workload = next(known_name for known_name in trial.workloads if f"{name}-".startswith(f"{known_name}-"))
-        if told:
-            outcome.waits, outcome.told = workload, told
-        else:
-            _seat(lab, outcome, workload, pod, known)
-    for group in outcome.groups:
-        group.given.sort(key=lambda names: [(len(name), name) for name in names])
-
-
-def _pods_of(tree: Tree) -> int:
-    """How many pods an object stands for."""
-    if tree["kind"] == "Deployment":
-        return int(tree["spec"].get("replicas", 1))
-    return int(tree["kind"] in ("Pod", "Job"))
-
-
-def _decided(lab: Lab, spaces: Sequence[str], count: int) -> list[tuple[Tree, str]]:
-    """The pods, as soon as each has a node or was told why not; with what it was told."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        pods = [pod for space in spaces for pod in lab.list("pods", namespace=space)]
-        answers = [(pod, _told(lab, pod)) for pod in pods]
-        if len(pods) == count and all(pod["spec"].get("nodeName") or told for pod, told in answers):
-            return answers
-        if time.monotonic() > deadline:
-            return [(pod, told or "nothing was decided about it") for pod, told in answers]
-        time.sleep(_LOOK_SECONDS)
-
-
-def _told(lab: Lab, pod: Tree) -> str:
-    if pod["spec"].get("nodeName"):
-        return ""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    for condition in conditions:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition["message"])
-    # Kubernetes writes no condition for a pod whose claims are not there; there is an event.
-    meta = pod["metadata"]
-    fields = f"involvedObject.name={meta['name']},reason=FailedScheduling"
-    return next((str(event["message"]) for event in lab.list("events", namespace=meta["namespace"], fields=fields)), "")
-
-
-def _seat(lab: Lab, outcome: Outcome, workload: str, pod: Tree, known: Mapping[tuple[str, str, str], str]) -> None:
-    node = str(pod["spec"]["nodeName"])
-    group = next((one for one in outcome.groups if (one.workload, one.node) == (workload, node)), None)
-    if group is None:
-        outcome.groups.append(group := Group(workload, node))
-    group.pods += 1
-    made = {s["name"]: s.get("resourceClaimName") for s in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
-    for entry in pod["spec"].get("resourceClaims") or ():
-        name = entry.get("resourceClaimName") or made.get(entry["name"])
-        if not name or name in group.claims:
-            continue
-        group.claims.add(name)
-        claim = lab.get("resourceclaim", name, namespace=pod["metadata"]["namespace"])
-        results = claim["status"]["allocation"]["devices"]["results"]
-        group.given.append([result["device"] for result in results])
-        for result in results:
-            group.kinds[known.get((result["driver"], result["pool"], result["device"]), "")] = None
-
-
-def _devices(lab: Lab) -> dict[tuple[str, str, str], str]:
-    """What each device is."""
-    found = {}
-    for tree in lab.list("resourceslices"):
-        spec = tree["spec"]
-        for device in spec.get("devices") or ():
-            kind = kind_of(to_value(device, Device), spec["driver"])
-            found[spec["driver"], spec["pool"]["name"], device["name"]] = kind
-    return found
 
 
 # --- on the screen ---------------------------------------------------------------------------------------------------
@@ -331,26 +176,10 @@ def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator
 
 def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
     rows = [("", "PODS", "NODE", "DEVICES")]
-    for outcome in outcomes:
-        for group in outcome.groups:
-            pods = f"{group.workload} ×{group.pods}" if group.pods > 1 else group.workload
-            rows.append((str(outcome.number), pods, group.node, _given(group)))
-    first_width, second_width = (max(len(row[column]) for row in rows) for column in (1, 2))
-    for row in rows:
-        front = f"{row[0]:>2}  {row[1]:<{first_width}}{_GAP}{row[2]:<{second_width}}{_GAP}"
-        first, *more = textwrap.wrap(row[3], width - len(front), break_long_words=False, break_on_hyphens=False)
-        yield front + first
-        yield from (" " * len(front) + line for line in more)
-
-
-def _given(group: Group) -> str:
-    kinds = kinds_of(kind for kind in group.kinds if kind)
-    shared = ", shared" if len(group.claims) < group.pods else ""
-    names = [name for devices in group.given for name in devices]
-    words = ranges(names)
-    if words.count(", ") >= _NAMES:
-        words = f"{', '.join(names[: _NAMES - 1])} and {len(names) - _NAMES + 1} more"
-    return f"{words}{shared}{f' ({kinds})' if kinds else ''}"
+    rows += [
+        (str(one.number), group.pods_in_words, group.node, given(group)) for one in outcomes for group in one.groups
+    ]
+    return table(rows, width)
 
 
 def _reason(told: str) -> Iterator[str]:
@@ -376,7 +205,11 @@ def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterat
 
 
 def _summary(
-    outcomes: Sequence[Outcome], again: Sequence[tuple[Mended, Outcome]], tool_name: str, seconds: float
+    outcomes: Sequence[Outcome],
+    again: Sequence[tuple[Mended, Outcome]],
+    bought: Sequence[Bought],
+    tool_name: str,
+    seconds: float,
 ) -> Iterator[str]:
     for outcome in outcomes:
         if not outcome.as_intended:
@@ -389,5 +222,8 @@ def _summary(
     yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
     yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended."
     running = sum(outcome.runs for _, outcome in again)
-    yield f"Mended, {running} of the {waiting + refused} others run, too. The lab is gone again."
+    yield f"Mended, {running} of the {waiting + refused} others run, too."
+    on_bought = sum(one.as_planned for one in bought)
+    yield f"Without a machine, {on_bought} of {len(bought)} run on just the machines that were planned."
+    yield "Both labs are gone again."
     yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"

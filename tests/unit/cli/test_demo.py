@@ -38,14 +38,19 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
     assert "(wrong-namespace) what to do: put ResourceClaimTemplate mig-1g-5gb into namespace demo" in waiting
     assert 'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha3"' in refused
     assert "applied with allot apply in" in ran.out
-    assert lines[-3:-1] == [
+    assert lines[-5:-2] == [
         "9 run, 7 wait, 4 refused; all as intended.",
-        "Mended, 11 of the 11 others run, too. The lab is gone again.",
+        "Mended, 11 of the 11 others run, too.",
+        "Without a machine, 4 of 4 run on just the machines that were planned.",
     ]
     mended = ran.out.partition("Mended by allot check --fix --unsafe, and applied again:")[2]
     assert "10  V303 renamed-name" in mended
     assert "20  M401 all-devices" in mended
     assert "does not run" not in mended
+    bought = ran.out.partition("With no machine there")[2]
+    assert "aws/g5.xlarge 1.01, lambda/gpu_1x_a6000 1.09," in bought
+    assert "lambda/gpu_1x_a100_sxm4 1.99, gcp/a2-highgpu-1g 3.67," in bought
+    assert "classifier ×7     a2-highgpu-1g   gpu-0-mig-1g5gb-19-0…6" in bought
 
 
 def _parts(ran: Ran) -> tuple[str, str]:
