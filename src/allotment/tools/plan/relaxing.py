@@ -6,7 +6,7 @@ planned again as a whole, with the objects edited as values, and only what that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -16,6 +16,7 @@ from msgspec.structs import replace as altered
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.packing.problem import KeepGoing
 from allotment.tools.explain.mending import applied
 from allotment.tools.plan.choices import Judge
@@ -54,7 +55,7 @@ def relaxations(
     for promise in _one_of_each_place(promises)[:_PLANNED]:
         if not keep_going():
             break
-        total = _cost_with(promise.concession, given, plan, catalog, limits, features, keep_going)
+        total = _cost_with(promise.concession, given, demand, plan, catalog, limits, keep_going)
         if total is not None and total < plan.total:
             one = promise.concession
             found.append(
@@ -113,19 +114,38 @@ def _one_of_each_place(promises: Iterable[_Promise]) -> list[_Promise]:
 
 
 def _cost_with(
-    concession: Concession, values: Sequence[Object], plan: Plan, catalog: Sequence[InstanceType], limits: Limits,
-    features: Features, keep_going: KeepGoing,
+    concession: Concession, values: Sequence[Object], demand: Demand, plan: Plan, catalog: Sequence[InstanceType],
+    limits: Limits, keep_going: KeepGoing,
 ) -> Decimal | None:  # fmt: skip
     """What everything costs with a concession; None if then more pods go without."""
-    changed = values if concession.edit is None else edited(values, concession)
+    changed = values if concession.edit is None else edited(values, concession, _made_from(concession.object, demand))
     if changed is None:
         return None
-    found = plan_for(demand_of(changed, features), catalog, concession.limits or limits, keep_going=keep_going)
+    again = demand_of(changed, demand.features)
+    found = plan_for(again, catalog, concession.limits or limits, keep_going=keep_going)
     return found.total if len(found.unserved) <= len(plan.unserved) else None
 
 
-def edited(values: Iterable[Object], concession: Concession) -> tuple[Object, ...] | None:
-    """The objects with one of them changed; None if it is not among them, or cannot be changed so."""
+def _made_from(name: str, demand: Demand) -> frozenset[ObjectKey]:
+    """The claims of waiting pods that a template has made already, or will."""
+    kind, _, full = name.partition(" ")
+    if kind != "ResourceClaimTemplate":
+        return frozenset()
+    return frozenset(
+        key
+        for pod in demand.waiting
+        for key, template in pod.claims.templates.items()
+        if f"{key.namespace}/{template}" == full
+    )
+
+
+def edited(
+    values: Iterable[Object], concession: Concession, made: Collection[ObjectKey] = ()
+) -> tuple[Object, ...] | None:
+    """The objects with one of them changed; None if it is not among them, or cannot be changed so.
+
+    ``made``: claims that were made from it, and would be made anew.
+    """
     kind, _, full = concession.object.partition(" ")
     namespace, _, name = full.rpartition("/")
     key = ObjectKey(namespace, name)
@@ -133,15 +153,18 @@ def edited(values: Iterable[Object], concession: Concession) -> tuple[Object, ..
     changed: list[Object] = []
     assert concession.edit is not None
     for value in values:
-        metadata = value.metadata
-        if type(value).__name__ == kind and ObjectKey(metadata.namespace, metadata.name) == key:
+        own = ObjectKey(value.metadata.namespace, value.metadata.name)
+        meant = type(value).__name__ == kind and own == key
+        copy = isinstance(value, ResourceClaim) and own in made
+        if meant or copy:
+            path = concession.path.removeprefix("spec.") if copy else concession.path
             try:
-                value = applied(value, concession.path, concession.edit.becomes)
+                value = applied(value, path, concession.edit.becomes)
             except LookupError:
                 return None
             # An API server has seen the old one, not this: it is completed and judged anew.
-            if kind.startswith("ResourceClaim"):
+            if isinstance(value, ResourceClaim | ResourceClaimTemplate):
                 value = altered(value, metadata=altered(value.metadata, uid=""))
-            found = True
+            found = found or meant
         changed.append(value)
     return tuple(changed) if found else None

@@ -7,10 +7,12 @@ from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.core import PodResourceClaimStatus, PodStatus
 from allotment.model.features import Features
-from allotment.model.meta import Object
+from allotment.model.meta import Object, OwnerReference
 from allotment.model.resource import ResourceClaimTemplate
 from allotment.tools.plan.concessions import Concession, Edit
 from allotment.tools.plan.limits import Limits
@@ -130,6 +132,18 @@ def test_the_objects_that_were_given_stay_as_they_are() -> None:
     assert isinstance(changed[0], ResourceClaimTemplate)
     counts = [one.spec.spec.devices.requests[0].exactly for one in (changed[0], template)]
     assert [one.count for one in counts if one is not None] == [2, 1]
+
+
+def test_claims_that_a_template_has_made_already_are_thought_of_as_made_anew() -> None:
+    template, made = claim_template("one", request(AMPERE)), claim("a-gpu-x1", request(AMPERE))
+    owner = OwnerReference(api_version="v1", kind="Pod", name="a", uid="u1", controller=True)
+    made = replace(made, metadata=replace(made.metadata, uid="u2", owner_references=(owner,)))
+    waiting = pod("a", template="one")
+    status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu", resource_claim_name="a-gpu-x1"),))
+    waiting = replace(waiting, metadata=replace(waiting.metadata, uid="u1"), status=status)
+    found = saved([template, made, waiting])
+    assert [one.what for one in found][:1] == ["Turing allowed too"]
+    assert found[0].object == "ResourceClaimTemplate ml/one"
 
 
 def test_an_object_that_is_not_there_cannot_be_changed() -> None:
