@@ -32,6 +32,7 @@ class Orders:
         self._names: set[str] = set()
         """Also of those that are gone: a node that comes again under its name is taken for the old one."""
         self._placing: set[str] = set()
+        self._returning: set[str] = set()
 
     async def load(self) -> None:
         """What the cluster remembers."""
@@ -99,9 +100,15 @@ class Orders:
         return await self._write(replace(order, leaving=why))
 
     async def give_back(self, order: Order) -> None:
-        """Give a machine back and forget it."""
-        await self._provider.delete(order.name)
-        await self.forget(order)
+        """Give a machine back and forget it; nothing is done if somebody here is about it already."""
+        if order.name in self._returning:
+            return
+        self._returning.add(order.name)
+        try:
+            await self._provider.delete(order.name)
+            await self.forget(order)
+        finally:
+            self._returning.discard(order.name)
 
     async def forget(self, order: Order) -> None:
         """There is no machine of that order any more."""

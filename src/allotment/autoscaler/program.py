@@ -31,7 +31,7 @@ from allotment.tools.plan.report import Plan
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the cloud, at least; and where nothing is done about it.
-_BREATH, _DRY = 0.2, 5.0
+_BREATH, _DRY = 0.5, 5.0
 #: Plans in a row, each without what was out of stock for those before.
 _ANSWERS = 10
 
