@@ -290,6 +290,11 @@ def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bo
             found.append(phrase(showroom.why_not(instance, mode), instance, made.runtime_only))
     model = instance.accelerator
     if reasons and model is not None and model.mig is not None and found[0].rank == CLASS and UNDECIDED not in modes:
-        # The claims are for pieces, and no piece of this GPU is such a one: tell which it has.
-        found.append(phrase(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME))
+        if showroom.fits(instance, UNDECIDED, 1) is not None:
+            found.append(
+                Phrase("limits", f"its GPUs would have to be in mode {UNDECIDED}, which is not allowed", LIMIT)
+            )
+        else:
+            # The claims are for pieces, and no piece of this GPU is such a one: tell which it has.
+            found.append(phrase(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME))
     return _Physical(0, "", min(found, key=lambda one: (one.rank, one.distance)))

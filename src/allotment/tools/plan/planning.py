@@ -12,11 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from msgspec import structs
+
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
 from allotment.tools.explain.report import GivenClaim
+from allotment.tools.plan.choices import choices
 from allotment.tools.plan.demand import Demand, Waiting, demand_of
 from allotment.tools.plan.grouping import Item, Kind, kinds_of
 from allotment.tools.plan.limits import Limits
@@ -45,10 +48,9 @@ def plan(
 
     ``seconds``: about how long that will be. ``reasons``: why every type was taken or not, as ``choices``.
     """
-    return plan_for(
-        demand_of(values, features), catalog, limits, keep_going=keep_going, seed=seed, seconds=seconds,
-        progress=progress,
-    )  # fmt: skip
+    demand = demand_of(values, features)
+    found = plan_for(demand, catalog, limits, keep_going=keep_going, seed=seed, seconds=seconds, progress=progress)
+    return structs.replace(found, choices=choices(demand, catalog, limits, features)) if reasons else found
 
 
 def plan_for(

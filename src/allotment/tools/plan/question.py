@@ -126,8 +126,9 @@ class Question:
         """New nodes see what the cluster publishes for all nodes, and its taint rules; mostly there is neither."""
         given = self.demand.given
         everywhere = [one for one in given.slices if not one.spec.node_name]
-        if not everywhere and not given.rules:
-            return templates(given.features)
+        self._alike = not everywhere and not given.rules
+        if self._alike:
+            return templates(given.features, self)
         claims = given.claims.values() if everywhere else ()
         return Stage(Inventory.of(given.features, slices=everywhere, claims=claims, taint_rules=given.rules))
 
@@ -173,13 +174,12 @@ class Question:
                 self._machines.seat(resident._replace(uid=f"{number} {name}"), name)
         labels = machine.facts.labels
         # Slices for all nodes may look at labels, so that equal hardware is not enough to be equal.
-        shared = self._stage is templates(self.demand.features)
-        key = f"{instance.hardware or 'no GPUs'}/{mode}" if shared else name
+        key = f"{instance.hardware or 'no GPUs'}/{mode}" if self._alike else name
 
         room = self._rooms.get(key)
         if room is None:
             view = self._stage.put(
-                key, {} if shared else labels, lambda: template(instance, mode, key, self._kube).slices
+                key, {} if self._alike else labels, lambda: template(instance, mode, key, self._kube).slices
             )
             room = self._rooms[key] = DeviceRoom(self._stage, view, self.steps)
         return Place(name, machine, room, offer, mode, made, offer.zone)
@@ -312,8 +312,12 @@ class Question:
 
     # --- beyond the limits ---------------------------------------------------------------------------------------
 
-    def unlimited(self) -> Iterable[Place]:
-        """Every type of the catalogue in every mode that matters, whatever limits and prices say; without a zone."""
+    @cached_property
+    def beyond(self) -> tuple[Place, ...]:
+        """Other types and modes, whatever limits and prices say: together with `places` all that there is to ask."""
+        return tuple(self._unlimited())
+
+    def _unlimited(self) -> Iterable[Place]:
         known = {(place.offer.instance.key, place.mode) for place in self.places if place.offer is not None}
         modes = Modes(self._stage, self.steps, Limits(), self._kube)
         for instance in self.catalog:

@@ -82,7 +82,7 @@ class Showroom:
     def __init__(self, demand: Demand, catalog: Iterable[InstanceType]) -> None:
         self._demand = demand
         self._kube = demand.features.kube
-        self._stage = templates(demand.features)
+        self._stage = templates(demand.features, self)
         self._samples = _samples(demand.features)
         self._asked: Asked = ()
         self._alone: dict[tuple[str, str], Refused | None] = {}

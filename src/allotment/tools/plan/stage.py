@@ -7,8 +7,8 @@ Machines with equal hardware in the same mode share all of it, whatever they cos
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from allotment.engine.allocator import Allocator, Work
@@ -53,10 +53,23 @@ class Stage:
         return self.allocator.work(claims)
 
 
-@lru_cache(maxsize=4)
-def templates(features: Features) -> Stage:
-    """The stage of templates, which are the same for every plan: kept as long as the process lives."""
-    return Stage(Inventory(features))
+#: Stages that nobody uses just now, most recent last. Taking one and giving it back are single steps, so that plans
+#: on several threads never meet on one stage.
+_IDLE: Final[dict[Features, list[Stage]]] = {}
+
+
+def templates(features: Features, owner: object) -> Stage:
+    """A stage of templates, for the owner alone as long as that lives.
+
+    Templates are the same for every plan: whoever comes next finds those that others have asked about.
+    """
+    idle = _IDLE.setdefault(features, [])
+    try:
+        stage = idle.pop()
+    except IndexError:
+        stage = Stage(Inventory(features))
+    weakref.finalize(owner, idle.append, stage)
+    return stage
 
 
 class Steps:

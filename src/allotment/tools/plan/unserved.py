@@ -35,16 +35,21 @@ class Why(NamedTuple):
 
 def why(question: Question, kind: int) -> Why:
     """Why items of a kind are in no plan, although each was asked about everywhere."""
-    if any(question.alone(kind, place).fits for place in question.bins):
-        nearest = _keys(place for place in question.bins if place.offer and question.alone(kind, place).fits)
+    fitting = [place for place in question.bins if question.alone(kind, place).fits]
+    if any(place.offer is not None for place in fitting):
+        nearest = _keys(fitting)
         return Why("limits", _too_many(question, nearest), nearest)
-    beyond = list(question.unlimited())
+    beyond = question.beyond
     would = [place for place in beyond if question.alone(kind, place).fits]
     if would:
         would.sort(key=lambda place: (place.offer is None or place.offer.price is None, _price(place)))
         told = "; ".join(_forbidden(question, place) for place in _each_type(would)[:_NAMED])
         return Why("limits", f"the types that would do may not be bought: {told}", _keys(would))
     judged = [(question.alone(kind, place), place) for place in (*question.places, *beyond)]
+    unknown = next((told for told, place in judged if told.code == "run-time-only" and place.offer is not None), None)
+    if fitting and unknown is None:
+        return Why("limits", f"only {fitting[0].name} would do, which is there already and has no room left")
+    judged = [(told, place) for told, place in judged if not told.fits]
     judged.sort(key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _price(one[1])))
     if not judged:
         return Why("never", "the catalogue has no type that could be asked")
