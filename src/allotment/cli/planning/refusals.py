@@ -80,7 +80,8 @@ def _serving(serving: Sequence[TypeVerdict], taken: set[str]) -> str:
         verb = "does" if len(others) == 1 else "do"
         cheapest = min(others, key=lambda one: (one.per_hour is None, one.per_hour or Decimal(0)))
         also = counted(len({one.instance for one in others}), "other type")
-        text += f"; {also} {verb} as well, from {dollars(cheapest.per_hour)} ({cheapest.instance})"
+        fewer = f" for {cheapest.holds}" if cheapest.holds < first.holds else ""
+        text += f"; {also} {verb} as well, from {dollars(cheapest.per_hour)}{fewer} ({cheapest.instance})"
     return text
 
 

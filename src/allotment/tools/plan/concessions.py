@@ -31,7 +31,10 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Concession:
-    """One change. ``object`` and ``path`` say where; ``edit`` or ``limits`` what; ``on`` makes it to a group's pods."""
+    """One change. ``object`` and ``path`` say where; ``edit`` or ``limits`` what; ``on`` makes it to a group's pods.
+
+    ``of_numbers``: a limit on how many machines there may be.
+    """
 
     what: str
     object: str = ""
@@ -39,6 +42,7 @@ class Concession:
     edit: Edit | None = None
     limits: Limits | None = None
     on: Callable[[Waiting], Waiting] | None = None
+    of_numbers: bool = False
 
     def changed(self, kind: Kind) -> Kind:
         """A kind of items whose pods are as they would be then."""
@@ -182,7 +186,9 @@ def of_limits(limits: Limits, catalog: Sequence[InstanceType]) -> Iterator[Conce
     for pattern, number in limits.most:
         fewer = tuple(one for one in limits.most if one[0] != pattern)
         more = replace(limits, most=fewer)
-        yield Concession(f"more than {number} of {pattern} allowed", path=f"--most {pattern}={number}", limits=more)
+        what, path = f"more than {number} of {pattern} allowed", f"--most {pattern}={number}"
+        yield Concession(what, path=path, limits=more, of_numbers=True)
     if limits.machines is not None:
         more = replace(limits, machines=None)
-        yield Concession(f"more than {limits.machines} machines allowed", path="--machines", limits=more)
+        what = f"more than {limits.machines} machine{'' if limits.machines == 1 else 's'} allowed"
+        yield Concession(what, path="--machines", limits=more, of_numbers=True)

@@ -31,6 +31,8 @@ from allotment.tools.plan.report import Plan, Relaxation
 TOLD: Final = 5
 _PLANNED: Final = 6
 _GROUPS: Final = 12
+#: What is promised where nobody knows, so that it is planned after the others.
+_SOME: Final = Decimal("0.000001")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def relaxations(
         return ()
     given = tuple(values)
     demand = demand_of(given, features)
-    promises = sorted(_promises(demand, catalog, limits, keep_going), key=lambda one: -one.saves)
+    promises = sorted(_promises(demand, plan, catalog, limits, keep_going), key=lambda one: -one.saves)
     found: list[Relaxation] = []
     for promise in _one_of_each_place(promises)[:_PLANNED]:
         if not keep_going():
@@ -68,7 +70,7 @@ def relaxations(
 
 
 def _promises(
-    demand: Demand, catalog: Sequence[InstanceType], limits: Limits, keep_going: KeepGoing
+    demand: Demand, plan: Plan, catalog: Sequence[InstanceType], limits: Limits, keep_going: KeepGoing
 ) -> Iterator[_Promise]:
     """Every concession that makes some group cheaper by itself."""
     judge = Judge(demand, catalog)
@@ -90,6 +92,9 @@ def _promises(
             return
         assert concession.limits is not None
         saves = sum((_saved(before[kind.number], _cost(judge, kind, concession.limits)) for kind in kinds), Decimal(0))
+        if concession.of_numbers:  # which no group feels by itself
+            alone = sum((cost for cost in before.values() if cost is not None), Decimal(0))
+            saves = max(plan.total - alone, saves, _SOME)
         if saves > 0:
             yield _Promise(concession, saves)
 

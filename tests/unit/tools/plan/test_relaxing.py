@@ -84,6 +84,15 @@ def test_limits_are_widened() -> None:
     assert (found.what, found.total) == ("cloud/t4 allowed", Decimal("0.5"))
 
 
+def test_a_limit_of_numbers_is_let_go() -> None:
+    types = (instance("one", "t4", 1, "0.5"), instance("four", "t4", 4, "9"))
+    values = [claim_template("one", request()), *pods(2, template="one")]
+    (found,) = saved(values, types, Limits(machines=1))
+    assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--machines", Decimal(1))
+    (found,) = saved(values, types, Limits(most=(("cloud/one", 0),)))
+    assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
+
+
 def test_a_node_selector_is_dropped() -> None:
     zone = {"topology.kubernetes.io/zone": "e1"}
     dear = instance("dear", "t4", 1, "2", zones=("e1",))
