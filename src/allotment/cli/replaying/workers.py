@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
 from allotment.tools.replay.question import Question, answer, policy_named
@@ -33,7 +34,11 @@ class Done(NamedTuple):
 
 
 class Lost(Exception):
-    """Raised when a worker ended before its run was made."""
+    """Raised when a worker was ended before its run was made."""
+
+
+class Broken(Exception):
+    """Raised when a worker failed, which is a defect of ours; it has written its traceback."""
 
 
 Progress = Callable[[Job, Mark], None]
@@ -60,22 +65,20 @@ def _make(question: Question, job: Job, progress: Progress) -> Done:
 def _made_by_workers(question: Question, waiting: list[Job], processes: int, progress: Progress) -> Iterator[Done]:
     # Spawned, not forked: a forked worker would hold the other ends of its siblings' pipes, and outlive us.
     context = get_context("spawn")
-    pipes: list[Connection] = []
-    workers = []
+    workers: dict[Connection, SpawnProcess] = {}
     try:
         for _ in range(processes):
             ours, theirs = context.Pipe()
             worker = context.Process(target=_work, args=(theirs, question), daemon=True)
             worker.start()
             theirs.close()
-            pipes.append(ours)
-            workers.append(worker)
+            workers[ours] = worker
             ours.send(waiting.pop(0))
-        busy = set(pipes)
+        busy = set(workers)
         while busy:
             for pipe in wait(list(busy)):
                 assert isinstance(pipe, Connection)
-                message = _received(pipe)
+                message = _received(pipe, workers[pipe])
                 if isinstance(message, Done):
                     if waiting:
                         pipe.send(waiting.pop(0))
@@ -85,17 +88,19 @@ def _made_by_workers(question: Question, waiting: list[Job], processes: int, pro
                 else:
                     progress(*message)
     finally:
-        for pipe in pipes:
+        for pipe, worker in workers.items():
             pipe.close()
-        for worker in workers:
             worker.terminate()
             worker.join()
 
 
-def _received(pipe: Connection) -> Done | tuple[Job, Mark]:
+def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, Mark]:
     try:
         message: Done | tuple[Job, Mark] = pipe.recv()
     except (EOFError, ConnectionResetError):
+        worker.join()
+        if worker.exitcode is not None and worker.exitcode >= 0:
+            raise Broken("a process that was making a run has failed") from None
         raise Lost("a process that was making a run has ended: it was killed, or memory ran out") from None
     return message
 
