@@ -50,6 +50,21 @@ class _Machine(NamedTuple):
     id: str
 
 
+class _Machines:
+    """All machines, and which one a node is."""
+
+    def __init__(self, machines: Iterable[_Machine]) -> None:
+        self.all = tuple(machines)
+        self._by_id = {machine.id: machine for machine in self.all}
+        self._by_node = {machine.standing.node or machine.standing.name: machine for machine in self.all}
+
+    def of(self, node: NodeRef) -> _Machine | None:
+        """A node that never came has its machine's id for a name."""
+        if node.provider_id:
+            return self._by_id.get(node.provider_id)
+        return self._by_node.get(node.name) or self._by_id.get(node.name)
+
+
 class Cloud:
     """`externalgrpc.cloud_provider.CloudProvider`.
 
@@ -66,7 +81,7 @@ class Cloud:
         self._provider_id = provider_id
         self._random = random
         self._settings = settings
-        self._known: tuple[_Machine, ...] | None = None
+        self._known: _Machines | None = None
         self._leaving: set[str] = set()
         """Machines that were given back, as long as the provider still shows them."""
         self._changing = asyncio.Lock()
@@ -83,10 +98,9 @@ class Cloud:
         return _shown(group) if group is not None else None
 
     async def _group_of(self, node: NodeRef) -> NodeGroup | None:
-        for machine in await self._machines():
-            if _is_of(node, machine):
-                return self._by_name.get(group_in(machine.standing.name))
-        return self._by_name.get(node.labels.get(LABEL, ""))
+        machine = (await self._machines()).of(node)
+        name = group_in(machine.standing.name) if machine is not None else node.labels.get(LABEL, "")
+        return self._by_name.get(name)
 
     async def target_size(self, group: str) -> int:
         """All machines but those that leave: one that has failed counts until it is given back."""
@@ -169,7 +183,9 @@ class Cloud:
         async with self._changing:
             self._known = None
             staying = await self._staying(found)
-            going = {machine for node in nodes if (machine := self._meant(found, node, staying)) is not None}
+            machines = await self._machines()
+            meant = {_meant(found, node, machines) for node in nodes}
+            going = [machine for machine in staying if machine in meant]
             # One that has failed is no machine that a least number could count on.
             left = [machine for machine in staying if machine not in going and machine.standing.state != "failed"]
             if len(left) < found.least and any(machine.standing.state != "failed" for machine in going):
@@ -210,7 +226,7 @@ class Cloud:
         log.info("gave back %s", ", ".join(names))
 
     async def _new_names(self, group: NodeGroup, number: int) -> list[str]:
-        taken = {machine.standing.name for machine in await self._machines()}
+        taken = {machine.standing.name for machine in (await self._machines()).all}
         found: dict[str, None] = {}
         while len(found) < number:
             name = group.new_name(self._random)
@@ -226,13 +242,13 @@ class Cloud:
             raise failures.NotFound(f"there is no node group {id!r}")
         return found
 
-    async def _machines(self) -> tuple[_Machine, ...]:
+    async def _machines(self) -> _Machines:
         if self._known is None:
             try:
                 standing = await self._provider.standing()
             except (Refused, StatusError, Unreachable) as error:
                 raise _told(error) from error
-            self._known = tuple(_Machine(one, self._id(one)) for one in standing)
+            self._known = _Machines(_Machine(one, self._id(one)) for one in standing)
             self._leaving &= {one.name for one in standing}
         return self._known
 
@@ -240,7 +256,7 @@ class Cloud:
         return (self._provider_id(standing.node) if standing.node else "") or SCHEME + standing.name
 
     async def _of(self, group: NodeGroup) -> list[_Machine]:
-        return [machine for machine in await self._machines() if group_in(machine.standing.name) == group.name]
+        return [machine for machine in (await self._machines()).all if group_in(machine.standing.name) == group.name]
 
     async def _staying(self, group: NodeGroup) -> list[_Machine]:
         return [machine for machine in await self._of(group) if machine.standing.name not in self._leaving]
@@ -248,15 +264,6 @@ class Cloud:
     def _has_node(self, machine: _Machine) -> bool:
         node = machine.standing.node
         return machine.standing.state == "running" or bool(node and self._provider_id(node) is not None)
-
-    def _meant(self, group: NodeGroup, node: NodeRef, machines: Sequence[_Machine]) -> _Machine | None:
-        """The machine of a node that is to go; None if it has gone already."""
-        found = next((machine for machine in machines if _is_of(node, machine)), None)
-        if found is not None or node.labels.get(LABEL) == group.name:
-            return found
-        if group_in(node.name.removeprefix(SCHEME)) == group.name:
-            return None
-        raise failures.InvalidArgument(f"node {node.name} is not of {group.id}")
 
     def _instance(self, machine: _Machine) -> Instance:
         standing = machine.standing
@@ -287,11 +294,13 @@ def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
     )
 
 
-def _is_of(node: NodeRef, machine: _Machine) -> bool:
-    """A node that never came has its machine's id for a name."""
-    if node.provider_id:
-        return machine.id == node.provider_id
-    return node.name in (machine.standing.node or machine.standing.name, machine.id)
+def _meant(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | None:
+    """The machine of a node that is to go; None if it has gone already. Raises InvalidArgument for one of others."""
+    found = machines.of(node)
+    name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
+    if group_in(name) == group.name or (found is None and node.labels.get(LABEL) == group.name):
+        return found
+    raise failures.InvalidArgument(f"node {node.name} is not of {group.id}")
 
 
 def _shown(group: NodeGroup) -> Group:
