@@ -53,7 +53,7 @@ def sort_of(problem: Problem, number: int) -> Sort:
             continue
         line: tuple[int, ...] = ()
         for row, pieces in zip(bin.rows, needs, strict=True):
-            if len(pieces) > row.units or (pieces and max(pieces) > row.size):
+            if pieces and (max(pieces) > row.size or sum(pieces) > row.units * row.size):
                 break
             line += _weights(row.size, pieces)
         else:
