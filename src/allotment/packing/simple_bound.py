@@ -1,0 +1,105 @@
+"""A bound without any solver: each row on its own, at the lowest price per weight. Weak, quick, and always there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from allotment.packing.dual_feasible import Weighing, tuned, weighings
+from allotment.packing.problem import Bin, Pieces, Problem
+
+#: Against rounding in sums of doubles.
+_SAFE = 1 - 1e-9
+#: Weighings of pieces that are tried for one row.
+_TUNED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Rated:
+    """A bin under one measure: what it bears, and what its kinds weigh."""
+
+    bin: Bin
+    bears: int
+    weights: dict[int, int]
+
+
+def simple_bound(problem: Problem, counts: Sequence[int]) -> int:
+    """No packing of so many items by kind costs less."""
+    best = 0.0
+    kinds = [kind for kind, n in enumerate(counts) if n > 0]
+    for name in dict.fromkeys(row.name for bin in problem.bins for row in bin.rows):
+        for measure in range(_measures(problem, kinds, name)):
+            rated = [_rated(bin, kinds, name, measure) for bin in problem.bins]
+            rates = [one.bin.price / one.bears if one.bears else 0.0 for one in rated]
+            best = max(best, _worth(counts, kinds, rated, rates))
+            # Bins of which there are few are worth what others cost, and are paid for it.
+            usual = [rate for rate, one in zip(rates, rated, strict=True) if one.bin.most is None and one.bears]
+            if usual and len(usual) < len(rated):
+                least = min(usual)
+                raised = [
+                    rate if one.bin.most is None else max(rate, least) for rate, one in zip(rates, rated, strict=True)
+                ]
+                best = max(best, _worth(counts, kinds, rated, raised))
+    return max(ceil(best * _SAFE), _dearest(problem, kinds))
+
+
+def _dearest(problem: Problem, kinds: Sequence[int]) -> int:
+    """Every item is somewhere: the cheapest place of the one whose cheapest place is the dearest."""
+    cheapest = (min((bin.price for bin in problem.bins if bin.needs[kind] is not None), default=0) for kind in kinds)
+    return max(cheapest, default=0)
+
+
+def _worth(counts: Sequence[int], kinds: Sequence[int], rated: Sequence[_Rated], rates: Sequence[float]) -> float:
+    """All items at the lowest rate of any bin they may be in, less what scarce bins are worth beyond their price."""
+    least: dict[int, float] = {}
+    for one, rate in zip(rated, rates, strict=True):
+        for kind, weight in one.weights.items():
+            value = weight * rate
+            if value < least.get(kind, value + 1):
+                least[kind] = value
+    total = sum(counts[kind] * least.get(kind, 0.0) for kind in kinds)
+    for one, rate in zip(rated, rates, strict=True):
+        if one.bin.most is not None:
+            total -= one.bin.most * max(0.0, rate * one.bears - one.bin.price)
+    return total
+
+
+def _pieces(bin: Bin, row: int, kinds: Sequence[int]) -> dict[int, Pieces]:
+    return {kind: needs[row] for kind in kinds if (needs := bin.needs[kind]) is not None}
+
+
+def _weighings(bin: Bin, row: int, kinds: Sequence[int]) -> list[Weighing | None]:
+    """None: by size. Then dual feasible weights, general ones and such as these pieces suggest."""
+    size = bin.rows[row].size
+    every = {piece for pieces in _pieces(bin, row, kinds).values() for piece in pieces if piece <= size}
+    return [None, *weighings(size), *list(tuned(size, every))[:_TUNED]]
+
+
+def _measures(problem: Problem, kinds: Sequence[int], name: str) -> int:
+    """How many measures there are for a row; a bin with fewer repeats its last."""
+    return max(
+        len(_weighings(bin, number, kinds))
+        for bin in problem.bins
+        for number, row in enumerate(bin.rows)
+        if row.name == name
+    )
+
+
+def _rated(bin: Bin, kinds: Sequence[int], name: str, measure: int) -> _Rated:
+    """Under the measure of that number. A bin without the row bears nothing, and nothing weighs anything in it."""
+    for number, row in enumerate(bin.rows):
+        if row.name != name:
+            continue
+        known = _weighings(bin, number, kinds)
+        weighing = known[min(measure, len(known) - 1)]
+        pieces = {
+            kind: each
+            for kind, each in _pieces(bin, number, kinds).items()
+            if len(each) <= row.units and max(each, default=0) <= row.size
+        }
+        if weighing is None:
+            return _Rated(bin, row.units * row.size, {kind: sum(each) for kind, each in pieces.items()})
+        weights = {kind: sum(map(weighing.weight, each)) for kind, each in pieces.items()}
+        return _Rated(bin, row.units * weighing.capacity, weights)
+    return _Rated(bin, 0, {kind: 0 for kind in kinds if bin.needs[kind] is not None})
