@@ -43,6 +43,7 @@ gets none.
   allot check app.yaml --fix            what is wrong with it? mend it
   allot migrate app.yaml                from device plugins to claims
   allot free --cluster snapshot.yaml    what is free, and who uses the rest?
+  allot plan app.yaml --catalog aws     the cheapest machines that would have it
   allot up --fleet dgx-a100-40gb:2      a lab: a Kubernetes control plane that
                                         has it, for kubectl and helm
   allot apply -f app.yaml               without kubectl: apply, get, describe,
