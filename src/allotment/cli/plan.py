@@ -30,14 +30,14 @@ from allotment.tools.plan.demand import demand_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan_for
 from allotment.tools.plan.relaxing import relaxations
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import Plan, Relaxation
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 #: What the extra `plan` brings, and what fails without it.
 _EXTRA: Final = ("highspy", "numpy", "matplotlib")
 _PICTURES: Final = (".svg", ".png")
-#: Seconds for concessions, at least.
-_CONCESSIONS: Final = 2.5
+#: Seconds for concessions, at least and at most.
+_CONCESSIONS: Final = (2.5, 5.0)
 #: With --why every group is told of.
 _ALL: Final = 10_000
 
@@ -117,9 +117,11 @@ def _planned(
 def _conceded(
     values: Sequence[Object], found: Plan, catalog: Sequence[InstanceType], limits: Limits, features: Features,
     seconds: float,
-) -> Any:  # fmt: skip
-    """What concessions would save, in about as much time as the plan took."""
-    watch = Watch(max(seconds, _CONCESSIONS))
+) -> tuple[Relaxation, ...]:  # fmt: skip
+    """What concessions would save; `--seconds 0` is no wish to wait for them."""
+    if not seconds:
+        return ()
+    watch = Watch(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
     return relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
 
 

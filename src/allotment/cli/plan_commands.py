@@ -64,7 +64,12 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     add_limits(plan)
 
     search = plan.add_argument_group("how long to look")
-    search.add_argument("--seconds", type=float, metavar="N", help="time for improving (default: 1 to 10, by size)")
+    search.add_argument(
+        "--seconds",
+        type=float,
+        metavar="N",
+        help="time for the search (default: 1 to 10, by size; 0: no concessions either)",
+    )
     search.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (%(default)s)")
     search.add_argument("--compare", action="store_true", help="what Karpenter's and cluster-autoscaler's rules cost")
 

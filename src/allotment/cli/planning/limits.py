@@ -88,7 +88,7 @@ def _modes(options: Iterable[str]) -> tuple[str, ...]:
     known = sorted({name for one in accelerators().values() for name in mode_names(one)})
     words = _words(options)
     for word in words:
-        if word not in known:
+        if word.partition("=")[0] not in known:
             hint = nearest(word, known) or f"there are {', '.join(known)}"
             raise Mistake(f"--modes: unknown mode {word!r}", hint)
     return words

@@ -26,7 +26,7 @@ def tell_choices(screen: Screen, plan: Plan, choices: Sequence[Choice], why: str
             _all(screen, choice, why)
         return
     screen.line("Why no other types:")
-    for choice in choices[:_GROUPS]:
+    for choice in sorted(choices, key=lambda one: -len(one.pods))[:_GROUPS]:
         _nearest(screen, choice, {machine.instance for machine in plan.machines if _on(choice, machine.seats)})
     more = len(choices) - _GROUPS
     if more > 0:

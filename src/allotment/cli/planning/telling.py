@@ -12,14 +12,16 @@ from allotment.cli.screen import Screen, folded, table
 from allotment.model.meta import ObjectKey
 from allotment.tools.plan.alike import Alike, alike
 from allotment.tools.plan.anatomy import Anatomy
-from allotment.tools.plan.report import Choice, Plan, Seat, Unserved
-from allotment.tools.plan.wording import counted, dollars, names_in_short, saved, verdict
+from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Seat, Unserved
+from allotment.tools.plan.wording import counted, dollars, names_in_short, saved, sum_of, verdict
 
 DEFAULT_WIDTH: Final = 80
 _HEADERS: Final = ("NODE", "TYPE", "ZONE", "CAPACITY", "USD/H", "GPUS", "FREE")
 #: Columns that move below the line where there is no room for them, the first one first.
 _MOVED: Final = ("ZONE", "CAPACITY", "GPUS")
 _GIB: Final = 1 << 30
+#: Sorts of machines that are told where nobody asks for all.
+_SORTS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ def _answer(screen: Screen, plan: Plan) -> None:
 
 
 def _machines(screen: Screen, plan: Plan, wide: bool) -> None:
-    sorts = alike(plan.machines)
+    every = alike(plan.machines)
+    sorts = every if wide else every[:_SORTS]
     headers = [*_HEADERS, *(("CPU", "MEMORY") if wide else ())]
     rows = [_row(sort, wide) for sort in sorts]
     columns = list(range(len(headers)))
@@ -111,6 +114,10 @@ def _machines(screen: Screen, plan: Plan, wide: bool) -> None:
             _paragraph(screen, screen.paint(", ".join(facts), "dim"), "  ")
         for text in seat_lines(sort, plain=len(namespaces) == 1):
             _paragraph(screen, text, "  ")
+    if rest := every[len(sorts) :]:
+        machines = counted(sum(len(sort.machines) for sort in rest), "more machine")
+        cost = dollars(sum_of(sort.total for sort in rest))
+        screen.line(f"and {machines} of {counted(len(rest), 'more sort')}, {cost} USD/h (-o wide shows all)")
 
 
 def _lines(headers: Sequence[str], rows: Iterable[Sequence[str]], columns: Sequence[int]) -> list[str]:
@@ -127,13 +134,18 @@ def _row(sort: Alike, wide: bool) -> list[str]:
         machine.capacity_type,
         f"{count} × {price}" if count > 1 else price,
         machine.form.partition("/")[0],
-        free_of(sort.inside),
+        free_of(sort.inside) or _free_cpu(machine),
     ]
     if wide:
         cpu = sum(seat.cpu_milli for seat in machine.seats)
         memory = sum(seat.memory for seat in machine.seats)
         cells += [f"{_cores(cpu)}/{_cores(machine.cpu_milli)}", f"{memory / _GIB:.0f}/{machine.memory / _GIB:.0f}Gi"]
     return cells
+
+
+def _free_cpu(machine: PlannedMachine) -> str:
+    """What is free of a machine without GPUs."""
+    return f"{_cores(machine.cpu_milli - sum(seat.cpu_milli for seat in machine.seats))} CPU"
 
 
 def _cores(milli: int) -> str:

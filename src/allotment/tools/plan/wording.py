@@ -69,17 +69,25 @@ def names_in_short(names: Sequence[str]) -> str:
 
     >>> names_in_short(["train-0", "train-1", "train-2", "web-7", "job-a"])
     'train-0..2, web-7, job-a'
+    >>> names_in_short(["pod-0099", "pod-0100", "pod-9", "pod-10"])
+    'pod-0099..0100, pod-9..10'
     """
-    runs: list[tuple[str, int, int, str]] = []  # stem, first, last, name of the first
+    runs: list[tuple[str, str, str]] = []  # name of the first, its stem, number of the last as it is written
     for name in names:
-        digits = re.search(r"(0|[1-9][0-9]*)$", name)
-        stem = name[: digits.start()] if digits else name
-        number = int(digits[1]) if digits else -1
-        if digits and runs and runs[-1][0] == stem and runs[-1][2] == number - 1:
-            runs[-1] = (stem, runs[-1][1], number, runs[-1][3])
+        number = name[len(name.rstrip("0123456789")) :]
+        stem = name[: len(name) - len(number)]
+        if number and runs and runs[-1][1] == stem and _follows(runs[-1][2], number):
+            runs[-1] = (runs[-1][0], stem, number)
         else:
-            runs.append((stem, number, number, name))
-    return ", ".join(name if first == last else f"{name}..{last}" for _, first, last, name in runs)
+            runs.append((name, stem, number))
+    return ", ".join(first if first == stem + last else f"{first}..{last}" for first, stem, last in runs)
+
+
+def _follows(number: str, other: str) -> bool:
+    """Whether a number comes next after another and is written alike: with as many digits, or without leading zeros."""
+    if not number or int(other) != int(number) + 1:
+        return False
+    return len(number) == len(other) or (number, other) == (str(int(number)), str(int(other)))
 
 
 def counted(number: int, one: str, many: str = "") -> str:
