@@ -173,12 +173,12 @@ def _pieces(layout: Sequence[str]) -> str:
 
 def free_of(inside: Anatomy) -> str:
     """What nobody has: whole GPUs, pieces, and of shared GPUs how much of one."""
-    found = [counted(inside.idle, "GPU")] if inside.idle else []
-    found += [f"{number} × {kind}" for kind, number in inside.spare]
-    shared = [gpu for gpu in inside.gpus if gpu.given and gpu.whole]
-    rest = sum(float(1 - gpu.given) for gpu in shared)
+    rest = sum(float(1 - gpu.given) for gpu in inside.gpus if gpu.given and gpu.whole)
     if rest >= 0.005:
-        found.append(f"{rest:.0%} of a GPU" if rest < 1 else f"{rest:.1f} GPUs in parts")
+        found = [f"{rest:.0%} of a GPU" if inside.idle + rest < 1 else f"{inside.idle + rest:.2f} GPUs"]
+    else:
+        found = [counted(inside.idle, "GPU")] if inside.idle else []
+    found += [f"{number} × {kind}" for kind, number in inside.spare]
     return ", ".join(found) or ("0" if inside.gpus else "")
 
 
