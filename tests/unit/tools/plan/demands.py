@@ -126,7 +126,7 @@ def planned(
     values: Sequence[Object], catalog: Sequence[InstanceType], limits: Limits | None = None,
     features: Features = FEATURES,
 ) -> Plan:  # fmt: skip
-    return plan(values, catalog, limits or Limits(), features, keep_going=steps(50))
+    return plan(values, catalog, limits or Limits(), features, keep_going=steps(20), reasons=False)
 
 
 def machines(found: Plan) -> list[str]:
