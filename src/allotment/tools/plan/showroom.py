@@ -6,9 +6,9 @@ that can be wrong is wrong with each; what depends on how many there are is foun
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from allotment.engine.cluster.inventory import Inventory
@@ -71,9 +71,19 @@ class _Samples:
         return self._names
 
 
-@lru_cache(maxsize=4)
-def _samples(features: Features) -> _Samples:
-    return _Samples(features)
+#: Samples that nobody uses just now; see `stage.templates`, which does the same.
+_IDLE: Final[dict[Features, list[_Samples]]] = {}
+
+
+def _samples(features: Features, owner: object) -> _Samples:
+    """Samples for the owner alone as long as that lives; whoever comes next finds what it has asked about."""
+    idle = _IDLE.setdefault(features, [])
+    try:
+        found = idle.pop()
+    except IndexError:
+        found = _Samples(features)
+    weakref.finalize(owner, idle.append, found)
+    return found
 
 
 class Showroom:
@@ -83,7 +93,7 @@ class Showroom:
         self._demand = demand
         self._kube = demand.features.kube
         self._stage = templates(demand.features, self)
-        self._samples = _samples(demand.features)
+        self._samples = _samples(demand.features, self)
         self._asked: Asked = ()
         self._alone: dict[tuple[str, str], Refused | None] = {}
         self._modes: Modes | None = None
