@@ -232,3 +232,12 @@ def test_help_is_about_it(allot: Allot) -> None:
     text = allot("plan", "--help").out
     assert all(word in text for word in ("--catalog", "--why", "--picture", "--compare"))
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_rules_of_others_are_compared_and_never_cheaper_than_the_bound(allot: Allot, app: str) -> None:
+    data = json.loads(allot("plan", app, "--compare", "-o", "json", "--seconds", "0").out)
+    assert [one["rules"] for one in data["compared"]] == ["Karpenter", "cluster-autoscaler (least-waste)"]
+    assert all(float(one["total"]) >= float(data["bound"]) for one in data["compared"])
+    text = allot("plan", app, "--compare", "--seconds", "0").out
+    assert "By the rules of others, on the same catalogue:\n  Karpenter: " in text
+    assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (as much)" in text

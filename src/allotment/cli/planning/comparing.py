@@ -68,7 +68,10 @@ def comparison_lines(compared: Compared, plan: Plan) -> list[str]:
     """The comparison for a person."""
     lines = ["By the rules of others, on the same catalogue:"]
     for one in compared.rivals:
-        times = f" ({one.total / plan.total:.2f} times as much)" if plan.total else ""
+        times = ""
+        if plan.total and one.total:
+            factor = one.total / plan.total
+            times = " (as much)" if abs(factor - 1) < Decimal("0.005") else f" ({factor:.2f} times as much)"
         left = f"; {one.left} not served" if one.left else ""
         lines.append(f"  {one.name}: {counted(one.machines, 'machine')}, {dollars(one.total)} USD/h{times}{left}")
     return lines
