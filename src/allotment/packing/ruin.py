@@ -66,7 +66,7 @@ class Ruin:
         }
         lines.sort(key=lambda line: (worth[line], line))
         chosen: dict[tuple[int, Load], int] = {}
-        for _ in range(many):
+        for _ in range(many if lines else 0):
             if random.random() < 0.6:
                 line = lines[int(len(lines) * random.random() ** 3)]
             else:
