@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError
-from allotment.engine.claims.requests import Ask
+from allotment.engine.claims.requests import Ask, Request
 from allotment.engine.search.verdict import NoFit, Solution
 from allotment.fleet.catalog.instance import Template
 from allotment.model.resource import ResourceClaim
@@ -78,14 +78,20 @@ def unknowable(room: DeviceRoom, template: Template | None, shape: int) -> str:
             found = [_reads_symbol(ask, template.runtime_only) for ask in request.asks]
             if found and all(found):
                 return f"request {request.name} selects by {found[0]}, which is known only when the machine runs"
-            for ask in request.asks:
-                if ask.wanted == 1 and len(compiled.asks) == 1:
-                    continue
-                for number in ask.constraints:
-                    constraint = compiled.constraints[number]
-                    if constraint.distinct and _is_among(constraint.attribute, template.unmeasured):
-                        return f"distinctAttribute {constraint.attribute} is known only when the machine runs"
+        for number in sorted(
+            {number for request in claim.requests for ask in request.asks for number in ask.constraints}
+        ):
+            constraint = compiled.constraints[number]
+            unknown = constraint.distinct and _is_among(constraint.attribute, template.unmeasured)
+            # A device alone differs from no other.
+            if unknown and sum(_most(request, number) for request in claim.requests) > 1:
+                return f"distinctAttribute {constraint.attribute} is known only when the machine runs"
     return ""
+
+
+def _most(request: Request, constraint: int) -> int:
+    """How many devices of a request a constraint is about, at most; two stand for any number."""
+    return max((2 if ask.all else ask.wanted for ask in request.asks if constraint in ask.constraints), default=0)
 
 
 def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> str:
