@@ -6,17 +6,18 @@ pods name, zones, taints, neighbours. Every pod names its claims; so the same tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
 from allotment.fleet import accelerators
 from allotment.fleet.catalog import InstanceType
+from allotment.tools.plan.limits import Limits
 
 Tree = dict[str, Any]
 
 NAMESPACE = "default"
-_GPU, _AMD = "gpu.nvidia.com", "gpu.amd.com"
+GPU, AMD = "gpu.nvidia.com", "gpu.amd.com"
 
 
 class Scenario(NamedTuple):
@@ -27,6 +28,19 @@ class Scenario(NamedTuple):
     catalog: tuple[InstanceType, ...]
     fleet: tuple[str, ...]
     """Machines that are there already, as ``--fleet`` says them."""
+    objects: tuple[Tree, ...] = ()
+    """Everything else that there is: workloads, templates, namespaces, slices for all nodes."""
+    node: Tree = {}
+    """What is different about the machines that are there: labels, taints, devices' taints, other resources."""
+    limits: Limits = Limits()
+
+
+def scenario_of(words: str, catalog: tuple[InstanceType, ...]) -> Scenario:
+    """The scenario of these words, ``SEED/NUMBER``; a seed that begins with ``wide`` has much more in it."""
+    from tests.storm.wide_demands import wide
+
+    make = wide if words.startswith("wide") else scenario
+    return make(Random(words), catalog)
 
 
 def scenario(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
@@ -36,7 +50,7 @@ def scenario(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
     pods: list[Tree] = []
     claims: list[Tree] = []
     for number in range(random.randint(1, 4)):
-        made = random.choice(_GROUPS)(random, f"g{number}", some)
+        made = random.choice(GROUPS)(random, f"g{number}", some)
         pods += made[0]
         claims += made[1]
     for at, pod in enumerate(pods):
@@ -48,7 +62,7 @@ def scenario(random: Random, catalog: tuple[InstanceType, ...]) -> Scenario:
 # --- pods and claims ---------------------------------------------------------------------------------------------
 
 
-def _pod(random: Random, group: str, number: int, claims: tuple[str, ...], **spec: Any) -> Tree:
+def pod_of(random: Random, group: str, number: int, claims: tuple[str, ...], **spec: Any) -> Tree:
     amounts: Tree = {}
     if random.random() < 0.7:
         amounts = {"cpu": random.choice(["250m", "1", "3", "6"]), "memory": random.choice(["512Mi", "3Gi", "14Gi"])}
@@ -66,7 +80,7 @@ def _pod(random: Random, group: str, number: int, claims: tuple[str, ...], **spe
     }
 
 
-def _claim(name: str, *requests: Tree, **devices: Any) -> Tree:
+def claim_of(name: str, *requests: Tree, **devices: Any) -> Tree:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -76,10 +90,10 @@ def _claim(name: str, *requests: Tree, **devices: Any) -> Tree:
 
 
 def _of(count: int) -> Tree:
-    return {"deviceClassName": _GPU, "allocationMode": "ExactCount", "count": count}
+    return {"deviceClassName": GPU, "allocationMode": "ExactCount", "count": count}
 
 
-def _exactly(class_name: str, *selectors: str, name: str = "gpu", count: int = 1, **more: Any) -> Tree:
+def exactly(class_name: str, *selectors: str, name: str = "gpu", count: int = 1, **more: Any) -> Tree:
     wanted: Tree = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
     if selectors:
         wanted["selectors"] = [{"cel": {"expression": one}} for one in selectors]
@@ -94,7 +108,7 @@ def _memory_of(random: Random, catalog: tuple[InstanceType, ...]) -> int:
     return random.choice([memory - 1, memory, memory + 1, marketing, memory // 2, memory // 4])
 
 
-def _each(
+def each(
     random: Random, group: str, request: Callable[[], Tree], *, most: int = 5, devices: Tree | None = None, **spec: Any
 ) -> tuple[list[Tree], list[Tree]]:
     """Equal pods, each with a claim of its own."""
@@ -103,65 +117,65 @@ def _each(
     seed = random.random()
     for number in range(random.randint(1, most)):
         name = f"{group}-claim-{number}"
-        claims.append(_claim(name, asked, **(devices or {})))
-        pods.append(_pod(Random(seed), group, number, (name,), **spec))
+        claims.append(claim_of(name, asked, **(devices or {})))
+        pods.append(pod_of(Random(seed), group, number, (name,), **spec))
     return pods, claims
 
 
-_Made = tuple[list[Tree], list[Tree]]
+Made = tuple[list[Tree], list[Tree]]
 
 
-def _by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     memory = _memory_of(random, catalog)
-    return _each(
+    return each(
         random,
         group,
-        lambda: _exactly(
-            _GPU, f'device.capacity["{_GPU}"].memory.compareTo(quantity("{memory}Mi")) >= 0',
+        lambda: exactly(
+            GPU, f'device.capacity["{GPU}"].memory.compareTo(quantity("{memory}Mi")) >= 0',
             count=random.choice([1, 1, 1, 2, 4]),
         ),
     )  # fmt: skip
 
 
-def _by_architecture(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _by_architecture(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     known = sorted({one.architecture for one in accelerators().values() if one.vendor == "nvidia"})
-    return _each(
+    return each(
         random,
         group,
-        lambda: _exactly(
-            _GPU, f'device.attributes["{_GPU}"].architecture == "{random.choice(known)}"', count=random.choice([1, 2])
+        lambda: exactly(
+            GPU, f'device.attributes["{GPU}"].architecture == "{random.choice(known)}"', count=random.choice([1, 2])
         ),
     )
 
 
-def _mig(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _mig(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     tables = [one.accelerator.mig for one in catalog if one.accelerator is not None and one.accelerator.mig is not None]
     names = [profile.name for mig in tables for profile in mig.profiles] or ["1g.5gb"]
-    return _each(
+    return each(
         random,
         group,
-        lambda: _exactly("mig.nvidia.com", f'device.attributes["{_GPU}"].profile == "{random.choice(names)}"'),
+        lambda: exactly("mig.nvidia.com", f'device.attributes["{GPU}"].profile == "{random.choice(names)}"'),
         most=9,
     )
 
 
-def _mig_by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _mig_by_memory(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     gib = random.choice([4, 5, 9, 10, 19, 20, 39])
-    return _each(
+    return each(
         random,
         group,
-        lambda: _exactly("mig.nvidia.com", f'device.capacity["{_GPU}"].memory.compareTo(quantity("{gib}Gi")) >= 0'),
+        lambda: exactly("mig.nvidia.com", f'device.capacity["{GPU}"].memory.compareTo(quantity("{gib}Gi")) >= 0'),
         most=6,
     )
 
 
-def _shares(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _shares(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     asked = {"requests": {"memory": f"{random.choice([2, 5, 7, 8, 11, 12, 16])}Gi"}}
-    return _each(random, group, lambda: _exactly(_GPU, capacity=asked), most=7)
+    return each(random, group, lambda: exactly(GPU, capacity=asked), most=7)
 
 
-def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
-    first = f'device.attributes["{_GPU}"].architecture == "Hopper"'
+def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+    first = f'device.attributes["{GPU}"].architecture == "Hopper"'
     request = {
         "name": "gpu",
         "firstAvailable": [
@@ -170,80 +184,73 @@ def _alternatives(random: Random, group: str, catalog: tuple[InstanceType, ...])
             {"name": "any", **_of(1)},
         ],
     }
-    return _each(random, group, lambda: request, most=3)
+    return each(random, group, lambda: request, most=3)
 
 
-def _matched(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
-    name = random.choice([f"{_GPU}/productName", f"{_GPU}/architecture", "resource.kubernetes.io/pcieRoot"])
+def _matched(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+    name = random.choice([f"{GPU}/productName", f"{GPU}/architecture", "resource.kubernetes.io/pcieRoot"])
     count = random.choice([1, 2, 2, 4])
     constraint = {"constraints": [{"requests": ["gpu"], "matchAttribute": name}]}
-    return _each(random, group, lambda: _exactly(_GPU, count=count), most=3, devices=constraint)
+    return each(random, group, lambda: exactly(GPU, count=count), most=3, devices=constraint)
 
 
-def _together(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _together(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     """Several pods that name one claim."""
     memory = _memory_of(random, catalog)
-    claim = _claim(
-        f"{group}-claim", _exactly(_GPU, f'device.capacity["{_GPU}"].memory.isGreaterThan(quantity("{memory}Mi"))')
+    claim = claim_of(
+        f"{group}-claim", exactly(GPU, f'device.capacity["{GPU}"].memory.isGreaterThan(quantity("{memory}Mi"))')
     )
     seed = random.random()
-    pods = [_pod(Random(seed), group, n, (f"{group}-claim",)) for n in range(random.randint(2, 4))]
+    pods = [pod_of(Random(seed), group, n, (f"{group}-claim",)) for n in range(random.randint(2, 4))]
     return pods, [claim]
 
 
-def _all(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
-    request = {"name": "gpu", "exactly": {"deviceClassName": _GPU, "allocationMode": "All"}}
-    return _each(random, group, lambda: request, most=2)
+def _all(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+    request = {"name": "gpu", "exactly": {"deviceClassName": GPU, "allocationMode": "All"}}
+    return each(random, group, lambda: request, most=2)
 
 
-def _apart(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _apart(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     key = random.choice(["kubernetes.io/hostname", "kubernetes.io/hostname", "topology.kubernetes.io/zone"])
     term = {"labelSelector": {"matchLabels": {"app": group}}, "topologyKey": key}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     most = 3 if key.endswith("hostname") else 2
-    return _each(random, group, lambda: _exactly(_GPU), most=most, affinity=affinity)
+    return each(random, group, lambda: exactly(GPU), most=most, affinity=affinity)
 
 
-def _near(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _near(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     term = {"labelSelector": {"matchLabels": {"app": group}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    return _each(random, group, lambda: _exactly(_GPU), most=3, affinity=affinity)
+    return each(random, group, lambda: exactly(GPU), most=3, affinity=affinity)
 
 
-def _spread(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _spread(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     constraint = {
         "maxSkew": 1,
         "topologyKey": random.choice(["kubernetes.io/hostname", "topology.kubernetes.io/zone"]),
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": group}},
     }
-    return _each(random, group, lambda: _exactly(_GPU), most=4, topologySpreadConstraints=[constraint])
+    return each(random, group, lambda: exactly(GPU), most=4, topologySpreadConstraints=[constraint])
 
 
-def _amd(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
-    return _each(random, group, lambda: _exactly(_AMD, count=random.choice([1, 2])), most=3)
+def _amd(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
+    return each(random, group, lambda: exactly(AMD, count=random.choice([1, 2])), most=3)
 
 
-def _plain(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _plain(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     seed = random.random()
-    pods = [_pod(Random(seed), group, n, ()) for n in range(random.randint(1, 6))]
+    pods = [pod_of(Random(seed), group, n, ()) for n in range(random.randint(1, 6))]
     return pods, []
 
 
-def _pinned(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> _Made:
+def _pinned(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> Made:
     one = random.choice(catalog)
     labels = {"node.kubernetes.io/instance-type": one.name}
-    return _each(random, group, lambda: _exactly(_GPU), most=3, nodeSelector=labels)
+    return each(random, group, lambda: exactly(GPU), most=3, nodeSelector=labels)
 
 
-_GROUPS: tuple[Callable[[Random, str, tuple[InstanceType, ...]], _Made], ...] = (
+GROUPS: tuple[Callable[[Random, str, tuple[InstanceType, ...]], Made], ...] = (
     _by_memory, _by_memory, _by_architecture, _mig, _mig, _mig_by_memory, _shares, _shares, _alternatives, _matched,
     _together, _all, _apart, _near, _spread, _amd, _plain, _pinned,
 )  # fmt: skip
-
-
-def scenarios(seed: int, count: int, catalog: tuple[InstanceType, ...]) -> Iterator[tuple[str, Scenario]]:
-    """So many, each with the words that make it again."""
-    for number in range(count):
-        words = f"{seed}/{number}"
-        yield words, scenario(Random(words), catalog)

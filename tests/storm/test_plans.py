@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from allotment.fleet.catalog import catalog
-from tests.storm.demands import scenario
+from tests.storm.demands import scenario_of
 from tests.storm.plans import attempt
 
 
-@pytest.mark.parametrize("words", [f"suite/{number}" for number in range(24)])
+@pytest.mark.parametrize("words", [f"{seed}/{number}" for seed in ("suite", "wide-suite") for number in range(14)])
 def test_every_planned_pod_is_bound_once_its_machine_publishes(words: str) -> None:
-    told = attempt(scenario(Random(words), catalog()))
+    told = attempt(scenario_of(words, catalog()))
     assert told["pods"] > 0

@@ -164,8 +164,8 @@ def demand_of(values: Iterable[Object], features: Features) -> Demand:
             found = reading.waiting(pod)
             if found is not None:
                 waiting.append(found)
-    # Stable: pods without an age keep the order in which they were given.
-    waiting.sort(key=lambda one: (-one.resident.priority, one.resident.started))
+    # Pods that are there are older than those that nobody has made yet. Stable: these keep the order of the files.
+    waiting.sort(key=lambda one: (-one.resident.priority, not one.resident.started, one.resident.started))
     for order, one in enumerate(waiting):
         one.order = order
     return Demand(
