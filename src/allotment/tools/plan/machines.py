@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from allotment.fleet.catalog.instance import Template
 from allotment.packing.problem import Bought, Load
@@ -59,12 +60,16 @@ class Names:
 def berths_of(question: Question, bought: Sequence[Bought], names: Names) -> list[Berth]:
     """A berth for each bin that a packing uses, and for each node that is there."""
     found: list[Berth] = []
+    nodes = {bin: iter(places) for bin, places in question.nodes.items()}
     for one in bought:
+        if one.bin in nodes:
+            load = dict(one.load)
+            found += [Berth(p.name, p, Counter(load)) for p in islice(nodes[one.bin], one.count)]
+            continue
         place = question.bins[one.bin]
         layouts = _layouts(question, one.bin, one.load)
         for _ in range(one.count):
-            name = names.of(place) if place.offer is not None else place.name
-            found.append(Berth(name, place, Counter(dict(one.load)), *layouts))
+            found.append(Berth(names.of(place), place, Counter(dict(one.load)), *layouts))
     used = {berth.name for berth in found}
     found += [Berth(place.name, place) for place in question.places if place.existing and place.name not in used]
     return found

@@ -7,8 +7,8 @@ real filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -88,6 +88,8 @@ class Question:
         self.places: list[Place] = [*self._nodes(), *self._offers()]
         self._residents_refuse(self.places)
         self.bins: list[Place] = []
+        self.nodes: dict[int, list[Place]] = {}
+        """By bin, the nodes that are there and that it stands for; ``bins`` has the first of them."""
         self.problem = self._problem()
 
     # --- what kinds ask ------------------------------------------------------------------------------------------
@@ -244,12 +246,20 @@ class Question:
     def _problem(self) -> Problem:
         shapes = range(len(self.steps.shapes))
         bins: list[Bin] = []
+        alike: dict[Hashable, list[Place]] = {}
         for place in self.places:
             fits = [self.alone(kind, place).fits for kind in range(len(self.kinds))]
             if not any(fits):
                 continue
+            if place.existing:
+                same = alike.setdefault(self._likeness(place, fits), [])
+                same.append(place)
+                if len(same) > 1:
+                    continue
+                self.nodes[len(self.bins)] = same
             self.bins.append(place)
             bins.append(self._bin(place, fits, shapes))
+        bins = [replace(bin, most=len(self.nodes[n])) if n in self.nodes else bin for n, bin in enumerate(bins)]
         limits = self.limits
         return Problem(
             kinds=tuple(kind.name for kind in self.kinds),
@@ -258,6 +268,16 @@ class Question:
             group_limits=quota_limits(limits),
             budget=None if limits.budget is None else int(limits.budget * MICRO),
         )
+
+    def _likeness(self, place: Place, fits: Sequence[bool]) -> Hashable:
+        """Nodes that are there and equal in this are one sort of bin: in a large cluster most are."""
+        machine, room = place.machine, place.room
+        patterns = tuple(room.pattern(shape).number for shape in range(len(self.steps.shapes)))
+        lacking = tuple(place.lacking(names) for names in self._by_devices)
+        return (
+            tuple(fits), self._left(machine), frozenset(machine.ports), lacking, place.zone, room.view.layout.number,
+            room.initial, patterns,
+        )  # fmt: skip
 
     def _bin(self, place: Place, fits: Sequence[bool], shapes: Sequence[int]) -> Bin:
         measured = self._measured.get(id(place.room))
@@ -284,7 +304,6 @@ class Question:
             price=offer.micro if offer is not None else 0,
             rows=(*plain, *measured.rows),
             needs=tuple(found),
-            most=1 if offer is None else None,
             each=each if any(most is not None for most in each) else (),
             groups=quotas(offer, self.limits) if offer is not None else (),
         )

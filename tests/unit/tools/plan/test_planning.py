@@ -12,6 +12,7 @@ from allotment.model.meta import Object
 from allotment.model.trees import to_value
 from allotment.model.workloads import DaemonSet
 from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.planning import plan
 from allotment.tools.plan.report import Plan
 from tests.unit.tools.plan.demands import (
     FEATURES,
@@ -25,6 +26,7 @@ from tests.unit.tools.plan.demands import (
     pod,
     pods,
     request,
+    steps,
 )
 from tests.unit.tools.plan.replaying import not_bound
 
@@ -253,3 +255,21 @@ def test_arm_is_for_pods_that_say_so() -> None:
     assert machines(planned([pod("a")], catalog)) == ["cloud/cpu"]
     assert machines(planned([pod("a", nodeSelector={"kubernetes.io/arch": "arm64"})], catalog)) == ["cloud/arm"]
     assert planned([pod("a")], catalog[:1]).unserved[0].code == "limits"
+
+
+def test_nodes_that_are_alike_are_told_apart_by_name_only() -> None:
+    cluster = cluster_of(parse_fleet(["a=2xt4", "b=2xt4", "c=2xt4"]))
+    values: list[Object] = [
+        *(node(name) for name in "abc"), *cluster.slices, *cluster.classes, claim_template("any", request(count=2)),
+        *pods(3, template="any"),
+    ]  # fmt: skip
+    found = sound(values)
+    assert sorted(seat.node for seat in found.existing) == ["a", "b", "c"]
+    assert found.machines == ()
+
+
+def test_reasons_come_with_a_plan_when_they_are_wanted() -> None:
+    values = [claim_template("any", request()), pod("a", template="any")]
+    told = plan(values, CATALOG, Limits(), FEATURES, keep_going=steps(5)).choices
+    assert [verdict.instance for verdict in told[0].verdicts[:2]] == ["cloud/t4", "cloud/a10g"]
+    assert planned(values, CATALOG).choices == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.fleet.cluster import cluster_of
@@ -123,6 +123,7 @@ def _limits() -> st.SearchStrategy[Limits]:
     ])  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(values=waiting(), limits=_limits())
 def test_every_planned_pod_is_bound_where_the_plan_says(values: list[Object], limits: Limits) -> None:
     found = planned(values, CATALOG, limits)
