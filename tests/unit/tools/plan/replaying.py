@@ -71,7 +71,7 @@ def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceTy
     demands = Demands()
     wrong: list[str] = []
     for waiting in demand.waiting:
-        if waiting.key in untold:
+        if waiting.key in untold or (waiting.key not in expected and _hangs_on_topology(waiting)):
             continue
         for claim in waiting.claims.pending:
             if key_of(claim) not in ledger.known:
@@ -81,6 +81,12 @@ def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceTy
         if found != expected.get(waiting.key, ""):
             wrong.append(f"{waiting.key}: planned on {expected.get(waiting.key)!r}, the scheduler says {found!r}")
     return wrong
+
+
+def _hangs_on_topology(waiting: Waiting) -> bool:
+    """Whether its claims ask for what nobody knows of a machine before it runs."""
+    constraints = [one for claim in waiting.claims.pending for one in claim.spec.devices.constraints]
+    return any("pcieRoot" in (one.match_attribute or one.distinct_attribute or "") for one in constraints)
 
 
 def _place(attempts: Attempts, pod: WaitingPod) -> str:
