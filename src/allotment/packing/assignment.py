@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allotment.packing.filling import row_ceiling
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Problem
 from allotment.packing.sorts import Floats, Sort
@@ -87,6 +88,4 @@ def assigned(problem: Problem, counts: Sequence[int], sorts: Sequence[Sort]) -> 
 
 def ceiling(sort: Sort, values: Floats, prices: Floats) -> float:
     """What no load of the sort is worth more than, by prices of its rows alone; safe against rounding."""
-    worth = values[sort.kinds]
-    above = np.maximum(worth - sort.weights @ prices, 0.0)
-    return float((sort.capacity @ prices + (sort.alone * above).sum()) * (1 + 1e-9))
+    return row_ceiling(sort, values[sort.kinds], prices)

@@ -43,21 +43,23 @@ def fill(
     chosen = np.flatnonzero((values > 0) & (limits > 0))
     if not len(chosen):
         return Filled(0.0, nothing.values, nothing.loads)
-    charge = sort.weights[chosen] @ prices
-    total = float(sort.capacity @ prices)
-    ceiling = total + float((limits[chosen] * np.maximum(values[chosen] - charge, 0.0)).sum())
-    ceiling *= 1 + _MARGIN
+    ceiling = row_ceiling(sort, values, prices, limits)
     if ceiling <= asked:
         return Filled(ceiling, nothing.values, nothing.loads)
-    keep = undominated(sort.weights[chosen], values[chosen], limits[chosen] >= sort.roomy[chosen])
-    chosen, charge = chosen[keep], charge[keep]
+    chosen, limit = worthwhile(sort, values, limits, prices, chosen, ceiling - asked)
+    if not len(chosen):
+        return Filled(min(ceiling, asked * (1 + _MARGIN)), nothing.values, nothing.loads)
+    charge = sort.weights[chosen] @ prices
+    total = float(sort.capacity @ prices)
     order = np.argsort(-charge, kind="stable")
-    chosen, charge = chosen[order], charge[order]
-    worth, limit, weights = values[chosen], limits[chosen], sort.weights[chosen]
+    chosen, charge, limit = chosen[order], charge[order], limit[order]
+    worth, weights = values[chosen], np.ascontiguousarray(sort.weights[chosen][:, sort.needed])
     cells = np.floor(charge / max(total, 1e-300) * _CELLS * (1 - _MARGIN)).astype(np.int64)
+    per = _CELLS / max(total, 1e-300)
     tables = _tables(worth, limit, cells)
     n = len(chosen)
-    room = sort.capacity[None, :].copy()
+    room = sort.capacity[None, sort.needed].copy()
+    bill = np.array([total])
     value = np.zeros(1)
     counts = np.zeros((1, n), dtype=np.int16)
     dropped = 0.0
@@ -65,23 +67,26 @@ def fill(
     best_counts: npt.NDArray[np.int16] | None = None
     share = 1.0 if only_best else 0.5
     for j in range(n):
-        rooms, worths, many = [room], [value], [counts]
-        last_room, last_value, last_counts = room, value, counts
+        rooms, bills, worths, many = [room], [bill], [value], [counts]
+        last_room, last_bill, last_value, last_counts = room, bill, value, counts
         for _ in range(int(limit[j])):
             fits = np.flatnonzero((last_room >= weights[j]).all(axis=1))
             if not len(fits):
                 break
             last_room = last_room[fits] - weights[j]
+            last_bill = last_bill[fits] - charge[j]
             last_value = last_value[fits] + worth[j]
             last_counts = last_counts[fits].copy()
             last_counts[:, j] += 1
             rooms.append(last_room)
+            bills.append(last_bill)
             worths.append(last_value)
             many.append(last_counts)
         if len(rooms) > 1:
-            room, value, counts = np.concatenate(rooms), np.concatenate(worths), np.concatenate(many)
-        cell = np.floor((room @ prices) / max(total, 1e-300) * _CELLS * (1 + _MARGIN) + _MARGIN).astype(np.int64)
-        hope = (value + tables[j + 1][np.minimum(cell, _CELLS)]) * (1 + _MARGIN)
+            room, bill = np.concatenate(rooms), np.concatenate(bills)
+            value, counts = np.concatenate(worths), np.concatenate(many)
+        cell = (bill * per + 1e-6).astype(np.int64)
+        hope = (value + tables[j + 1].take(cell, mode="clip")) * (1 + _MARGIN)
         top = int(value.argmax())
         if value[top] > best:
             best, best_counts = float(value[top]), counts[top].copy()
@@ -95,7 +100,7 @@ def fill(
             dropped = max(dropped, float(hope[ranked[width]]))
             good = ranked[:width]
         if len(good) < len(value):
-            room, value, counts = room[good], value[good], counts[good]
+            room, bill, value, counts = room[good], bill[good], value[good], counts[good]
     over = np.flatnonzero(value > asked)
     over = over[np.argsort(-value[over], kind="stable")]
     kept, gained = counts[over], value[over]
@@ -105,6 +110,27 @@ def fill(
     loads = np.zeros((len(kept), len(sort.kinds)), dtype=np.int64)
     loads[:, chosen] = kept
     return Filled(min(ceiling, max(best * (1 + _MARGIN), dropped)), gained, loads)
+
+
+def row_ceiling(sort: Sort, values: Floats, prices: Floats, limits: Integers | None = None) -> float:
+    """What no load is worth more than, by prices of its rows alone; safe against rounding."""
+    above = np.maximum(values - sort.weights @ prices, 0.0)
+    most = sort.alone if limits is None else limits
+    return float((sort.capacity @ prices + (most * above).sum()) * (1 + _MARGIN))
+
+
+def worthwhile(
+    sort: Sort, values: Floats, limits: Integers, prices: Floats, chosen: Integers, slack: float
+) -> tuple[Integers, Integers]:
+    """Of the chosen kinds those that a load of the best value can have, and how many of each at most.
+
+    ``slack``: what a load may lose against the bound by prices. An item loses what its rows are worth beyond itself.
+    """
+    lost = np.maximum(sort.weights[chosen] @ prices - values[chosen], 0.0)
+    few = np.floor(np.minimum(slack * (1 + 1e-6) / np.maximum(lost, 1e-12), 1e9)).astype(np.int64)
+    keep = undominated(sort.weights[chosen], values[chosen], limits[chosen] >= sort.roomy[chosen])
+    keep = keep[few[keep] > 0]
+    return chosen[keep], np.minimum(limits[chosen[keep]], few[keep])
 
 
 def undominated(weights: Integers, values: Floats, plenty: Flags) -> Integers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allotment.packing.assignment import ceiling
-from allotment.packing.filling import fill, undominated
+from allotment.packing.filling import fill, row_ceiling, worthwhile
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Load
 from allotment.packing.sharpening import Sharpened
@@ -69,7 +69,7 @@ def price(
         found = fill(sharp.sort, worth, sharp.sort.alone, prices, asked, width=effort.width)
         bound, tables = found.bound, found.loads
         if effort.nodes and bound > asked and not len(tables):
-            bound, tables = _searched(sharp, worth, asked, bound, effort.nodes)
+            bound, tables = _searched(sharp, worth, prices, asked, bound, effort.nodes)
         loads: list[Load] = []
         covered = np.zeros(len(sharp.sort.kinds), dtype=bool)
         for counts in tables[: 4 * most]:
@@ -93,11 +93,16 @@ def _load(sharp: Sharpened, counts: Integers) -> Load:
     return load_of({int(sharp.sort.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
 
 
-def _searched(sharp: Sharpened, worth: Floats, asked: float, bound: float, nodes: int) -> tuple[float, Integers]:
+def _searched(
+    sharp: Sharpened, worth: Floats, prices: Floats, asked: float, bound: float, nodes: int
+) -> tuple[float, Integers]:
     """By an integer program: a bound, and a load worth more than asked if there is one."""
     sort = sharp.sort
     chosen = np.flatnonzero((worth > 0) & (sort.alone > 0))
-    chosen = chosen[undominated(sort.weights[chosen], worth[chosen], sort.alone[chosen] >= sort.roomy[chosen])]
+    above = row_ceiling(sort, worth, prices)
+    chosen, limit = worthwhile(sort, worth, sort.alone, prices, chosen, above - asked)
+    if not len(chosen):
+        return min(bound, asked * (1 + _MARGIN)), np.zeros((0, len(sort.kinds)), dtype=np.int64)
     n, rows = len(chosen), len(sort.capacity)
     unit = max(asked, 1e-300)
     # Only what is worth more than asked is looked for: most branches end at once.
@@ -105,9 +110,7 @@ def _searched(sharp: Sharpened, worth: Floats, asked: float, bound: float, nodes
     share = np.hstack((sort.weights[chosen] / np.maximum(sort.capacity, 1), worth[chosen, None] / unit))
     items, at = np.nonzero(share > 0)
     entries = np.bincount(items, minlength=n)
-    program.add(
-        -worth[chosen] / unit, np.cumsum(entries) - entries, at, share[items, at], sort.alone[chosen].astype(np.float64)
-    )
+    program.add(-worth[chosen] / unit, np.cumsum(entries) - entries, at, share[items, at], limit.astype(np.float64))
     whole = program.whole(nodes=nodes, gap=1e-4)
     tables = np.zeros((0, len(sort.kinds)), dtype=np.int64)
     if whole.columns is not None:

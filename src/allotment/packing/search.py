@@ -16,6 +16,7 @@ from allotment.packing.exchanges import exchanges
 from allotment.packing.generation import Generation, Proof
 from allotment.packing.master import Master
 from allotment.packing.problem import KeepGoing, Problem, Progress
+from allotment.packing.rivals import by_cluster_autoscaler, by_karpenter
 from allotment.packing.rounding import buy_whole
 from allotment.packing.ruin import Ruin
 from allotment.packing.sharpening import Sharpened, Weighings
@@ -26,9 +27,13 @@ from allotment.packing.variants import vary
 #: Sorts whose loads are worth so much of their price are bought when an answer is improved.
 _RIVALLING = 0.97
 #: Steps of ruin and recreate between two rounds of new loads.
-_STEPS = 25
-#: Rounds without a better answer, when there are no new loads either, after which there is no more hope.
-_PATIENCE = 40
+_STEPS = 10
+#: So often so many steps without a better answer, after which there is no more hope.
+_PATIENCE = 60
+#: Items times sorts up to which the rivals' rules are tried at once, and how far from the bound they may help later.
+_SMALL, _FAR = 20_000, 1.15
+#: Every so many of them the bound has its turn anyway.
+_TURNS = 5
 #: An improvement of the linear program that is too small to wait for, as a fraction, in so many rounds.
 _LITTLE, _ROUNDS = 3e-4, 5
 
@@ -44,6 +49,7 @@ class Search:
         self._keep_going = keep_going
         self._progress = progress
         self._seed = seed
+        self._told_rivals = False
         every = [sort_of(problem, number) for number in range(len(problem.bins))]
         every = [sort for sort in every if len(sort.kinds)]
         gone = dominated(every)
@@ -90,6 +96,13 @@ class Search:
 
     def run(self) -> None:
         """Search until there is no time or no hope."""
+        if sum(self.problem.counts) * len(self.problem.bins) <= _SMALL:
+            self._rivals()
+        self._search()
+        if not self._told_rivals:
+            self._rivals()
+
+    def _search(self) -> None:
         pairs = exchanges(self.problem, self._sorts)
         master = Master(self.problem, self.problem.counts, pairs)
         master.add(self.basket.bins)
@@ -118,20 +131,37 @@ class Search:
             rows.add(master.loads)
             proving = Generation(rows, self._sharp, self.truth, self.proof, asks=False)
         proving.hurry()
+        if self.basket.cost > _FAR * self.bound():
+            self._rivals()
         ruin = self._ruin(loads)
-        idle = 0
-        while self._keep_going() and idle < _PATIENCE and self.basket.rank() > (0, self.proof.bound):
-            better = False
-            for _ in range(_STEPS):
-                if not self._keep_going():
-                    return
-                if ruin.step(self._keep_going):
-                    better = self.consider(ruin.basket) or better
-            if not proving.done:
+        hopeless = 0
+        while self._keep_going() and self.basket.rank() > (0, self.bound()):
+            # Whatever is further off has its turn: the answer from parts of bins, or these from the bound.
+            parts = max(loads.duals.cost, 1.0) if loads.duals is not None else 1.0
+            proves = not proving.done and (
+                hopeless >= _PATIENCE or self.basket.cost / parts < parts / (self.bound() + 1)
+            )
+            if proves or (not proving.done and hopeless % _TURNS == _TURNS - 1):
                 proving.round(self._keep_going)
                 self._prove(proving)
-                better = True
-            idle = 0 if better else idle + 1
+                if proves:
+                    continue
+            better = False
+            for _ in range(_STEPS):
+                if self._keep_going() and ruin.step(self._keep_going):
+                    better = self.consider(ruin.basket) or better
+            hopeless = 0 if better else hopeless + 1
+            if hopeless >= _PATIENCE and proving.done:
+                break
+
+    def _rivals(self) -> None:
+        """What others would buy is an answer as well."""
+        self._told_rivals = True
+        for buy in (by_karpenter, lambda basket, truth: by_cluster_autoscaler(basket, truth, "least-waste")):
+            if self._keep_going():
+                basket = Basket(self.problem, self.problem.counts)
+                buy(basket, self.truth)
+                self.consider(basket)
 
     def _settle(self, loads: Generation, enough: Callable[[], bool]) -> None:
         """Rounds of new loads until it is enough."""
@@ -173,24 +203,3 @@ class Search:
         assert loads.duals is not None
         near, rows = self._near(loads.duals.items)
         return Ruin(self.basket, self.truth, near, loads.duals.items + self._some, rows, self._seed)
-
-
-def cheapest(basket: Basket, truth: Truth) -> Basket:
-    """The same loads, each in the cheapest sort that holds it."""
-    problem = basket.problem
-    order = sorted(range(len(problem.bins)), key=lambda number: (problem.bins[number].price, number))
-    after = basket.copy()
-    for (number, load), count in sorted(basket.bins.items()):
-        for other in order:
-            if problem.bins[other].price >= problem.bins[number].price:
-                break
-            after.buy(number, load, -count)
-            here = min(count, after.free(other)) if truth.accepts(other, load) else 0
-            if here:
-                after.buy(other, load, here)
-            count -= here
-            if count:
-                after.buy(number, load, count)
-            else:
-                break
-    return after

@@ -111,7 +111,13 @@ class Sharpened:
             return
         keep = np.arange(len(self.sort.capacity)) < self._first
         keep |= np.append(prices, np.ones(len(keep) - len(prices))) > 0
-        self.sort = replace(self.sort, weights=self.sort.weights[:, keep], capacity=self.sort.capacity[keep])
+        places = np.cumsum(keep) - 1
+        self.sort = replace(
+            self.sort,
+            weights=self.sort.weights[:, keep],
+            capacity=self.sort.capacity[keep],
+            needed=places[self.sort.needed[keep[self.sort.needed]]],
+        )
 
 
 def _program(sort: Sort) -> Program:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from allotment.packing.basket import Basket
+from allotment.packing.cheapest import cheapest
+from allotment.packing.plain import search_plainly
 from allotment.packing.problem import Holds, KeepGoing, Packing, Problem, Progress
+from allotment.packing.simple_bound import simple_bound
 from allotment.packing.truth import Truth
+
+_PLAIN = "numpy and highspy are not installed: weaker answers and bounds; pip install 'allotment[plan]'"
 
 
 def solve(
@@ -17,14 +23,44 @@ def solve(
 ) -> Packing:
     """The cheapest packing that is found until ``keep_going`` ends; the same for the same seed and number of steps.
 
-    ``seconds``: about how long ``keep_going`` will go on, if the caller knows; None: answer the same everywhere.
+    ``seconds``: about how long ``keep_going`` will go on, if the caller knows; steps do not depend on it. It ends
+    earlier if the answer is proven to be the best, or if nothing better was found for long.
     """
-    from allotment.packing.search import Search, cheapest
-
     truth = Truth(problem, holds)
-    search = Search(problem, truth, keep_going, seed, progress)
-    search.run()
-    basket = cheapest(search.basket, truth)
-    search.consider(basket)
-    left = tuple((kind, n) for kind, n in enumerate(search.basket.left) if n > 0)
-    return Packing(tuple(search.basket.bought()), search.basket.cost, search.bound(), left)
+    notes: list[str] = []
+    try:
+        from allotment.packing.search import Search
+    except ImportError:
+        basket = cheapest(search_plainly(problem, truth, keep_going, seed, progress), truth)
+        bound = simple_bound(problem, packed(basket))
+        notes.append(_PLAIN)
+    else:
+        search = Search(problem, truth, keep_going, seed, progress)
+        search.run()
+        search.consider(cheapest(search.basket, truth))
+        basket, bound = search.basket, search.bound()
+    left = tuple((kind, n) for kind, n in enumerate(basket.left) if n > 0)
+    notes += _left_over(problem, basket, left)
+    return Packing(tuple(basket.bought()), basket.cost, min(bound, basket.cost), left, tuple(notes))
+
+
+def packed(basket: Basket) -> list[int]:
+    """Items by kind that have a place."""
+    return [count - max(rest, 0) for count, rest in zip(basket.problem.counts, basket.left, strict=True)]
+
+
+def _left_over(problem: Problem, basket: Basket, left: tuple[tuple[int, int], ...]) -> list[str]:
+    """Why items are left, as far as the question itself says it."""
+    nowhere = [kind for kind, _ in left if all(bin.needs[kind] is None for bin in problem.bins)]
+    notes = [f"no sort of bin takes {problem.kinds[kind]}" for kind in nowhere]
+    rest = sum(n for kind, n in left if kind not in nowhere)
+    if rest:
+        limits = []
+        if problem.budget is not None:
+            limits.append(f"the budget of {problem.budget}")
+        limits += [f"at most {most} of {group}" for group, most in problem.group_limits]
+        if any(bin.most is not None for bin in problem.bins):
+            limits.append("how many bins there are of some sorts")
+        why = f": {', '.join(limits)}" if limits else ""
+        notes.append(f"{rest} items are left, as no bin that may be had holds them{why}")
+    return notes

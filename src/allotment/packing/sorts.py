@@ -23,7 +23,7 @@ class Sort:
 
     ``weights[i, r]`` of ``capacity[r]``: first the rows themselves (all units together), then dual feasible weights.
     Every load that fits satisfies all of them. ``alone``: most of a kind in one such bin, by rows and ``Bin.each``.
-    ``roomy``: by rows only.
+    ``roomy``: by rows only. ``needed``: the rows that do not follow from others of them.
     """
 
     number: int
@@ -35,6 +35,7 @@ class Sort:
     capacity: Integers
     alone: Integers
     roomy: Integers
+    needed: Integers
 
 
 @lru_cache(maxsize=1 << 16)
@@ -78,10 +79,12 @@ def sort_of(problem: Problem, number: int) -> Sort:
     per_row = 1 + len(weighings(1))
     order = sorted(range(len(capacity)), key=lambda r: r % per_row != 0)
     fits = alone > 0
+    # What a single unit bears follows from its size alone.
+    needed = np.array([i for i, r in enumerate(order) if r % per_row == 0 or bin.rows[r // per_row].units > 1])
     return Sort(
         number, bin.price, bin.most, bin.groups,
         np.array(kinds, dtype=np.int64)[fits], np.ascontiguousarray(weights[fits][:, order]), most[order],
-        alone[fits], roomy[fits],
+        alone[fits], roomy[fits], needed,
     )  # fmt: skip
 
 
@@ -126,5 +129,6 @@ def with_row(sort: Sort, column: Integers, capacity: int) -> Sort:
         weights=np.hstack((sort.weights, column[:, None])),
         capacity=np.append(sort.capacity, capacity),
         roomy=roomy,
+        needed=np.append(sort.needed, len(sort.capacity)),
         alone=np.minimum(sort.alone, roomy),
     )
