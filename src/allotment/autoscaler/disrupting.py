@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from allotment.autoscaler.cordoning import LEAVING, cordon, is_cordoned
 from allotment.autoscaler.nominating import Promises
 from allotment.autoscaler.options import Options, Planner
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.provider import NoCapacity, Refused
+from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import beside, planner_of
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
@@ -29,7 +31,7 @@ from allotment.cluster.cache import Item
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.resources import NODES, PODS
+from allotment.cluster.resources import PODS
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -41,8 +43,8 @@ from allotment.tools.plan.report import Plan
 
 log = logging.getLogger(__name__)
 
-#: On a node that we have cordoned.
-LEAVING: Final = "allotment.dev/leaving"
+#: What machines in vain are counted under where they were to replace others.
+_REPLACING: Final = "replacing"
 #: Seconds: how often a course is looked at; how long a cordon stands before a node is given back, for a binding may be
 #: under way; how long pods have to leave; how often it is searched again where nothing changed.
 _STEP, _CORDON, _DRAIN, _SEARCH = 1.0, 2.0, 600.0, 300.0
@@ -65,7 +67,7 @@ class Disrupting:
 
     def __init__(
         self, options: Options, clock: Clock, client: Client, waiting: Waiting, orders: Orders, promises: Promises,
-        shortages: Shortages, teller: Teller, tender: Tending,
+        shortages: Shortages, restraint: Restraint, teller: Teller, tender: Tending,
     ) -> None:  # fmt: skip
         self._options = options
         self._clock = clock
@@ -74,6 +76,7 @@ class Disrupting:
         self._orders = orders
         self._promises = promises
         self._shortages = shortages
+        self._restraint = restraint
         self._teller = teller
         self._tender = tender
         self._planner: Planner = planner_of(options)
@@ -168,9 +171,14 @@ class Disrupting:
         objects: list[Tree] = [item.tree for item, _ in self._waiting.seen()]
         objects += [item.tree for item in self._waiting.budgets.items()]
         replacing = None
-        if replaces and not any(order.under_way for order in self._orders):
+        now = self._clock.seconds()
+        if (
+            replaces
+            and not self._restraint.wait(_REPLACING, now)
+            and not any(order.under_way for order in self._orders)
+        ):
             limits = remaining(self._options.limits, [order.machine for order in self._orders])
-            short = self._shortages.now(self._clock.seconds())
+            short = self._shortages.now(now)
             limits = replace(limits, unavailable=(*limits.unavailable, *short))
             replacing = Replacing(self._plan, self._options.catalog, limits)
 
@@ -201,8 +209,10 @@ class Disrupting:
     async def _begin(self, found: Consolidation, owned: dict[str, Order]) -> None:
         added = []
         now = self._clock.now()
+        self._restraint.begin()
         for machine in found.add:
             order = await self._orders.add(machine, now, (node.name for node in self._waiting.nodes.items()))
+            self._restraint.ordered(order.name, (_REPLACING,))
             try:
                 await self._orders.place(order)
             except (NoCapacity, Refused) as error:
@@ -226,9 +236,12 @@ class Disrupting:
         course.remove = [node for node in course.remove if self._waiting.nodes.item("", node) is not None]
         if not course.remove:
             self._course = None
+            if course.added:
+                self._restraint.served(_REPLACING)
             return 0.0
         waits = self._awaits(course)
         if waits is None:
+            self._restraint.note(course.added[0], (_REPLACING,), now)
             return await self._stop(course, "a machine that was to replace it has not come")
         if waits:
             return _STEP
@@ -313,24 +326,11 @@ class Disrupting:
         return _STEP
 
     async def _cordon(self, name: str, on: bool) -> None:
-        node = self._waiting.nodes.item("", name)
-        if node is None:
-            return
-        if self._is_ours(node) == on:
-            return
-        patch = {
-            "metadata": {"annotations": {LEAVING: "true" if on else None}},
-            "spec": {"unschedulable": True if on else None},
-        }
-        try:
-            self._waiting.nodes.noted(await self._client.patch(NODES, name, patch))
-        except StatusError as error:
-            if error.code != 404:
-                raise
+        await cordon(self._client, self._waiting.nodes, name, LEAVING, on=on)
 
     def _is_ours(self, node: Item[Any]) -> bool:
         """Whether it is cordoned by us."""
-        return LEAVING in (node.metadata.get("annotations") or {})
+        return is_cordoned(node, LEAVING)
 
     async def _take_back(self) -> None:
         """Nodes that one before us cordoned and did not give back are anybody's again."""

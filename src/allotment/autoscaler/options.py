@@ -35,9 +35,12 @@ class Options(NamedTuple):
     ``provider`` is asked for one when the program starts. ``idle``, ``longest``: pods that wait are planned for when no
     more have come for so long, at most so long after the first. ``registration``: a machine that has no ready node with
     all its slices by then is given back. ``shortage``: how long a type that was out of stock is not asked for, doubling
-    up to ``longest_shortage``. ``retry``: what could not be served is planned for again after that, if nothing that
-    could help has happened before. ``budget``: how many of its machines may be on their way out at once, a number or
-    a share (``10%``, rounded up). ``identity``: of this copy, where only one may lead; empty where there is no other.
+    up to ``longest_shortage``. ``vain``: how long nothing is bought for pods for which three plans came to nothing,
+    doubling up to ``longest_vain``. ``together``: how long a machine that is complete waits for others under way, so
+    that their pods do not take its devices. ``retry``: what could not be served is planned for again after that, if
+    nothing that could help has happened before. ``budget``: how many of its machines may be on their way out at once,
+    a number or a share (``10%``, rounded up). ``identity``: of this copy, where only one may lead; empty where there is
+    no other.
     """
 
     provider: Callable[[Context], Provider]
@@ -53,6 +56,9 @@ class Options(NamedTuple):
     registration: float = 900.0
     shortage: float = 60.0
     longest_shortage: float = 1800.0
+    vain: float = 60.0
+    longest_vain: float = 1800.0
+    together: float = 60.0
     retry: float = 300.0
     consolidation: Consolidation = "empty"
     consolidate_after: float = 60.0

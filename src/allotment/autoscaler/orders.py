@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from allotment.autoscaler.order import LABEL, Order, config_map, data_of, order_for, order_of
 from allotment.autoscaler.provider import NoCapacity, Provider, Refused
 from allotment.cluster.client import Client
-from allotment.cluster.errors import StatusError
+from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.tools.plan.report import PlannedMachine
 
@@ -67,7 +67,16 @@ class Orders:
         """Write a new order down; nobody has heard of it yet. ``nodes``: names that are taken."""
         order = order_for(machine, self._names.union(nodes), now)
         self._names.add(order.name)
-        await self._client.create(CONFIG_MAPS, config_map(order, self._namespace, self._provider.name), self._namespace)
+        try:
+            tree = config_map(order, self._namespace, self._provider.name)
+            await self._client.create(CONFIG_MAPS, tree, self._namespace)
+        except (StatusError, Unreachable) as error:
+            # It may be written all the same: who plans the same again writes the same again, under the same name.
+            self._names.discard(order.name)
+            if not (isinstance(error, StatusError) and error.reason == "AlreadyExists"):
+                raise
+            self._names.add(order.name)
+            await self._write(order)
         self._known[order.name] = order
         return order
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from allotment.autoscaler.batching import Batch
 from allotment.autoscaler.disrupting import Disrupting
@@ -17,12 +18,13 @@ from allotment.autoscaler.nominating import Promises
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.reporting import report
+from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import ScalingUp
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.telling import Teller, counted
 from allotment.autoscaler.tending import Tending
-from allotment.autoscaler.waiting import Waiting
-from allotment.cluster.cache import all_synced
+from allotment.autoscaler.waiting import Waiting, wish_of
+from allotment.cluster.cache import Item, all_synced
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
@@ -69,21 +71,22 @@ class Autoscaler:
         self._orders = Orders(self._client, options.namespace, provider)
         self._promises = Promises()
         self._shortages = Shortages(context.random, options.shortage, options.longest_shortage)
+        self._restraint = Restraint(options.vain, options.longest_vain)
         self._teller = Teller(context.recorder(NAME), options.dry_run)
         self._batch = Batch(options.idle, options.longest)
         self._planning, self._tending = asyncio.Event(), asyncio.Event()
         self._helped = False
         self._tender = Tending(
             options, context.clock, self._client, provider, self._waiting, self._orders, self._promises,
-            self._shortages, self._teller, self._again,
+            self._shortages, self._restraint, self._teller, self._again,
         )  # fmt: skip
         self._up = ScalingUp(
-            options, context.clock, self._waiting, self._orders, self._promises, self._shortages, self._teller,
-            self._tender.coming,
+            options, context.clock, self._waiting, self._orders, self._promises, self._shortages, self._restraint,
+            self._teller, self._tender.coming,
         )  # fmt: skip
         self._down = Disrupting(
             options, context.clock, self._client, self._waiting, self._orders, self._promises, self._shortages,
-            self._teller, self._tender,
+            self._restraint, self._teller, self._tender,
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -92,7 +95,7 @@ class Autoscaler:
         ends: list[Callable[[], None]] = []
         try:
             async with asyncio.TaskGroup() as tasks:
-                ends += self._waiting.follow(self._waits, self._again, self._moved)
+                ends += self._waiting.follow(self._waits, self._placed, self._again, self._moved)
                 tasks.create_task(self._tend(), name="tending machines")
                 tasks.create_task(self._plan(), name="planning machines")
                 if self._options.consolidation != "never":
@@ -121,6 +124,9 @@ class Autoscaler:
     def _waits(self, uid: str) -> None:
         self._up.again(uid)
         self._add()
+
+    def _placed(self, pod: Item[Any]) -> None:
+        self._restraint.served(wish_of(pod))
 
     def _again(self) -> None:
         """What could not be served may be now."""
@@ -166,7 +172,12 @@ class Autoscaler:
                     self._helped = False
                     self._up.settled.clear()
                 if self._up.news():
-                    await self._answer()
+                    try:
+                        await self._answer()
+                    except (StatusError, Unreachable) as error:
+                        log.warning("what waits is planned for again: %s", error)
+                        self._add()
+                        await self._clock.sleep(_BREATH)
                 continue
             alarm = self._clock.later(due - now, self._planning.set) if due is not None else None
             await self._planning.wait()
@@ -179,7 +190,9 @@ class Autoscaler:
         if self._shortages.ended(now) and self._up.settled:
             self._helped = True
             return now
-        times = (self._batch.due(), self._shortages.next(now), self._up.next())
+        if self._restraint.ended(now):
+            return now
+        times = (self._batch.due(), self._shortages.next(now), self._restraint.next(now), self._up.next())
         return min((one for one in times if one is not None), default=None)
 
     async def _answer(self) -> Plan:

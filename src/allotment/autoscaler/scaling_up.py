@@ -15,11 +15,12 @@ from allotment.autoscaler.options import Options, Planner
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.provider import NoCapacity, Refused
+from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import Coming, with_supply
 from allotment.autoscaler.telling import Teller, counted, described
-from allotment.autoscaler.waiting import Reading, Waiting
+from allotment.autoscaler.waiting import Reading, Waiting, wish_of
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -41,7 +42,7 @@ class ScalingUp:
 
     def __init__(
         self, options: Options, clock: Clock, waiting: Waiting, orders: Orders, promises: Promises,
-        shortages: Shortages, teller: Teller, coming: Callable[[Order], Coming | None],
+        shortages: Shortages, restraint: Restraint, teller: Teller, coming: Callable[[Order], Coming | None],
     ) -> None:  # fmt: skip
         self._options = options
         self._planner = planner_of(options)
@@ -50,6 +51,7 @@ class ScalingUp:
         self._orders = orders
         self._promises = promises
         self._shortages = shortages
+        self._restraint = restraint
         self._teller = teller
         self._coming = coming
         self._reading = Reading()
@@ -63,7 +65,24 @@ class ScalingUp:
         self._teller.keep(waiting)
         self.settled = {uid: since for uid, since in self.settled.items() if uid in waiting}
         before = self._clock.seconds() - self._options.retry
-        return any(uid not in self._promises and self.settled.get(uid, before) <= before for uid in waiting)
+        held = self._held()
+        return any(
+            uid not in self._promises and uid not in held and self.settled.get(uid, before) <= before for uid in waiting
+        )
+
+    def _held(self) -> set[str]:
+        """Pods (uid) that are in no plan: machines came to nothing for their like, or what comes is in no catalogue."""
+        now = self._clock.seconds()
+        held: set[str] = set()
+        for pod in self._waiting.waiting():
+            order = self._orders.get(self._promises.order_of(pod.uid))
+            if order is not None:
+                if self._coming(order) is None:
+                    held.add(pod.uid)
+            elif self._restraint.wait(wish := wish_of(pod), now) > 0:
+                held.add(pod.uid)
+                self._teller.restrained(pod, self._restraint.vain(wish), self._restraint.length(wish))
+        return held
 
     def again(self, uid: str) -> None:
         """A pod asks for something else than when it was planned for."""
@@ -87,7 +106,7 @@ class ScalingUp:
             ),
             [order.machine for order in self._orders],
         )
-        seen = self._waiting.seen()
+        seen = self._waiting.seen(self._held())
 
         def work(keep_going: KeepGoing) -> Plan:
             values = with_supply(self._reading.values(seen), supply, promised, leaving)
@@ -119,6 +138,7 @@ class ScalingUp:
                 self.settled[pod.uid] = now
                 self._teller.unserved(pod, one.text)
         turns = asyncio.Semaphore(_AT_ONCE)
+        self._restraint.begin()
         done = await asyncio.gather(*(self._order(machine, pods, turns) for machine in plan.machines))
         return all(done)
 
@@ -137,6 +157,7 @@ class ScalingUp:
             order = await self._orders.add(
                 machine, self._clock.now(), (node.name for node in self._waiting.nodes.items())
             )
+            self._restraint.ordered(order.name, map(wish_of, users))
             for pod in users:
                 self._promises.promise(pod.uid, order.name)
             return await self.place(order, users)

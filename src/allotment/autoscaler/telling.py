@@ -46,6 +46,14 @@ class Teller:
         """No machine will come for a pod."""
         self._say(pod, "Normal", _NOT, f"no machine is ordered: {text}")
 
+    def restrained(self, pod: Item[Any], plans: int, seconds: float) -> None:
+        """No machine is ordered for a pod for a while, since those before were of no use to it."""
+        text = (
+            f"{plans} times in a row machines that were ordered for such pods came to nothing (see FailedScaleUp and "
+            f"MachineReady); the next is ordered no sooner than {minutes(seconds)} after the last"
+        )
+        self.unserved(pod, text)
+
     def failed(self, pod: Item[Any], text: str) -> None:
         """A machine that was ordered for a pod does not come."""
         self._said.pop(pod.uid, None)
@@ -90,6 +98,15 @@ def described(machine: PlannedMachine) -> str:
     mode = machine.form.partition("/")[2]
     parts = (machine.capacity_type, machine.zone, mode, f"{dollars(machine.usd_per_hour)} USD/h")
     return f"{machine.instance} ({', '.join(filter(None, parts))})"
+
+
+def minutes(seconds: float) -> str:
+    """A time to wait, in the unit that is read best.
+
+    >>> minutes(42), minutes(60), minutes(1800)
+    ('42 s', '1 min', '30 min')
+    """
+    return f"{seconds:.0f} s" if round(seconds) % 60 else f"{seconds / 60:.0f} min"
 
 
 def counted(number: int, what: str) -> str:

@@ -1,22 +1,30 @@
-"""What is ordered, until it is of use or gone: cloud, node and slices compared with the orders, again and again."""
+"""What is ordered, until it is of use or gone: cloud, node and slices compared with the orders, again and again.
+
+A node of ours is closed (cordoned) until all that it was planned with is there, and until the others that are under way
+are so, too, if pods of theirs could take its devices: Kubernetes keeps no device for a pod that is nominated. Then the
+pods hear where they were meant to go, and the nodes open together.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from allotment.autoscaler.cordoning import COMING, cordon
 from allotment.autoscaler.nominating import Promises, nominate
 from allotment.autoscaler.options import Options
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.provider import Provider, Standing
-from allotment.autoscaler.readiness import lacks
+from allotment.autoscaler.readiness import is_ready, lacks
+from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import ScalingUp, offering_of
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.supply import Coming, coming
 from allotment.autoscaler.telling import Teller, described
-from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished
+from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished, wish_of
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -36,7 +44,7 @@ class Tending:
 
     def __init__(
         self, options: Options, clock: Clock, client: Client, provider: Provider, waiting: Waiting, orders: Orders,
-        promises: Promises, shortages: Shortages, teller: Teller, replan: Callable[[], None],
+        promises: Promises, shortages: Shortages, restraint: Restraint, teller: Teller, replan: Callable[[], None],
     ) -> None:  # fmt: skip
         self._options = options
         self._clock = clock
@@ -46,12 +54,17 @@ class Tending:
         self._orders = orders
         self._promises = promises
         self._shortages = shortages
+        self._restraint = restraint
         self._teller = teller
         self._replan = replan
         self._catalog = {instance.key: instance for instance in options.catalog}
         self._standing: dict[str, Standing] = {}
-        self._nominated: set[str] = set()
+        self._closed: set[str] = set()
+        self._ordered: dict[str, float] = {}
+        """When an order was made, on the scale that never jumps."""
+        self._complete: dict[str, float] = {}
         self._ready: dict[str, float] = {}
+        self._lame: dict[str, float] = {}
         self._coming: dict[tuple[str, str], Coming] = {}
 
     def node_of(self, order: Order) -> str:
@@ -79,16 +92,25 @@ class Tending:
         # What is ordered while the cloud is being asked is not in its answer.
         before = [order for order in self._orders if not self._orders.is_placing(order)]
         await self.look()
+        complete: list[Order] = []
         for order in before:
             try:
                 if (now := self._orders.get(order.name)) is not None and now.confirmed == order.confirmed:
-                    await self._one(now, scaling_up)
+                    if await self._one(now, scaling_up):
+                        complete.append(now)
             except (StatusError, Unreachable) as error:
                 log.warning("%s: %s", order.name, error)
+        try:
+            await self._open(complete)
+        except (StatusError, Unreachable) as error:
+            log.warning("nodes cannot be opened: %s", error)
         known = {order.name for order in self._orders}
-        self._nominated &= known
-        self._ready = {name: since for name, since in self._ready.items() if name in known}
+        self._closed &= known
+        for times in (self._ordered, self._complete, self._ready, self._lame):
+            for name in times.keys() - known:
+                del times[name]
         self._coming = {key: found for key, found in self._coming.items() if key[0] in known}
+        self._restraint.keep(known)
         return _SOON if self.busy or len(self._promises) else _LATER
 
     @property
@@ -96,7 +118,8 @@ class Tending:
         """Whether some machine is on its way, here or away."""
         return any(order.under_way or order.leaving for order in self._orders)
 
-    async def _one(self, order: Order, scaling_up: ScalingUp) -> None:
+    async def _one(self, order: Order, scaling_up: ScalingUp) -> bool:
+        """Whether it has just become complete, and is to be opened."""
         standing = self._standing.get(order.name)
         if standing is not None and not order.confirmed:  # whoever ordered it has not come to write that down
             order = await self._orders.confirm(order)
@@ -110,31 +133,93 @@ class Tending:
         elif standing is None or standing.state == "failed":
             await self._gone(order, standing)
         elif not order.initialised:
-            await self._awaited(order, standing)
+            return await self._awaited(order, standing)
+        elif useless := self._of_no_use(order, standing):
+            await self._orders.leave(order, useless)
+            await self._orders.give_back(order)
+            log.warning("%s was given back: %s", order.name, useless)
+            self._replan()
         elif self._promises.to(order.name):
             since = self._ready.setdefault(order.name, self._clock.seconds())
             if self._clock.seconds() - since > _PATIENCE:
                 # The scheduler does not take it as it is: what waits is planned for anew.
+                self._in_vain(order)
                 self._promises.break_off(order.name)
                 self._replan()
+        return False
 
-    async def _awaited(self, order: Order, standing: Standing) -> None:
+    async def _awaited(self, order: Order, standing: Standing) -> bool:
         node = self._waiting.nodes.item("", standing.node) if standing.node else None
-        if node is not None and order.name not in self._nominated:
-            self._nominated.add(order.name)
-            await nominate(self._client, self._waiting, self._promises.to(order.name), node.name)
+        if node is not None and order.name not in self._closed:
+            self._closed.add(order.name)
+            if not node.spec.get("unschedulable"):
+                await cordon(self._client, self._waiting.nodes, node.name, COMING, on=True)
         expected = self.coming(order)
         pools = expected.pools if expected is not None else dict.fromkeys(order.machine.drivers, 1)
         slices = [one.tree for one in self._waiting.slices_of[standing.node]] if standing.node else []
         missing = lacks(node.tree if node is not None else None, slices, pools)
-        if not missing and node is not None:
-            self._shortages.had(offering_of(order.machine))
-            await nominate(self._client, self._waiting, self._promises.to(order.name), node.name)
-            await self._orders.initialised(order, self._clock.now())
-            self._teller.ready(node.tree, f"{described(order.machine)} has all that it was planned with")
-            log.info("%s is ready as node %s", order.name, node.name)
-        elif self._clock.left(order.ordered, self._options.registration) <= 0 and not self._in_use(standing.node):
+        if not missing:
+            return True
+        now = self._clock.seconds()
+        # A clock that is set must not make all machines late at once: how old an order is, the wall says only once.
+        ordered = self._ordered.setdefault(order.name, now + min(self._clock.left(order.ordered), 0))
+        if now - ordered >= self._options.registration and not self._in_use(standing.node):
             await self._too_late(order, missing)
+        return False
+
+    # --- opening nodes ---------------------------------------------------------------------------------------------
+
+    async def _open(self, complete: Sequence[Order]) -> None:
+        """Nodes that are complete take pods, unless others come soon whose pods could be in the way."""
+        now = self._clock.seconds()
+        due = []
+        for order in complete:
+            since = self._complete.setdefault(order.name, now)
+            if now - since >= self._options.together or not self._waits_for_others(order, complete):
+                due.append(order)
+        for order in due:
+            await nominate(self._client, self._waiting, self._promises.to(order.name), self.node_of(order))
+        nodes = [self.node_of(order) for order in due]
+        await asyncio.gather(*(cordon(self._client, self._waiting.nodes, node, COMING, on=False) for node in nodes))
+        for order, name in zip(due, nodes, strict=True):
+            self._shortages.had(offering_of(order.machine))
+            await self._orders.initialised(order, self._clock.now())
+            if (node := self._waiting.nodes.item("", name)) is not None:
+                self._teller.ready(node.tree, f"{described(order.machine)} has all that it was planned with")
+            log.info("%s is ready as node %s", order.name, name)
+
+    def _waits_for_others(self, order: Order, complete: Sequence[Order]) -> bool:
+        """Whether somebody whose machine is still to come asks for something else than those whose machine this is."""
+        names = {one.name for one in complete}
+        others = {one.name for one in self._orders if one.under_way and one.name not in names}
+        wishes: set[str] = set()
+        awaited = False
+        for pod in self._waiting.waiting():
+            promised = self._promises.order_of(pod.uid)
+            if promised in others or promised == order.name:
+                wishes.add(wish_of(pod))
+                awaited = awaited or promised in others
+        return awaited and len(wishes) > 1
+
+    # --- what comes to nothing -------------------------------------------------------------------------------------
+
+    def _of_no_use(self, order: Order, standing: Standing) -> str:
+        """Why a machine that was complete once must go: its node is gone, or was not ready for long and is empty."""
+        now = self._clock.seconds()
+        node = self._waiting.nodes.item("", standing.node) if standing.node else None
+        if node is not None and is_ready(node.tree):
+            self._lame.pop(order.name, None)
+            return ""
+        since = self._lame.setdefault(order.name, now)
+        if node is None:
+            return "its node is gone" if now - since > _PATIENCE else ""
+        if now - since <= self._options.registration or self._in_use(node.name, leaving=False):
+            return ""
+        return f"its node has not been ready for {now - since:.0f} s"
+
+    def _in_vain(self, order: Order) -> None:
+        """Those who wait for it ask for machines in vain."""
+        self._restraint.note(order.name, map(wish_of, self._users(order)), self._clock.seconds())
 
     async def _too_late(self, order: Order, missing: str) -> None:
         text = f"{described(order.machine)}: {missing} after {self._options.registration:.0f} s; it is given back"
@@ -161,6 +246,7 @@ class Tending:
 
     def _lost(self, order: Order, text: str) -> None:
         """What was promised does not come: others are asked for."""
+        self._in_vain(order)
         for pod in self._users(order):
             self._teller.failed(pod, text)
         self._promises.break_off(order.name)
@@ -171,5 +257,9 @@ class Tending:
         seats = {(seat.pod.namespace, seat.pod.name) for seat in order.machine.seats}
         return [pod for pod in self._waiting.waiting() if pod.uid in promised or pod.key in seats]
 
-    def _in_use(self, node: str) -> bool:
-        return bool(node) and any(not is_finished(pod) and not is_daemon(pod) for pod in self._waiting.on_node[node])
+    def _in_use(self, node: str, *, leaving: bool = True) -> bool:
+        """``leaving``: also by pods that are being deleted."""
+        return bool(node) and any(
+            not is_finished(pod) and not is_daemon(pod) and (leaving or not pod.deleting)
+            for pod in self._waiting.on_node[node]
+        )

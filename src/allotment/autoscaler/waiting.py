@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache, Item, by_node
@@ -41,6 +42,17 @@ _KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     (DAEMON_SETS, DaemonSet),
     (PODS, Pod),
 )
+#: Fields of a pod that decide which machine serves it, beside what its containers ask.
+_ASKED: Final = (
+    "affinity",
+    "nodeSelector",
+    "overhead",
+    "resourceClaims",
+    "resources",
+    "schedulerName",
+    "tolerations",
+    "topologySpreadConstraints",
+)
 #: What changes the answer for pods that could not be served.
 _HELPFUL: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES)
 
@@ -68,16 +80,19 @@ class Waiting:
         return (*(cache for cache, _ in self._kinds), self.budgets)
 
     def follow(
-        self, waits: Callable[[str], None], helps: Callable[[], None], moves: Callable[[], None]
-    ) -> list[Callable[[], None]]:
-        """Be told: a pod (uid) waits for something else than before; something may help all those that wait in vain;
-        nodes, slices, pods or their budgets have changed. Returns what ends it.
+        self, waits: Callable[[str], None], placed: Callable[[Item[Any]], None], helps: Callable[[], None],
+        moves: Callable[[], None],
+    ) -> list[Callable[[], None]]:  # fmt: skip
+        """Be told: a pod (uid) waits for something else than before; one that waited has a node; something may help
+        all those that wait in vain; nodes, slices, pods or their budgets have changed. Returns what ends it.
         """
 
         def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
             if new is not None and wants_machine(new):
                 if old is None or not wants_machine(old) or old.spec != new.spec:
                     waits(new.uid)
+            elif old is not None and new is not None and new.spec.get("nodeName") and not old.spec.get("nodeName"):
+                placed(new)
             moves()
 
         def claim_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -105,13 +120,13 @@ class Waiting:
         """Pods that nobody has a place for."""
         return (pod for pod in self.pods.items() if wants_machine(pod) and not self._makes_room(pod))
 
-    def seen(self) -> list[tuple[Item[Any], type[Object]]]:
-        """All that a plan is made from: of the pods without a node only those that wait for one."""
+    def seen(self, without: Container[str] = ()) -> list[tuple[Item[Any], type[Object]]]:
+        """All that a plan is made from: of the pods without a node only those that wait for one, but for some (uid)."""
         found: list[tuple[Item[Any], type[Object]]] = []
         for cache, type in self._kinds:
             items = cache.items()
             if cache is self.pods:
-                waiting = {pod.uid for pod in self.waiting()}
+                waiting = {pod.uid for pod in self.waiting() if pod.uid not in without}
                 items = [pod for pod in items if pod.uid in waiting or (_runs(pod) and not is_finished(pod))]
             found += ((item, type) for item in items)
         return found
@@ -133,6 +148,15 @@ def wants_machine(pod: Item[Any]) -> bool:
         one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable"
         for one in conditions
     )
+
+
+def wish_of(pod: Item[Any]) -> str:
+    """What a pod asks for: equal for pods that any machine serves alike, such as those of one Deployment, or of one
+    CronJob's Jobs."""
+    asked = {field: pod.spec[field] for field in _ASKED if pod.spec.get(field)}
+    for field in ("initContainers", "containers"):
+        asked[field] = [container.get("resources") for container in pod.spec.get(field) or ()]
+    return json.dumps([pod.namespace, asked], sort_keys=True)
 
 
 def is_daemon(pod: Item[Any]) -> bool:

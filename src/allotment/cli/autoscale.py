@@ -91,7 +91,7 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Options
     if not arguments.seconds > 0:
         raise Mistake(f"--seconds: wanted a positive number, found {arguments.seconds:g}")
     return Options(
-        provider=provider_of(arguments, found.catalog, known),
+        provider=provider_of(arguments, found.catalog, known, closed=True),
         catalog=found.catalog.types,
         features=known,
         limits=limits_of(arguments, found.providers, found.catalog.types),
@@ -128,15 +128,18 @@ def duration(option: str, text: str) -> float:
     return found
 
 
-def provider_of(arguments: Namespace, found: Opened, known: Features) -> Callable[[Context], Provider]:
-    """Who brings the machines."""
+def provider_of(
+    arguments: Namespace, found: Opened, known: Features, *, closed: bool = False
+) -> Callable[[Context], Provider]:
+    """Who brings the machines. ``closed``: somebody opens the simulated ones."""
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
 
         delay = duration("--delay", arguments.delay)
         return simulated_cloud(
-            found.types, faults_of(arguments.cloud), seconds=delay, kube=known.kube, namespace=arguments.namespace
-        )
+            found.types, faults_of(arguments.cloud), seconds=delay, kube=known.kube, namespace=arguments.namespace,
+            closed=closed,
+        )  # fmt: skip
     from allotment.autoscaler.providers.karpenter import Karpenter
 
     return lambda context: Karpenter(context.client_for(NAME, NAME))

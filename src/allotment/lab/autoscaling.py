@@ -35,6 +35,8 @@ class Autoscale(NamedTuple):
     plan_seconds: float = 2.0
     registration: float = 900.0
     shortage: float = 60.0
+    vain: float = 60.0
+    together: float = 60.0
     consolidation: Consolidation = "cheaper"
     consolidate_after: float = 60.0
     budget: str = "10%"
@@ -43,12 +45,12 @@ class Autoscale(NamedTuple):
 
     def options(self, features: Features) -> Options:
         """For the program."""
-        cloud = simulated_cloud(self.types, self.faults, seconds=self.seconds, kube=features.kube)
+        cloud = simulated_cloud(self.types, self.faults, seconds=self.seconds, kube=features.kube, closed=True)
         return Options(
             provider=cloud, catalog=self.types, features=features, limits=self.limits, planner=self.planner,
-            plan_seconds=self.plan_seconds, registration=self.registration, shortage=self.shortage,
-            consolidation=self.consolidation, consolidate_after=self.consolidate_after, budget=self.budget,
-            dry_run=self.dry_run,
+            plan_seconds=self.plan_seconds, registration=self.registration, shortage=self.shortage, vain=self.vain,
+            together=self.together, consolidation=self.consolidation, consolidate_after=self.consolidate_after,
+            budget=self.budget, dry_run=self.dry_run,
         )  # fmt: skip
 
     @property

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from allotment.autoscaler.disrupting import LEAVING
+from allotment.autoscaler.cordoning import LEAVING
 from allotment.autoscaler.options import Options
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS

@@ -159,6 +159,10 @@ class World:
         maps = {one["metadata"]["name"]: one for one in self.all(CONFIG_MAPS)}
         return str(maps.get("allotment-autoscaler-report", {}).get("data", {}).get("summary", ""))
 
+    def is_open(self, node: str) -> bool:
+        """Whether pods may come to a node."""
+        return not self.client.objects[NODES, "", node]["spec"].get("unschedulable")
+
     def told(self, reason: str) -> list[str]:
         """What events of a reason say."""
         return [tree["note"] for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
@@ -199,10 +203,12 @@ def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, 
 
 
 @asynccontextmanager
-async def world(chosen: Options, speed: float = 20.0, client: ClusterClient | None = None) -> AsyncIterator[World]:
+async def world(
+    chosen: Options, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None
+) -> AsyncIterator[World]:
     """A cluster in which an autoscaler runs, and a kubelet and a driver that make new nodes of use."""
     there = client or ClusterClient()
-    context = context_of(there, speed)
+    context = context_of(there, clock or Clock(speed))
     task = asyncio.create_task(run({"autoscaler": autoscaler(chosen), "nodes": nodes_get_ready}, context))
     try:
         yield World(there, context.clock)
@@ -211,8 +217,8 @@ async def world(chosen: Options, speed: float = 20.0, client: ClusterClient | No
         await asyncio.wait([task])
 
 
-def context_of(client: Client, speed: float = 20.0) -> Context:
-    clock, random = Clock(speed), Random(1)
+def context_of(client: Client, clock: Clock) -> Context:
+    random = Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
         return client

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from allotment.autoscaler.cordoning import COMING, cordoned
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.autoscaler.providers.faults import Fault
@@ -54,12 +55,15 @@ class _Entry(Value, frozen=True):
 
 def simulated_cloud(
     catalog: Sequence[InstanceType], faults: Sequence[Fault] = (), *, seconds: float = 2.0, kube: str = "1.36",
-    namespace: str = "kube-system",
+    namespace: str = "kube-system", closed: bool = False,
 ) -> Callable[[Context], Provider]:  # fmt: skip
-    """For the options of an autoscaler. ``seconds``: from the order to the node, of the cluster's clock."""
+    """For the options of an autoscaler. ``seconds``: from the order to the node, of the cluster's clock.
+
+    ``closed``: nodes come cordoned, for an autoscaler that opens them when they are complete.
+    """
 
     def made(context: Context) -> Provider:
-        return SimulatedCloud(context, catalog, faults, seconds, kube, namespace)
+        return SimulatedCloud(context, catalog, faults, seconds, kube, namespace, closed=closed)
 
     return made
 
@@ -71,8 +75,9 @@ class SimulatedCloud:
 
     def __init__(
         self, context: Context, catalog: Sequence[InstanceType], faults: Sequence[Fault], seconds: float, kube: str,
-        namespace: str,
+        namespace: str, *, closed: bool = False,
     ) -> None:  # fmt: skip
+        self._closed = closed
         self._client: Client = context.client_for(NAME, NAME)
         self._nodes = context.caches.trees(NODES)
         self._clock = context.clock
@@ -152,6 +157,8 @@ class SimulatedCloud:
             return "running", ""
         if entry.appeared:
             return "failed", "its node was deleted"
+        if entry.machine.instance not in self._catalog:
+            return "failed", f"{entry.machine.instance} is in no catalogue any more"
         due = self._clock.left(entry.taken, entry.seconds) <= 0
         if due and entry.fate == "fail":
             return "failed", "it broke down while it was starting"
@@ -159,7 +166,8 @@ class SimulatedCloud:
 
     def _expect(self, entry: _Entry) -> None:
         """Have its node appear in time."""
-        if entry.fate in ("fail", "lost") or entry.name in self._timers:
+        known = entry.machine.instance in self._catalog
+        if not known or entry.fate in ("fail", "lost") or entry.name in self._timers:
             return
 
         def ring() -> None:
@@ -195,7 +203,7 @@ class SimulatedCloud:
             annotations.pop(_HARDWARE, None)
         tree["metadata"]["annotations"] = annotations
         tree["spec"] = {"providerID": SCHEME + entry.name, **(tree.get("spec") or {})}
-        return tree
+        return cordoned(tree, COMING) if self._closed else tree
 
     async def _end(self, entry: _Entry) -> None:
         timer = self._timers.pop(entry.name, None)

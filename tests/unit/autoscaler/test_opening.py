@@ -1,0 +1,120 @@
+"""Nodes take pods when all is there that they were planned with, and together where pods could take each other's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+
+from allotment.autoscaler.cordoning import COMING
+from allotment.autoscaler.options import Options
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import NODES
+from allotment.model.core import Pod
+from allotment.model.meta import Object, ObjectKey
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan, PlannedMachine, Seat
+from tests.unit.autoscaler.world import BIG, SMALL, TYPES, World, options, world
+
+
+def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 30.0) -> None:
+    async def test() -> None:
+        async with world(chosen, speed) as cluster:
+            await story(cluster)
+
+    asyncio.run(test())
+
+
+def by_name(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    """Pods called big… get a big machine each, all others a small one."""
+    waiting = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
+    machines = []
+    for number, pod in enumerate(waiting):
+        key = BIG if pod.metadata.name.startswith("big") else SMALL
+        kind = next(one for one in TYPES if one.key == key)
+        seat = Seat(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
+        machines.append(
+            PlannedMachine(
+                node=seat.node, instance=key, form=kind.hardware, zone="us-east-1a", capacity_type="on-demand",
+                usd_per_hour=Decimal(1), seats=(seat,), drivers=("gpu.nvidia.com",),
+            )
+        )  # fmt: skip
+    return Plan(machines=tuple(machines))
+
+
+def asks(cpu: str) -> Tree:
+    return {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
+
+
+def small(cluster: World) -> str:
+    return next((name for name, kind in cluster.machines().items() if kind == "g4dn.xlarge"), "")
+
+
+def test_a_node_is_closed_until_its_devices_are_there() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
+        node = small(cluster)
+        assert COMING in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
+        await cluster.until(lambda: cluster.is_open(node))
+        assert cluster.nominated("a") == node
+        assert COMING not in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
+
+    play(options(planner=by_name), story)
+
+
+def test_nodes_open_together_where_pods_of_one_could_take_the_devices_of_the_other() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("small", spec=asks("1"))
+        cluster.pod("big", spec=asks("2"))
+        await cluster.until(lambda: small(cluster))
+        node = small(cluster)
+        await cluster.after(10)
+        assert not cluster.is_open(node)
+        assert cluster.nominated("small") == ""
+        await cluster.until(lambda: len(cluster.machines()) == 2)
+        await cluster.until(lambda: all(map(cluster.is_open, cluster.machines())))
+        assert cluster.nominated("small") == node
+        assert cluster.nominated("big") not in ("", node)
+
+    play(options("aws/g5.*=slow:30", planner=by_name), story)
+
+
+def test_nobody_waits_for_machines_of_pods_that_ask_the_same() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("small", spec=asks("1"))
+        cluster.pod("big", spec=asks("1"))
+        await cluster.until(lambda: small(cluster))
+        await cluster.until(lambda: cluster.is_open(small(cluster)))
+        assert len(cluster.machines()) == 1
+
+    play(options("aws/g5.*=slow:300", planner=by_name), story)
+
+
+def test_a_machine_that_never_comes_holds_others_up_for_a_while_only() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("small", spec=asks("1"))
+        cluster.pod("big", spec=asks("2"))
+        await cluster.until(lambda: small(cluster))
+        await cluster.after(10)
+        assert not cluster.is_open(small(cluster))
+        await cluster.until(lambda: cluster.is_open(small(cluster)))
+        assert cluster.nominated("small") == small(cluster)
+        assert len(cluster.machines()) == 1
+
+    play(options("aws/g5.*=lost", planner=by_name, together=20), story)
+
+
+def test_a_cordon_of_somebody_else_stays() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("small", spec=asks("1"))
+        cluster.pod("big", spec=asks("2"))
+        await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
+        node = cluster.client.objects[NODES, "", small(cluster)]
+        said = {key: value for key, value in node["metadata"]["annotations"].items() if key != COMING}
+        cluster.client.put(NODES, {**node, "metadata": {**node["metadata"], "annotations": said}})
+        await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
+        assert not cluster.is_open(small(cluster))
+
+    play(options("aws/g5.*=slow:10", planner=by_name), story)

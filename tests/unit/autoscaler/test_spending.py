@@ -1,0 +1,295 @@
+"""What is spent on pods that never get a node is bounded, whatever the reason; and nothing is paid for that is dead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace as with_fields
+
+from allotment.autoscaler.options import Options
+from allotment.autoscaler.provider import Standing
+from allotment.autoscaler.restraint import Restraint
+from allotment.cluster.client import Resource, Tree
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import Unreachable
+from allotment.cluster.program import Context
+from allotment.cluster.resources import CONFIG_MAPS, NODES
+from allotment.model.core import Pod
+from allotment.model.meta import Object
+from allotment.packing.problem import KeepGoing
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan, PlannedMachine
+from tests.unit.autoscaler.world import TYPES, ClusterClient, World, one_pod_a_machine, options, waiting_pod, world
+
+
+def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+    async def test() -> None:
+        async with world(chosen, speed) as cluster:
+            await story(cluster)
+
+    asyncio.run(test())
+
+
+def always_another(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    """A new machine of the cheapest type for everybody, whatever is there and whatever was out of stock."""
+    pods = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
+    return one_pod_a_machine(pods, Limits(), keep_going)
+
+
+class Counting:
+    """A planner that remembers how many machines it had ordered."""
+
+    def __init__(self) -> None:
+        self.bought = 0
+
+    def __call__(self, values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+        plan = always_another(values, limits, keep_going)
+        self.bought += len(plan.machines)
+        return plan
+
+
+@pytest.mark.parametrize("faults", [("*=fail",), ()], ids=["machines break down", "the scheduler takes none of them"])
+def test_what_is_ordered_for_a_pod_that_never_binds_is_bounded(faults: tuple[str, ...]) -> None:
+    planner = Counting()
+    most = Restraint(40, 80).most(240)
+
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.after(240)
+        assert 3 <= planner.bought <= most
+        assert any("3 times in a row machines" in text for text in cluster.told("NotTriggerScaleUp"))
+
+    play(options(*faults, planner=planner, vain=40, longest_vain=80), story, speed=100)
+
+
+def test_pods_that_take_the_place_of_deleted_ones_begin_no_new_count() -> None:
+    planner = Counting()
+
+    async def story(cluster: World) -> None:
+        for number in range(30):  # a CronJob, say
+            cluster.pod(f"run-{number}")
+            await cluster.after(8)
+            cluster.end(f"run-{number}")
+        assert planner.bought <= Restraint(60, 1800).most(240)
+
+    play(options("*=fail", planner=planner), story, speed=100)
+
+
+def test_a_pod_that_gets_a_node_ends_the_wait_of_its_like() -> None:
+    planner = Counting()
+
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        cluster.pod("b")
+        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
+        before = planner.bought
+        await cluster.after(30)
+        assert planner.bought == before
+        cluster.bind("a", "somewhere")
+        cluster.pod("c")
+        await cluster.until(lambda: planner.bought > before)
+
+    play(options("*=fail", planner=planner, vain=10_000), story)
+
+
+@given(st.integers(1, 600), st.integers(0, 3), st.floats(0, 7200), st.floats(0.1, 60))
+def test_the_bound_holds_however_fast_machines_fail(first: int, doublings: int, seconds: float, life: float) -> None:
+    restraint = Restraint(first, first * 2**doublings)
+    now, plans = 0.0, 0
+    while now <= seconds and plans < 1000:
+        if wait := restraint.wait("wish", now):
+            now += wait
+            continue
+        plans += 1
+        restraint.begin()
+        for number in range(3):  # machines of one plan count once
+            restraint.ordered(f"{plans}-{number}", ["wish"])
+        now += life
+        for number in range(3):
+            restraint.note(f"{plans}-{number}", (), now)
+    assert plans <= restraint.most(seconds) or life * 1000 < seconds
+
+
+def test_a_clock_that_is_set_makes_no_machine_late() -> None:
+    class Jumping(Clock):
+        ahead = timedelta()
+
+        def moment(self) -> datetime:
+            return super().moment() + self.ahead
+
+    async def test() -> None:
+        clock = Jumping(20)
+        async with world(options("*=lost", registration=600), clock=clock) as cluster:
+            cluster.pod("a")
+            await cluster.until(cluster.books)
+            (first,) = cluster.books()
+            await cluster.after(3)
+            clock.ahead = timedelta(hours=1)
+            await cluster.after(30)
+            assert cluster.books() == [first]
+
+    asyncio.run(test())
+
+
+class Forgetful(ClusterClient):
+    """Answers to the first orders are lost; what was asked was done, or was not."""
+
+    def __init__(self, done: bool) -> None:
+        super().__init__()
+        self.done = done
+        self.lost = 3
+
+    async def create(
+        self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
+        dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        if resource == CONFIG_MAPS and tree["metadata"]["name"].startswith("order-") and self.lost:
+            self.lost -= 1
+            if self.done:
+                await super().create(resource, tree, namespace, name=name)
+                self.lost = 0
+            raise Unreachable("the connection was lost")
+        return await super().create(resource, tree, namespace, name=name, subresource=subresource)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_an_api_server_that_goes_away_costs_no_machine_and_no_pod_is_forgotten(
+    done: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        client = Forgetful(done)
+        async with world(options(), 60, client) as cluster:
+            cluster.pod("a")
+            await cluster.until(lambda: cluster.nominated("a"))
+            await cluster.after(20)
+            assert cluster.orders() == cluster.books() == [cluster.nominated("a")]
+
+    asyncio.run(test())
+    assert "crashed" not in caplog.text
+
+
+def test_a_type_that_left_the_catalogue_is_not_bought_twice() -> None:
+    """Its machine is under way; what it brings is known to nobody any more, but whose it is."""
+
+    async def test() -> None:
+        client = ClusterClient()
+        async with world(options(seconds=600), 60, client) as cluster:
+            cluster.pod("a")
+            await cluster.until(cluster.books)
+            (first,) = cluster.books()
+        left = options(seconds=600)._replace(catalog=TYPES[1:])
+        async with world(left, 60, client) as cluster:
+            cluster.pod("b")
+            await cluster.until(lambda: len(cluster.books()) == 2)
+            await cluster.after(20)
+            assert len(cluster.books()) == 2
+            assert first in cluster.books()
+
+    asyncio.run(test())
+
+
+class Stubborn:
+    """A cloud that knows nothing of nodes: what was ordered runs until it is given back."""
+
+    name = "stubborn"
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self.machines: dict[str, PlannedMachine] = {}
+
+    async def create(self, name: str, machine: PlannedMachine) -> None:
+        self.machines[name] = machine
+        labels = {"node.kubernetes.io/instance-type": machine.instance.partition("/")[2]}
+        annotations = {"allotment.dev/machine": name, "allotment.dev/hardware": machine.form}
+        node = {"metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": {}}
+        self._client.put(NODES, {**node, "status": {"allocatable": {"cpu": "4", "pods": "10"}}})
+
+    async def delete(self, name: str) -> None:
+        self.machines.pop(name, None)
+        if (NODES, "", name) in self._client.objects:
+            self._client.remove(NODES, "", name)
+
+    async def standing(self) -> Sequence[Standing]:
+        return [Standing(name, "running", name) for name in self.machines]
+
+
+@pytest.mark.parametrize("dies", ["deleted", "not ready"])
+def test_a_machine_whose_node_is_gone_or_dead_is_not_paid_for_for_ever(dies: str) -> None:
+    async def test() -> None:
+        client = ClusterClient()
+        cloud = Stubborn(client)
+
+        def provider(context: Context) -> Stubborn:
+            return cloud
+
+        chosen = options(planner=once_only, registration=60)._replace(provider=provider)
+        async with world(chosen, 60, client) as cluster:
+            cluster.pod("a")
+            await cluster.until(lambda: cluster.nominated("a"))
+            name = cluster.nominated("a")
+            cluster.end("a")
+            await cluster.until(lambda: "ready since" in cluster.report() or cluster.told("MachineReady"))
+            if dies == "deleted":
+                client.remove(NODES, "", name)
+            else:
+                node = client.objects[NODES, "", name]
+                status = {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}
+                client.put(NODES, {**node, "status": status})
+            await cluster.after(20)
+            assert list(cloud.machines) == [name]
+            await cluster.until(lambda: not cloud.machines)
+            await cluster.until(lambda: cluster.orders() == [])
+
+    asyncio.run(test())
+
+
+def once_only(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    return one_pod_a_machine(values, Limits(), keep_going)
+
+
+def test_what_a_deleted_pod_had_ordered_serves_the_next() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(cluster.books)
+        cluster.end("a")
+        cluster.pod("b")
+        await cluster.until(lambda: cluster.nominated("b"))
+        await cluster.after(20)
+        assert cluster.books() == [cluster.nominated("b")]
+
+    play(options(seconds=20), story)
+
+
+def test_five_hundred_pods_at_once_are_one_plan_and_nothing_is_ordered_twice() -> None:
+    planner = Counting()
+
+    def in_fives(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+        """Ten pods a machine."""
+        plan = planner(values, limits, keep_going)
+        seats = [seat for machine in plan.machines for seat in machine.seats]
+        planner.bought -= len(plan.machines)
+        machines = [
+            with_fields(machine, seats=tuple(seats[10 * number : 10 * number + 10]))
+            for number, machine in enumerate(plan.machines[: -(-len(seats) // 10)])
+        ]
+        planner.bought += len(machines)
+        return with_fields(plan, machines=tuple(machines))
+
+    async def story(cluster: World) -> None:
+        for number in range(500):
+            cluster.client.put(*_pod(number))
+        await cluster.until(lambda: all(cluster.nominated(f"p{number}") for number in range(500)), 20)
+        assert planner.bought == len(cluster.machines()) == len(cluster.orders()) == 50
+
+    play(options(planner=in_fives), story, speed=20)
+
+
+def _pod(number: int) -> tuple[Resource, Tree]:
+    from allotment.cluster.resources import PODS
+
+    return PODS, waiting_pod(f"p{number}")
