@@ -140,6 +140,19 @@ def test_out_of_stock_the_next_cheapest_type_serves() -> None:
         assert any("out of stock" in text for text in told(cluster, "FailedScaleUp"))
 
 
+def test_machines_of_one_plan_that_come_one_by_one_serve_whom_they_were_bought_for() -> None:
+    """Any GPU would do for the one pod, which waits for the slow machine; the other needs the GPU that comes first."""
+    ampere = one_gpu("ampere")
+    request = ampere[0]["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    request["selectors"] = [{"cel": {"expression": 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'}}]
+    with lab("aws/g4dn.*=slow:20", catalog="aws") as cluster:
+        cluster.apply([*one_gpu("any"), *ampere])
+        pods = {pod["metadata"]["labels"]["app"]: pod["spec"]["nodeName"] for pod in running(cluster, 2)}
+        assert pods["any"].startswith("g4dn-xlarge")
+        assert pods["ampere"].startswith("g5-xlarge")
+        assert set(machines(cluster)) == set(pods.values())
+
+
 def test_a_cloud_that_fails_half_of_the_time_serves_all_in_the_end() -> None:
     with lab("*=fail:50%", catalog="aws", shortage=5.0, speed=40.0) as cluster:
         cluster.apply(one_gpu(replicas=6))
