@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from msgspec.structs import replace as with_fields
+
 from allotment.autoscaler.nominating import Promises
 from allotment.autoscaler.options import Options, Planner
 from allotment.autoscaler.order import Order
@@ -27,6 +29,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.promises import with_promises
 from allotment.tools.plan.report import Plan, PlannedMachine
 
 T = TypeVar("T")
@@ -214,9 +217,11 @@ def planner_of(options: Options) -> Planner:
     from allotment.tools.plan.planning import plan
 
     def planner(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
-        return plan(
-            values, options.catalog, limits, options.features, keep_going=keep_going, seconds=options.plan_seconds,
-            reasons=False,
+        kept = with_promises(values, options.features)
+        found = plan(
+            kept.values, options.catalog, limits, options.features, keep_going=keep_going,
+            seconds=options.plan_seconds, reasons=False,
         )  # fmt: skip
+        return with_fields(found, existing=(*kept.seats, *found.existing))
 
     return planner
