@@ -18,6 +18,8 @@ from allotment.packing.sorts import Floats, Sort
 from allotment.packing.truth import Truth
 
 _WIDTH = 60
+#: How much values of items are changed by chance, so that not the same is bought again.
+_SPREADS = (0.08, 0.08, 0.08, 0.3, 1.0)
 
 
 class Ruin:
@@ -45,7 +47,8 @@ class Ruin:
         after = before.copy()
         for (number, load), count in self._victims().items():
             after.buy(number, load, -count)
-        noise = np.array([1 + 0.08 * (self._random.random() - 0.5) for _ in self._values])
+        spread = self._random.choice(_SPREADS)
+        noise = np.array([1 + spread * (self._random.random() - 0.5) for _ in self._values])
         construct(
             after, self._truth, self._sorts, self._values * noise, self._prices, keep_going=keep_going, width=_WIDTH
         )

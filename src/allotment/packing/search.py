@@ -21,17 +21,19 @@ from allotment.packing.rounding import buy_whole
 from allotment.packing.ruin import Ruin
 from allotment.packing.sharpening import Sharpened, Weighings
 from allotment.packing.sorts import Sort, dominated, sort_of
-from allotment.packing.truth import Truth
+from allotment.packing.truth import Truth, load_of
 from allotment.packing.variants import vary
 
-#: Sorts whose loads are worth so much of their price are bought when an answer is improved.
-_RIVALLING = 0.97
+#: Sorts whose loads are worth so much of their price are bought when an answer is improved; all, if they are so few.
+_RIVALLING, _ALL = 0.97, 12
 #: Steps of ruin and recreate between two rounds of new loads.
 _STEPS = 10
 #: So often so many steps without a better answer, after which there is no more hope.
 _PATIENCE = 60
 #: Items times sorts up to which the rivals' rules are tried at once, and how far from the bound they may help later.
 _SMALL, _FAR = 20_000, 1.15
+#: Loads up to which the best choice among them is looked for by an integer program, and for how long.
+_FEW, _NODES = 300, 200
 #: Every so many of them the bound has its turn anyway.
 _TURNS = 5
 #: An improvement of the linear program that is too small to wait for, as a fraction, in so many rounds.
@@ -133,6 +135,7 @@ class Search:
         proving.hurry()
         if self.basket.cost > _FAR * self.bound():
             self._rivals()
+        self._choose(master)
         ruin = self._ruin(loads)
         hopeless = 0
         while self._keep_going() and self.basket.rank() > (0, self.bound()):
@@ -189,13 +192,34 @@ class Search:
         self.complete(basket)
         self.consider(basket)
 
+    def _choose(self, master: Master) -> None:
+        """The best choice of whole bins among the loads that are known."""
+        master.add(self.basket.bins)
+        if not self._keep_going() or len(master.loads) > _FEW:
+            return
+        master.exchanging(False)
+        chosen = master.whole(self.basket.bins, nodes=_NODES, keep_going=self._keep_going)
+        master.exchanging(True)
+        basket = Basket(self.problem, self.problem.counts)
+        items = [float(value) for value in self.proof.items]
+        for (number, load), count in sorted((chosen or {}).items()):
+            for _ in range(count):
+                # Some loads hold more than is left by now.
+                rest = load_of({kind: min(n, basket.left[kind]) for kind, n in load})
+                rest = self.truth.part(number, rest, items)
+                if rest and basket.free(number):
+                    basket.buy(number, rest)
+        self.complete(basket)
+        self.consider(basket)
+
     def _near(self, items: np.ndarray) -> tuple[list[Sort], dict[int, np.ndarray]]:
         """Sorts that are worth their price, or nearly, and what their rows are worth."""
         rows = {sharp.sort.number: sharp.prices(items[sharp.sort.kinds], 0) for sharp in self._sharp}
         near = [
             sharp.sort
             for sharp in self._sharp
-            if ceiling(sharp.sort, items, rows[sharp.sort.number]) >= _RIVALLING * sharp.sort.price
+            if len(self._sharp) <= _ALL
+            or ceiling(sharp.sort, items, rows[sharp.sort.number]) >= _RIVALLING * sharp.sort.price
         ]
         return near, rows
 

@@ -9,8 +9,8 @@ from math import ceil
 from allotment.packing.dual_feasible import Weighing, tuned, weighings
 from allotment.packing.problem import Bin, Pieces, Problem
 
-#: Against rounding in sums of doubles.
-_SAFE = 1 - 1e-9
+#: Against rounding in sums of doubles, as a fraction of all that is summed up.
+_MARGIN = 1e-9
 #: Weighings of pieces that are tried for one row.
 _TUNED = 12
 
@@ -41,7 +41,7 @@ def simple_bound(problem: Problem, counts: Sequence[int]) -> int:
                     rate if one.bin.most is None else max(rate, least) for rate, one in zip(rates, rated, strict=True)
                 ]
                 best = max(best, _worth(counts, kinds, rated, raised))
-    return max(ceil(best * _SAFE), _dearest(problem, kinds))
+    return max(ceil(best), _dearest(problem, kinds))
 
 
 def _dearest(problem: Problem, kinds: Sequence[int]) -> int:
@@ -58,11 +58,12 @@ def _worth(counts: Sequence[int], kinds: Sequence[int], rated: Sequence[_Rated],
             value = weight * rate
             if value < least.get(kind, value + 1):
                 least[kind] = value
-    total = sum(counts[kind] * least.get(kind, 0.0) for kind in kinds)
+    worth = sum(counts[kind] * least.get(kind, 0.0) for kind in kinds)
+    paid = 0.0
     for one, rate in zip(rated, rates, strict=True):
         if one.bin.most is not None:
-            total -= one.bin.most * max(0.0, rate * one.bears - one.bin.price)
-    return total
+            paid += one.bin.most * max(0.0, rate * one.bears - one.bin.price)
+    return worth - paid - _MARGIN * (worth + paid)
 
 
 def _pieces(bin: Bin, row: int, kinds: Sequence[int]) -> dict[int, Pieces]:
@@ -96,7 +97,7 @@ def _rated(bin: Bin, kinds: Sequence[int], name: str, measure: int) -> _Rated:
         pieces = {
             kind: each
             for kind, each in _pieces(bin, number, kinds).items()
-            if len(each) <= row.units and max(each, default=0) <= row.size
+            if not each or (row.units and max(each) <= row.size)
         }
         if weighing is None:
             return _Rated(bin, row.units * row.size, {kind: sum(each) for kind, each in pieces.items()})
