@@ -31,6 +31,7 @@ def add_catalog(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
         "catalog", help="instance types of clouds: prices, and what they will publish",
         description=_CATALOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    catalog.set_defaults(instead_of_commands="allot catalog list {}")
     inner = catalog.add_subparsers(title="commands", metavar="COMMAND")
     _add_list(catalog, lazy, top=True)
     _add_list(inner.add_parser("list", help="types and prices, the cheapest first"), lazy)
@@ -80,7 +81,9 @@ def _add_list(parser: argparse.ArgumentParser, lazy: Lazy, *, top: bool = False)
 
 
 def _add_patterns(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="in its name: aws, g5.xlarge, 'gcp/a2-*'")
+    parser.add_argument(
+        "patterns", nargs="*", default=[], metavar="PATTERN", help="in its name: aws, g5.xlarge, 'gcp/a2-*'"
+    )
 
 
 def _add_filters(parser: argparse.ArgumentParser, *, top: bool = False) -> None:

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import NoReturn
 
 from allotment.cli.autoscale_commands import add_autoscale, add_cloud, add_consolidation
 from allotment.cli.catalog_commands import add_catalog
@@ -20,11 +19,11 @@ from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.driver_commands import add_driver
 from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.migrate_commands import add_migrate
+from allotment.cli.parser import EXIT_BAD_INPUT, Help, Parser
 from allotment.cli.plan_commands import add_plan
 from allotment.cli.replay_commands import add_replay
 from allotment.cli.vocabulary_commands import add_vocabulary
 
-EXIT_BAD_INPUT = 2
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -72,37 +71,6 @@ _ROOTS_HELP = "a folder for each node's kubelet (FOLDER/NODE), where drivers of 
 _FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """argparse's help, with room for the longest command: it forgets that commands are indented."""
-
-    def add_argument(self, action: argparse.Action) -> None:
-        """Measure an action's words."""
-        super().add_argument(action)
-        if list(self._iter_indented_subactions(action)):
-            self._action_max_length += self._indent_increment
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, with suggestions for misspelt words."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line, and what to do in the next."""
-        hint = f"see {self.prog} --help"
-        if "invalid choice: '" in message:
-            wrong = message.partition("invalid choice: '")[2].partition("'")[0]
-            choices = message.rpartition("(choose from ")[2].rstrip(")").replace("'", "").split(", ")
-            from allotment.fleet.errors import nearest
-
-            hint = nearest(wrong, choices) or hint
-            message = f"unknown command or value {wrong!r}: wanted one of {', '.join(choices)}"
-        from allotment.cli.screen import folded, width_of
-
-        width = width_of(sys.stderr)
-        for line in (*folded(f"allot: error: {message}", width), *folded(hint, width, "  ")):
-            sys.stderr.write(f"{line}\n")
-        raise SystemExit(EXIT_BAD_INPUT)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -136,7 +104,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     if rest and several and not any(word.startswith("-") and word != "-" for word in rest):
         setattr(parsed, several, [*getattr(parsed, several), *rest])
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        parser.of_words(sys.argv[1:] if arguments is None else arguments).unknown(rest)
     return parsed
 
 
@@ -252,7 +220,7 @@ def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
     which = down.add_mutually_exclusive_group()
     which.add_argument("name", nargs="?", default="default", metavar="NAME", help="of this name (%(default)s)")
     which.add_argument("--all", action="store_true", help="all labs of yours")
-    down.set_defaults(run=_lazy("down"))
+    down.set_defaults(run=_lazy("down"), instead={"--name": "name it without: allot down NAME"})
 
     status = commands.add_parser("status", help="the labs that run")
     _add_output(status, ("wide", "json", "yaml"))

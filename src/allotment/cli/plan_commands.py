@@ -28,6 +28,27 @@ left out), 2 bad input, 3 an error of Allotment's own.
 """
 _CATALOG: Final = "providers of the packaged catalogue (aws,gcp), or files of your own (.csv), whose rows come first"
 _FLEET: Final = "nodes that are there: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
+#: What people type who know other tools.
+_INSTEAD: Final = {
+    "--provider": "say --catalog aws,gcp",
+    "--gpu": "the claim says which GPU; --types 'aws/g6.*' says which machines",
+    "--instance-types": "say --types 'aws/g6.*'",
+    "--exclude": "say --without 'aws/p5*'",
+    "--region": "say --zones us-east-1a,us-east-1b",
+    "--spot": "say --capacity spot, or --capacity cheapest",
+    "--max-price": "--budget is for all machines together; --types says which",
+    "--max-nodes": "say --machines N",
+    "--timeout": "say --seconds N",
+    "--workload": "say --only deployment/NAME",
+    "--png": "say --picture plan.png",
+    "--svg": "say --picture plan.svg",
+    "--json": "say -o json",
+    "--yaml": "say -o yaml",
+    "--wide": "say -o wide",
+    "--explain": "say --why",
+    "--dry-run": "leave it out: nothing is ever bought here",
+}
+_INSTEAD_TOO: Final = {"--providers": "--provider", "--instance-type": "--instance-types", "--regions": "--region"}
 _MODES: Final = "modes that GPUs may be put into: static-mig, dynamic-mig, … (default: those that claims ask for)"
 
 
@@ -45,6 +66,7 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     plan.set_defaults(
         run=lazy("plan"), missing="nothing to plan for",
         otherwise="give manifests, a snapshot with --cluster FILE, or run allot up",
+        instead={**_INSTEAD, **{other: _INSTEAD[known] for other, known in _INSTEAD_TOO.items()}},
     )  # fmt: skip
 
     there = plan.add_argument_group("what is there")

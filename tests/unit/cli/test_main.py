@@ -46,8 +46,8 @@ def test_no_words_print_the_help(allot: Allot) -> None:
 @pytest.mark.parametrize(
     ("words", "problem", "hint"),
     [
-        (["explian"], "unknown command or value 'explian'", "did you mean explain?"),
-        (["free", "-o", "jsn"], "unknown command or value 'jsn'", "did you mean json?"),
+        (["explian"], "unknown command 'explian'", "did you mean explain?"),
+        (["free", "-o", "jsn"], "--output: wanted one of wide, json, yaml, found 'jsn'", "did you mean json?"),
         (["free", "--nonsense"], "unrecognized arguments: --nonsense", "--help"),
         (["free"], "no cluster is given", "--cluster FILE"),
         (["explain"], "nothing to explain", "-f FILE"),

@@ -66,7 +66,7 @@ def test_rules_are_chosen_by_code_beginning_name_and_family(
         (["--driver-gates", "MPSSupport"], "--driver-gates: wanted NAME=true", ""),
         (["--driver-gates", "MPSSuport=true"], "no driver has a gate 'MPSSuport'", "did you mean MPSSupport"),
         (["--config", "nowhere.toml"], "nowhere.toml: no such file", ""),
-        (["--fail-on", "eror"], "unknown command or value 'eror'", "did you mean error?"),
+        (["--fail-on", "eror"], "--fail-on: wanted one of", "did you mean error?"),
     ],
 )  # fmt: skip
 def test_words_that_mean_nothing_are_bad_input(

@@ -1,0 +1,51 @@
+"""What people type first, and what they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        (["plan", "app.yaml", "--provider", "aws"], "unrecognized arguments: --provider aws", "say --catalog aws,gcp"),
+        (["plan", "app.yaml", "--regions=a"], "unrecognized arguments: --regions=a", "say --zones"),
+        (
+            ["plan", "app.yaml", "--cataloge", "aws"],
+            "unrecognized arguments: --cataloge aws",
+            "did you mean --catalog?",
+        ),
+        (
+            ["plan", "app.yaml", "--machines", "two"],
+            "--machines: wanted a whole number, found 'two'",
+            "allot plan --help",
+        ),
+        (["plan", "app.yaml", "--seconds", "long"], "--seconds: wanted a number, found 'long'", "allot plan --help"),
+        (["plan", "app.yaml", "--budget"], "--budget: wanted a value after it, found none", "allot plan --help"),
+        (
+            ["plan", "-o", "jsno"],
+            "--output: wanted one of wide, json, yaml, machines, nodeclaims, found 'jsno'",
+            "json?",
+        ),
+        (["catalog", "h100"], "unknown command 'h100': wanted one of list", "did you mean allot catalog list h100?"),
+        (["catalog", "lst"], "unknown command 'lst'", "did you mean list?"),
+        (["catalog", "export"], "the following arguments are required: FOR\n", "allot catalog export --help"),
+        (["catalog", "export", "karpentr"], "FOR: wanted one of karpenter", "did you mean karpenter?"),
+        (["catalog", "list", "--nonsense"], "unrecognized arguments: --nonsense", "see allot catalog list --help"),
+        (["down", "--name", "mine"], "unrecognized arguments: --name", "allot down NAME"),
+    ],
+)
+def test_words_that_are_not_known_are_answered_with_what_was_meant(
+    arguments: list[str], problem: str, hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert problem in told
+    assert hint in told
