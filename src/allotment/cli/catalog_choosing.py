@@ -48,6 +48,10 @@ def opened(files: Sequence[str]) -> Opened:
     problems: list[CatalogProblem] = []
     texts: list[tuple[str, str]] = []
     for file in files:
+        if "." not in file and "/" not in file and not Path(file).exists():
+            raise Mistake(
+                f"--catalog: there is no file {file!r}", f"clouds are named without: allot catalog list {file}"
+            )
         try:
             text = Path(file).read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -109,6 +113,8 @@ def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
     if arguments.gpu:
         yield _gpu(arguments.gpu)
     if arguments.gpus is not None:
+        if arguments.gpus < 0:
+            raise Mistake(f"--gpus: wanted a number from 0 on, found {arguments.gpus}")
         yield lambda one: one.gpus >= arguments.gpus
     if arguments.memory:
         least = _amount(arguments.memory)

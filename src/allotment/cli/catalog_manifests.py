@@ -22,6 +22,7 @@ from allotment.fleet.catalog.exporting import (
     why_not_karpenter,
 )
 from allotment.fleet.catalog.exporting.naming import object_name
+from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
 
 #: More nodes than any cluster has are a typing error, and would fill the memory.
@@ -35,6 +36,9 @@ def run_slices(arguments: Namespace) -> int:
     if not instance.hardware and not arguments.all:
         why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPU"
         raise Mistake(f"{instance.key} publishes no devices: {why}")
+    if arguments.zone and instance.zones and arguments.zone not in instance.zones:
+        hint = nearest(arguments.zone, instance.zones) or f"there are {', '.join(instance.zones)}"
+        raise Mistake(f"--zone: {instance.key} is listed for {instance.region}, found {arguments.zone!r}", hint)
     template = template_of(
         instance,
         arguments.mode,

@@ -166,6 +166,12 @@ def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> 
         (["list", "nothing"], "no instance type has 'nothing' in its name", ""),
         (["list", "--gpu", "a1000"], "unknown GPU 'a1000'", "did you mean"),
         (["list", "--memory", "lots"], "--memory: wanted an amount", ""),
+        (["list", "--gpus", "-1"], "--gpus: wanted a number from 0 on, found -1", ""),
+        (
+            ["slices", "g5.xlarge", "--zone", "us-east1-a"],
+            "--zone: aws/g5.xlarge is listed for us-east-1",
+            "us-east-1a",
+        ),
         (["list", "--max-price", "free"], "--max-price: wanted USD per hour", ""),
         (["export", "kwok", "--nodes", "0"], "--nodes: wanted 1 to", ""),
         (["export", "karpenter", "lambda"], "nothing is left to export", ""),

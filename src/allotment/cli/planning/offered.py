@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from allotment.cli.catalog_choosing import Opened, opened
 from allotment.cli.mistakes import Mistake
+from allotment.fleet.catalog import catalog
 from allotment.fleet.errors import nearest
 
 
@@ -19,17 +20,29 @@ class Offered(NamedTuple):
 
 
 def offered(words: Iterable[str]) -> Offered:
-    """The catalogue that ``--catalog`` means: ``aws,gcp`` are providers, what looks like a file is one."""
-    files = [word for word in words if _is_file(word)]
-    names = [name.strip() for word in words if not _is_file(word) for name in word.split(",") if name.strip()]
-    catalog = opened(files)
-    known = list(dict.fromkeys(one.provider for one in catalog.types))
+    """The catalogue that ``--catalog`` means: ``aws,gcp`` are providers, what looks like a file is one.
+
+    Providers that only files have may be bought from, whichever others are named: the file is named, too.
+    """
+    named = [part for word in words for part in ([word] if _is_file(word) else _parts(word))]
+    files = [word for word in named if _is_file(word)]
+    names = [word for word in named if not _is_file(word)]
+    opened_files = opened(files)
+    known = list(dict.fromkeys(one.provider for one in opened_files.types))
     for name in names:
         if name not in known:
             hint = nearest(name, known) or f"there are {', '.join(known)}; a file of your own ends in .csv"
             raise Mistake(f"--catalog: no provider {name!r}", hint)
-    return Offered(catalog, tuple(names))
+    packaged = {one.provider for one in catalog()}
+    own = [name for name in known if name not in packaged]
+    return Offered(opened_files, tuple(dict.fromkeys([*names, *own])) if names else ())
+
+
+def _parts(word: str) -> list[str]:
+    return [part.strip() for part in word.split(",") if part.strip()]
 
 
 def _is_file(word: str) -> bool:
-    return "/" in word or word.lower().endswith(".csv") or Path(word).is_file()
+    if Path(word).is_file():
+        return True
+    return "," not in word and ("/" in word or word.lower().endswith(".csv"))

@@ -75,6 +75,7 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
     if any(problem.code == "missing-column" for problem in problems):
         return (), tuple(problems)
     names = [header.text.strip() for header in headers]
+    names = ["" if names.count(name) > 1 else name for name in names]
     found: dict[str, InstanceType] = {}
     places: dict[str, int] = {}
     for number, line in lines[1:]:
@@ -132,20 +133,41 @@ def _problem(code: str, message: str, file: str, line: int, column: int, hint: s
 
 
 def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProblem]:
-    known = set(COLUMNS)
     names = [header.text.strip() for header in headers]
+    if len(names) == 1 and (other := next((sign for sign in ";\t|" if sign in names[0]), "")):
+        message = f"wanted commas between the columns, found {other!r}"
+        at = names[0].index(other) + 1
+        yield _problem("missing-column", message, file, line, at, "decimals are written with a point: 14.50")
+        return
+    if not any(name in COLUMNS for name in names):
+        message = f"wanted a first line that names the columns, found {', '.join(names)!r}"
+        hint = f"for example {PROVIDER},{NAME},{PRICES['on-demand']}"
+        yield _problem("missing-column", message, file, line, 1, hint)
+        return
     for needed in (PROVIDER, NAME):
-        if needed not in names:
-            hint = f"the columns are {', '.join(COLUMNS)}"
-            yield _problem("missing-column", f"wanted a column {needed}, found {', '.join(names)}", file, line, 1, hint)
-    for header, name in zip(headers, names, strict=True):
-        if name not in known:
-            hint = nearest(name, COLUMNS) or f"the columns are {', '.join(COLUMNS)}"
+        if names.count(needed) != 1:
+            found = ", ".join(names) if needed not in names else "it twice"
             yield _problem(
-                "unknown-column", f"column {name!r} is not known and not read", file, line, header.column, hint
+                "missing-column", f"wanted a column {needed}, found {found}", file, line, 1, _hint_of_columns()
             )
+    for header, name in zip(headers, names, strict=True):
+        if name not in COLUMNS:
+            message = f"column {name!r} is not known and not read"
+            yield _problem("unknown-column", message, file, line, header.column, _meant(name))
         elif names.count(name) > 1:
-            yield _problem("listed-twice", f"column {name} stands there twice", file, line, header.column)
+            message = f"column {name} stands there twice, and neither is read"
+            yield _problem("listed-twice", message, file, line, header.column)
+
+
+def _hint_of_columns() -> str:
+    return f"the columns are {', '.join(COLUMNS)}"
+
+
+def _meant(name: str) -> str:
+    """Which column may have been meant. People call a price many things, and seldom what we do."""
+    if re.search("price|usd|cost|rate", name.lower()) and "source" not in name.lower():
+        return f"did you mean {PRICES['spot' if 'spot' in name.lower() else 'on-demand']}?"
+    return nearest(name, COLUMNS) or _hint_of_columns()
 
 
 class _Row:

@@ -74,10 +74,39 @@ def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
     names, problems = found("us,box,1", head="provider,instance_type,price")
     assert names == ["box"]
     assert problems[0].startswith("own.csv:1:24: column 'price' is not known and not read")
-    names, problems = found("box", head="name")
+    names, problems = found("box", head="region")
     assert names == []
     assert len([one for one in problems if "wanted a column" in one]) == 2
     assert read_catalog("", "own.csv")[1][0].code == "empty-catalog"
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "message"),
+    [
+        ("provider;instance_type;vcpu", "us;box;8", "own.csv:1:9: wanted commas between the columns, found ';'"),
+        ("provider\tinstance_type", "us\tbox", "own.csv:1:9: wanted commas between the columns, found '\\t'"),
+        ("us,box,14.50", "us,bow,2", "own.csv:1:1: wanted a first line that names the columns, found 'us, box, 14.50'"),
+        ("provider,provider,instance_type", "us,us,box", "own.csv:1:1: wanted a column provider, found it twice"),
+    ],
+)
+def test_what_is_no_catalogue_is_one_problem(head: str, row: str, message: str) -> None:
+    names, problems = found(row, head=head)
+    assert names == []
+    assert next(one for one in problems if "column" in one).startswith(message)
+    assert len(problems) == 1 or "twice" in message
+
+
+def test_a_price_has_many_names_and_two_columns() -> None:
+    for name, meant in (("price", "on_demand"), ("USD", "on_demand"), ("spot_price", "spot"), ("cost/h", "on_demand")):
+        problems = read_catalog(f"provider,instance_type,{name}\nus,box,1", "own.csv")[1]
+        assert problems[0].hint == f"did you mean {meant}_usd_per_hour?"
+
+
+def test_a_column_that_stands_there_twice_is_not_read() -> None:
+    price = "on_demand_usd_per_hour"
+    types, problems = read_catalog(f"provider,instance_type,{price},{price}\nus,box,14,3", "own.csv")
+    assert types[0].price("on-demand") is None
+    assert [one.position.column for one in problems] == [24, 47]
 
 
 def test_a_type_stands_once() -> None:
