@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 #: What machines in vain are counted under where they were to replace others.
 _REPLACING: Final = "replacing"
 #: Seconds: how often a course is looked at; how long a cordon stands before a node is given back, for a binding may be
-#: under way; how long pods have to leave; how often it is searched again where nothing changed.
+#: under way; how long pods have to leave, each; how often it is searched again where nothing changed.
 _STEP, _CORDON, _DRAIN, _SEARCH = 1.0, 2.0, 600.0, 300.0
 
 
@@ -59,6 +59,9 @@ class Course:
         self.added = list(added)
         self.began = now
         self.cordoned: float | None = None
+        self.progress = now
+        self.left: int | None = None
+        """Pods that were still there, and when they last became fewer."""
         self.proven = not moves
 
 
@@ -169,7 +172,8 @@ class Disrupting:
             for node, order in owned.items()
         ]  # fmt: skip
         objects: list[Tree] = [item.tree for item, _ in self._waiting.seen()]
-        objects += [item.tree for item in self._waiting.budgets.items()]
+        for cache in (self._waiting.budgets, *self._waiting.volumes):
+            objects += [item.tree for item in cache.items()]
         replacing = None
         now = self._clock.seconds()
         if (
@@ -254,9 +258,7 @@ class Disrupting:
             if not await self._prove(course):
                 return await self._stop(course, "its pods have no place elsewhere any more")
             course.proven = True
-        if now - course.cordoned > _DRAIN:
-            return await self._stop(course, f"its pods have not left in {_DRAIN:.0f} s")
-        return await self._empty(course)
+        return await self._empty(course, now)
 
     def _awaits(self, course: Course) -> bool | None:
         """Whether machines have to come first; None if one of them never will."""
@@ -276,8 +278,12 @@ class Disrupting:
             self._policy = policy
         return {one.node for one in found.remove} >= set(course.remove)
 
-    async def _empty(self, course: Course) -> float:
-        """Evict whoever may be; give back the nodes on which nobody is left."""
+    async def _empty(self, course: Course, now: float) -> float:
+        """Evict whoever may be; give back the nodes on which nobody is left.
+
+        Budgets may let pods go one at a time only, so what is bounded is the time in which none has left.
+        """
+        left = 0
         for node in tuple(course.remove):
             # Past the cache: the scheduler may have bound one before it saw the cordon.
             listed = await self._client.list(PODS, fields=f"spec.nodeName={node}")
@@ -290,6 +296,7 @@ class Disrupting:
             for pod in users:
                 if not pod.deleting:
                     await self._evict(pod)
+            left += len(users)
             if users:
                 continue
             order = self._owned().get(node)
@@ -298,6 +305,10 @@ class Disrupting:
                 await self._orders.give_back(order)
                 log.info("%s was given back", order.name)
             course.remove.remove(node)
+        if course.left is None or left < course.left:
+            course.progress, course.left = now, left
+        elif now - course.progress > _DRAIN:
+            return await self._stop(course, f"its pods have not left in {_DRAIN:.0f} s")
         return _STEP
 
     async def _evict(self, pod: Item[Any]) -> None:

@@ -223,7 +223,7 @@ class _Search:
                 self._stays[node] = Stays(node=node, code="time", text="it was not tried, for the time had ended")
                 continue
             leaving = movable(house, node)
-            if objection := self._guards.objection([*evicted, *leaving]):
+            if objection := self._guards.objection(evicted, leaving):
                 self._stays[node] = Stays(node=node, code="pdb", text=objection)
                 continue
             mark = house.mark()
@@ -278,7 +278,7 @@ class _Search:
         leaving: list[Lodger] = []
         for node in nodes:
             more = movable(self._house, node)
-            if not self._guards.objection([*leaving, *more]):
+            if not self._guards.objection(leaving, more):
                 taken.append(node)
                 leaving += more
         return tuple(taken)

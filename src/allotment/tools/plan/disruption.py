@@ -173,16 +173,22 @@ class Guards:
             counted = frozenset(one.resident.uid for one in pods if not free or _is_ready(one))
             self._guards.append((str(key), counted, _may_go(tree, pods)))
 
-    def objection(self, evicted: Iterable[Lodger]) -> str:
-        """Why these pods may not be evicted, all of them now; empty if they may."""
-        gone = {one.resident.uid: one for one in evicted}
+    def objection(self, before: Iterable[Lodger], leaving: Iterable[Lodger]) -> str:
+        """Why the pods of a node may not be evicted beside those of nodes ``before``; empty if they may.
+
+        A budget may allow fewer evictions than there are pods of one node: they go one after the other, each when the
+        one before runs elsewhere. Two nodes do not wait for each other that way.
+        """
+        earlier = {one.resident.uid for one in before}
+        gone = {one.resident.uid: one for one in leaving}
         for uid, names in self._by_pod.items():
             if uid in gone and len(names) > 1:  # the eviction call refuses such a pod whatever the budgets say
                 return f"pod {gone[uid].key} has several PodDisruptionBudgets ({', '.join(names)})"
         for name, counted, most in self._guards:
-            asked = len(counted & gone.keys())
-            if asked > most:
-                return f"PodDisruptionBudget {name} allows {most} evictions now, {asked} would be needed"
+            asked, taken = len(counted & gone.keys()), len(counted & earlier)
+            if asked and (not most or (taken and taken + asked > most)):
+                left = max(most - taken, 0)
+                return f"PodDisruptionBudget {name} allows {left} more evictions now, {asked} would be needed"
         return ""
 
 

@@ -205,6 +205,17 @@ def test_a_disruption_budget_of_pods_is_kept(cluster: Running) -> None:
     assert {stays.code for stays in found.stays} == {"pdb"}
 
 
+def test_pods_of_one_node_may_go_one_after_the_other(cluster: Running) -> None:
+    for name in ("a", "b"):
+        cluster.node(name)
+    for name in ("one", "two"):
+        cluster.pod(name, "a", labels={"app": "web"})
+    budget = cluster.budget("web", {"app": "web"}, minAvailable=1)
+    assert [move.pod.name for move in asked(cluster, "a").moves] == ["one", "two"]
+    budget["spec"]["minAvailable"] = 2
+    assert why(asked(cluster, "a"), "a") == "pdb"
+
+
 def test_what_the_controller_says_of_a_budget_counts(cluster: Running) -> None:
     cluster.node("a")
     cluster.node("b")

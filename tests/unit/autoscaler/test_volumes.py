@@ -1,0 +1,98 @@
+"""Pods go where their volumes are: machines are bought there, and pods that move are moved there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from allotment.autoscaler.options import Options
+from allotment.autoscaler.volumes import within_reach
+from allotment.cluster.resources import NODES, REPLICA_SETS, VOLUME_CLAIMS, VOLUMES
+from allotment.model.core import Pod
+from allotment.model.selection import NodeSelector
+from allotment.model.trees import to_tree, to_value
+from tests.unit.autoscaler.world import TYPES, World, options, world
+
+Tree = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
+
+
+def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+    async def test() -> None:
+        async with world(chosen, speed) as cluster:
+            cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
+            await story(cluster)
+
+    asyncio.run(test())
+
+
+def terms(*zones: str) -> Tree:
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": list(zones)}]}]}
+
+
+def volume(cluster: World, name: str, zone: str) -> None:
+    spec = {"nodeAffinity": {"required": terms(zone)}}
+    cluster.client.put(VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+    claim = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"volumeName": f"pv-{name}"}}
+    cluster.client.put(VOLUME_CLAIMS, claim)
+
+
+def using(name: str) -> Tree:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    return {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+
+
+def test_a_machine_is_bought_where_the_volume_is() -> None:
+    zone = TYPES[0].zones[-1]
+
+    async def story(cluster: World) -> None:
+        volume(cluster, "data", zone)
+        cluster.pod("a", spec=using("data"))
+        await cluster.until(lambda: cluster.nominated("a"))
+        (node,) = cluster.all(NODES)
+        assert node["metadata"]["labels"][ZONE] == zone
+
+    assert zone != TYPES[0].zones[0]
+    play(options(plan_seconds=0.2)._replace(planner=None), story)
+
+
+def test_nothing_is_bought_for_a_pod_whose_volume_claim_does_not_exist() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a", spec=using("data"))
+        cluster.pod("b")
+        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
+        text = 'no machine is ordered: its PersistentVolumeClaim "data" does not exist'
+        assert cluster.told("NotTriggerScaleUp") == [text]
+        await cluster.until(lambda: cluster.nominated("b"))
+        assert len(cluster.books()) == 1
+        volume(cluster, "data", TYPES[0].zones[0])
+        await cluster.until(lambda: cluster.nominated("a"))
+
+    play(options(), story)
+
+
+def test_pods_with_volumes_move_as_far_as_these_reach() -> None:
+    async def story(cluster: World) -> None:
+        for name in "abc":
+            volume(cluster, name, TYPES[0].zones[0] if name != "c" else "elsewhere")
+            cluster.pod(name, ownerReferences=[_SET], labels={"app": "web"}, spec=using(name))
+        await cluster.until(lambda: len(cluster.told("MachineReady")) == 3)
+        placed = {name: cluster.nominated(name) for name in "abc"}
+        for name, node in placed.items():
+            cluster.bind(name, node)
+        await cluster.until(lambda: list(cluster.machines()) == [placed["c"]])
+        assert sorted(cluster.client.evicted) == ["a", "b"]
+
+    chosen = options(consolidation="cheaper", consolidate_after=20, budget="100%")
+    play(chosen, story)
+
+
+def test_what_a_pod_asks_itself_holds_too() -> None:
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms("a", "b")}}
+    pod = to_value({"metadata": {"name": "p"}, "spec": {"affinity": affinity}}, Pod)
+    found = within_reach(pod, [to_value(terms("b"), NodeSelector)])
+    tree = to_tree(found)["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = tree["nodeSelectorTerms"]
+    assert [one["values"] for one in term["matchExpressions"]] == [["a", "b"], ["b"]]
