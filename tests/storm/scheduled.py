@@ -200,6 +200,9 @@ def _objects(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, st
         if machine.form:
             slices += cluster_of(parse_fleet([f"{machine.node}={machine.form}"]), KUBE).slices
     pods, claims = pods_and_claims(given)
+    # Whoever knows of gangs does not let a part of one start.
+    held = {unserved.pod.name for unserved in made.unserved if unserved.code == "gang"}
+    pods = [pod for pod in pods if pod["metadata"]["name"] not in held]
     for pod in pods:
         node = places.get(pod["metadata"]["name"], "")
         if not pod["spec"].get("nodeName"):

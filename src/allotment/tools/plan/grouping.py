@@ -67,9 +67,22 @@ def kinds_of(demand: Demand, lost: Collection[int] = ()) -> list[Kind]:
 
     ``lost``: pods (by order) that will be nowhere, so that nobody is near them.
     """
+    return _kinds(demand, _items(demand, lost))
+
+
+def firm_kinds_of(demand: Demand) -> list[Kind]:
+    """The same, but only pods that cannot be on different machines are one item.
+
+    Who wants to be near any of several others is near the first of them in `kinds_of`; that is a decision. Users of one
+    claim must be on one node unless there are devices that can be reached from several.
+    """
+    return _kinds(demand, _firm_items(demand))
+
+
+def _kinds(demand: Demand, items: Iterable[Item]) -> list[Kind]:
     likeness = _Likeness(demand)
     kinds: dict[Hashable, Kind] = {}
-    for item in _items(demand, lost):
+    for item in items:
         key = likeness.of(item)
         if key not in kinds:
             kinds[key] = Kind(len(kinds))
@@ -79,11 +92,10 @@ def kinds_of(demand: Demand, lost: Collection[int] = ()) -> list[Kind]:
 
 def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
     groups = _Groups(demand.waiting)
-    users: dict[ObjectKey, Waiting] = {}
+    _unite_users(demand, groups)
     for pod in demand.waiting:
-        for claim in pod.claims.pending:
-            groups.unite(users.setdefault(key_of(claim), pod), pod)
-    for pod in demand.waiting:
+        if pod.order in lost:
+            continue
         for neighbour in pod.asked.affinity:
             if neighbour.term.topology_key != HOST:
                 continue
@@ -94,6 +106,37 @@ def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
             if near is not None:
                 groups.unite(near, pod)
     return [Item(tuple(pods)) for pods in groups.all()]
+
+
+def _firm_items(demand: Demand) -> Iterable[Item]:
+    groups = _Groups(demand.waiting)
+    if all(one.spec.node_name for one in demand.given.slices):
+        _unite_users(demand, groups)
+    for pod in demand.waiting:
+        if len(pod.asked.affinity) != 1:
+            continue
+        term = pod.asked.affinity[0].term
+        if term.topology_key != HOST or term.match_label_keys or term.mismatch_label_keys:
+            continue
+        means = meant(term, pod.resident, demand.namespaces)
+        if any(means(resident) for resident, _ in demand.residents):
+            continue
+        others = [one for one in demand.waiting if means(one.resident)]
+        alike = all(
+            [n.term for n in one.asked.affinity] == [term] and one.resident.namespace == pod.resident.namespace
+            for one in others
+        )
+        # Where all of them want the same there is one host on which the first of them is, and no second.
+        for other in others if alike else ():
+            groups.unite(other, pod)
+    return [Item(tuple(pods)) for pods in groups.all()]
+
+
+def _unite_users(demand: Demand, groups: _Groups) -> None:
+    users: dict[ObjectKey, Waiting] = {}
+    for pod in demand.waiting:
+        for claim in pod.claims.pending:
+            groups.unite(users.setdefault(key_of(claim), pod), pod)
 
 
 class _Groups:

@@ -8,7 +8,7 @@ slices every planned pod is bound to its node. The bound is of the rows alone: n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -21,14 +21,15 @@ from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.choices import choices
 from allotment.tools.plan.demand import Demand, Waiting, demand_of
-from allotment.tools.plan.grouping import Item, Kind, kinds_of
+from allotment.tools.plan.grouping import HOST, Item, Kind, firm_kinds_of, kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.machines import Berth, Names, berths_of, single
 from allotment.tools.plan.offers import MICRO, quotas
 from allotment.tools.plan.question import Question
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat
 from allotment.tools.plan.seating import Seated, seat
-from allotment.tools.plan.unserved import Why, refused, why
+from allotment.tools.plan.sharing import is_alone
+from allotment.tools.plan.unserved import Why, not_seated, refused, why
 from allotment.tools.plan.zones import in_zones
 
 
@@ -140,33 +141,47 @@ class _Planning:
         names = Names(node.metadata.name for node in self.demand.given.nodes)
         self._names = names
         berths = berths_of(self.question, packing.bought, names)
-        parted = [item for item, reason in self.gone.values() if reason.code == "gang"]
-        apart = {id(item) for item in parted}
-        items = [[item for item in kind.items if id(item) not in apart] for kind in self.question.kinds]
-        seated = seat(self.question, berths, items, self.gone.keys() - apart, self._buy)
+        parted = {id(item) for item, reason in self.gone.values() if reason.code == "gang"}
+        # Whoever knows of gangs does not let a part of one start.
+        items = [[item for item in kind.items if id(item) not in parted] for kind in self.question.kinds]
+        seated = seat(self.question, berths, items, self.gone.keys() - parted, self._buy)
         for kind in self.question.kinds:
             for item in kind.items:
-                text = seated.words.get(id(item))
-                if text is None and id(item) not in apart:
+                refusal = seated.words.get(id(item))
+                if refusal is None and id(item) not in parted:
                     self.gone.pop(id(item), None)  # it found a place that was meant for somebody else
-                elif text is not None and id(item) not in self.gone:
-                    fits = any(
-                        place.offer and self.question.alone(kind.number, place).fits for place in self.question.bins
-                    )
-                    reason = Why("limits" if fits else "never", f"no machine of the plan takes it: {text}")
-                    self.gone[id(item)] = (item, reason)
+                elif refusal is not None and id(item) not in self.gone:
+                    self.gone[id(item)] = (item, not_seated(self.question, kind.number, refusal))
         return seated
 
-    def _buy(self, kind: int, berths: Sequence[Berth]) -> Berth | None:
-        """The cheapest machine for one item alone that limits still allow."""
-        question, limits = self.question, self.limits
+    def _buy(self, kind: int, item: Item, berths: Sequence[Berth], zones: Collection[str]) -> Berth | None:
+        """The cheapest machine for one item alone that limits still allow; in another zone, if zones are given."""
+        if not zones:
+            found = self._cheapest(self.question, kind, berths, zones)
+            if found is not None:
+                return found
+        # What was decided of zones is forgotten.
+        free = self.relaxed
+        number = next(k.number for k in free.kinds if any(one is item for one in k.items))
+        found = self._cheapest(free, number, berths, zones)
+        places = {place.name: place for place in self.question.places}
+        if found is None or found.place.name not in places:
+            return None
+        return replace(found, place=places[found.place.name], expected=Counter({kind: 1}))
+
+    def _cheapest(
+        self, question: Question, kind: int, berths: Sequence[Berth], without: Collection[str]
+    ) -> Berth | None:
+        limits = self.limits
         new = [berth for berth in berths if berth.new]
         spent = sum(berth.place.offer.micro for berth in new if berth.place.offer is not None)
         counts = Counter(q for berth in new if berth.place.offer for q in quotas(berth.place.offer, limits))
         allowed = dict(question.problem.group_limits)
         best: int | None = None
         for number, place in enumerate(question.bins):
-            if place.offer is None or not question.alone(kind, place).fits or not question.truth(number, ((kind, 1),)):
+            if place.offer is None or place.zone in without or not question.alone(kind, place).fits:
+                continue
+            if not question.truth(number, ((kind, 1),)):
                 continue
             if any(counts[q] >= allowed[q] for q in quotas(place.offer, limits) if q in allowed):
                 continue
@@ -222,7 +237,7 @@ class _Planning:
             existing=tuple(existing),
             unserved=tuple(unserved),
             total=total,
-            bound=self._bound(packing),
+            bound=self._bound(packing, seated),
             notes=tuple(self._notes(new)),
         )
 
@@ -248,23 +263,32 @@ class _Planning:
             memory=room.memory_mib << 20 if room is not None else 0,
         )
 
-    def _bound(self, packing: Packing) -> Decimal:
+    def _bound(self, packing: Packing, seated: Seated) -> Decimal:
         """What the same pods cost at least, with nothing decided but what they and the limits say."""
         from allotment.packing.bound import lower_bound
 
-        problem = self.relaxed.problem
-        counts = [sum(id(item) in self.gone for item in kind.items) for kind in self.relaxed.kinds]
+        firm = self._firm()
+        problem = firm.problem
+        counts = [sum(any(p.order not in seated.seats for p in item.pods) for item in k.items) for k in firm.kinds]
         left = tuple((kind, n) for kind, n in enumerate(counts) if n)
         if tuple(counts) == problem.counts:
             return Decimal(0)
-        as_asked = self.question is self.relaxed and not any(bin.each for bin in problem.bins)
-        if as_asked and left == packing.left:
+        # How many of a kind a node should have was decided here; what was asked for may allow more.
+        alone = tuple(1 if is_alone(self.demand, kind.model) else None for kind in firm.kinds)
+        each = [alone if any(alone) and HOST in place.machine.facts.labels else () for place in firm.bins]
+        if firm is self.question and left == packing.left and [bin.each for bin in problem.bins] == each:
             bound = packing.bound
         else:
-            # How many of a kind a node should have was decided here; what was asked for allows more.
-            bins = tuple(replace(bin, each=()) for bin in problem.bins)
+            bins = tuple(replace(bin, each=most) for bin, most in zip(problem.bins, each, strict=True))
             bound = lower_bound(replace(problem, bins=bins), left)
         return Decimal(max(bound, _dearest(problem, counts))) / MICRO
+
+    def _firm(self) -> Question:
+        """The question in which only those pods are one item that cannot be on different machines."""
+        kinds = firm_kinds_of(self.demand)
+        if _items(kinds) == _items(self.relaxed.kinds):
+            return self.relaxed
+        return Question(self.demand, self.catalog, self.limits, kinds)
 
     def _notes(self, new: Sequence[Berth]) -> Iterable[str]:
         yield from self.demand.notes
@@ -290,6 +314,10 @@ def _question(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -
     alone = Question(demand, catalog, limits, singles)
     lost = frozenset(kind.model.pods[0].order for kind in singles if not _goes(alone, kind.number))
     return Question(demand, catalog, limits, kinds_of(demand, lost)) if lost else question
+
+
+def _items(kinds: Iterable[Kind]) -> set[tuple[int, ...]]:
+    return {tuple(pod.order for pod in item.pods) for kind in kinds for item in kind.items}
 
 
 def _goes(question: Question, kind: int) -> bool:

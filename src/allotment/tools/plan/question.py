@@ -190,15 +190,23 @@ class Question:
 
     def alone(self, kind: int, place: Place) -> Alone:
         """Whether one item of a kind may have a place to itself, and what is in the way if not."""
+        zone = self.kinds[kind].zone
+        if zone and place.zone and place.zone != zone:
+            return Alone("zone", f"it goes to zone {zone}")
+        return self.anywhere(kind, place)
+
+    def anywhere(self, kind: int, place: Place) -> Alone:
+        """`alone`, whatever was decided about zones."""
         found = self._alone.get((kind, id(place)))
         if found is None:
             found = self._alone[kind, id(place)] = self._judge(kind, place)
         return found
 
+    def is_unknowable(self, kind: int, place: Place) -> bool:
+        """Whether nobody can know if one item of a kind may have a place."""
+        return self.anywhere(kind, place).code == "run-time-only"
+
     def _judge(self, kind: int, place: Place) -> Alone:
-        zone = self.kinds[kind].zone
-        if zone and place.zone and place.zone != zone:
-            return Alone("zone", f"it goes to zone {zone}")
         item = self.kinds[kind].model
         for pod in item.pods:
             told = _admitted(pod, place)

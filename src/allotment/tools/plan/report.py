@@ -49,8 +49,13 @@ class PlannedMachine(Value, frozen=True):
 
 
 class Unserved(Value, frozen=True):
-    """A pod that gets nothing in this plan. ``code``: never (no type can), limits, run-time-only, gang, not-ready,
-    or a code of the engine's refusals. ``nearest``: keys of types that come closest."""
+    """A pod that gets nothing in this plan. ``nearest``: keys of types that come closest.
+
+    ``code``: never (no type can), limits (of the user, or no known price), architecture (only machines that its images
+    may not be built for), full (others have all that it could use, and no more of it can be bought), neighbours (other
+    pods keep it away), run-time-only, gang, not-ready, error (one that ends every attempt), or a code of the engine's
+    refusals.
+    """
 
     pod: ObjectKey
     owner: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from allotment.placing.filters.neighbours import meant
 from allotment.tools.plan.demand import Demand, Waiting
@@ -31,6 +31,11 @@ def clashes_inside(demand: Demand, item: Item) -> bool:
     )
 
 
+def is_alone(demand: Demand, item: Item) -> bool:
+    """Whether no two items like this can be on one host, whatever else is true of it."""
+    return any(_apart(demand, a, b, (HOST,)) or _ports(a, b) for a in item.pods for b in item.pods)
+
+
 def _pods(kind: Kind) -> tuple[Waiting, ...]:
     return kind.model.pods
 
@@ -39,10 +44,15 @@ def _clash(demand: Demand, one: Item, other: Item) -> bool:
     return any(_apart(demand, a, b) or _apart(demand, b, a) or _ports(a, b) for a in one.pods for b in other.pods)
 
 
-def _apart(demand: Demand, pod: Waiting, other: Waiting) -> bool:
-    """Whether a pod wants the other elsewhere; which key it names does not matter, for one node has one zone."""
+def _apart(demand: Demand, pod: Waiting, other: Waiting, keys: Collection[str] = ()) -> bool:
+    """Whether a pod wants the other elsewhere; which key it names does not matter, for one node has one zone.
+
+    ``keys``: those that matter all the same.
+    """
     return any(
-        meant(neighbour.term, pod.resident, demand.namespaces)(other.resident) for neighbour in pod.asked.anti_affinity
+        (not keys or neighbour.term.topology_key in keys)
+        and meant(neighbour.term, pod.resident, demand.namespaces)(other.resident)
+        for neighbour in pod.asked.anti_affinity
     )
 
 

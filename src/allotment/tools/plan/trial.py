@@ -8,7 +8,7 @@ where it will be nominated to go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -39,12 +39,24 @@ from allotment.tools.explain.report import GivenClaim, given_claim
 from allotment.tools.plan.claiming import MOST_USERS
 from allotment.tools.plan.demand import Demand, Waiting
 
+#: What is worth telling first: a node is out for good reasons of its own, or others have what there is, or are near.
+_WEIGHTS: Final = {"": 2, "devices": 2, "claim": 3, "spread": 3, "neighbours": 3}
+
 
 class Refused(NamedTuple):
-    """Why a pod cannot go to a node now. ``anywhere``: nor to any other, since an error ends the attempt."""
+    """Why a pod cannot go to a node now. ``anywhere``: nor to any other, since an error ends the attempt.
+
+    ``cause``: which of Kubernetes' filters it was, or ``devices``, or ``claim`` that is allocated elsewhere.
+    """
 
     text: str
     anywhere: bool = False
+    cause: str = ""
+
+    @property
+    def weight(self) -> int:
+        """Of two refusals, the one with more is the one to tell."""
+        return 4 if self.anywhere else _WEIGHTS.get(self.cause, 1)
 
 
 class Trial:
@@ -93,12 +105,12 @@ class Trial:
             if known is None:
                 pending.append(claim)
             elif not _reaches(known, machine):
-                return Refused(f"claim {key_of(claim)} is allocated on another node")
+                return Refused(f"claim {key_of(claim)} is allocated on another node", cause="claim")
             elif self._users[key_of(claim)] >= MOST_USERS:
                 return Refused(f"claim {key_of(claim)} has {MOST_USERS} users, the most there can be", anywhere=True)
         for claim in pod.claims.before:
             if not _reaches(claim, machine):
-                return Refused(f"claim {key_of(claim)} is allocated on another node")
+                return Refused(f"claim {key_of(claim)} is allocated on another node", cause="claim")
         lacking = frozenset(name for name in pod.by_devices if machine.allocatable.get(name, 0) <= 0)
         made = pod.extended(lacking, self.demand)
         wanted = (*pending, made) if made is not None else tuple(pending)
@@ -128,9 +140,9 @@ class Trial:
         if refusal is None:
             named = asked.named_nodes()
             if named is not None and machine.name not in named:
-                return Refused("it is for another node")
+                return Refused("it is for another node", cause="affinity")
             refusal = self._elsewhere(pod).get(machine.place) if self._is_social(pod) else None
-        return Refused(refusal.texts[0]) if refusal is not None else None
+        return Refused(refusal.texts[0], cause=refusal.cause) if refusal is not None else None
 
     def _is_social(self, pod: Waiting) -> bool:
         return pod.asked.social or bool(self.machines.neighbourly)
@@ -158,7 +170,9 @@ class Trial:
         outcome = self.allocator.allocate(machine.name, claims)
         if isinstance(outcome, Allocated):
             return outcome.results
-        return Refused(outcome.text if isinstance(outcome, Aborted) else "its claims find no devices there")
+        if isinstance(outcome, Aborted):
+            return Refused(outcome.text)
+        return Refused("its claims find no devices there", cause="devices")
 
     def _book(self, pod: Waiting, claims: tuple[ResourceClaim, ...], results: tuple[AllocationResult, ...]) -> None:
         metadata = pod.pod.metadata

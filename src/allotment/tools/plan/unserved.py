@@ -14,6 +14,7 @@ from allotment.tools.plan.offers import capacities, forbidden
 from allotment.tools.plan.places import Alone, Place
 from allotment.tools.plan.question import Question
 from allotment.tools.plan.report import Unserved
+from allotment.tools.plan.trial import Refused
 
 #: How far a place came, by the test that it fails.
 _RANK: Final = {
@@ -38,7 +39,10 @@ def why(question: Question, kind: int) -> Why:
     fitting = [place for place in question.bins if question.alone(kind, place).fits]
     if any(place.offer is not None for place in fitting):
         nearest = _keys(fitting)
-        return Why("limits", _too_many(question, nearest), nearest)
+        bounds = _bounds(question)
+        if not bounds:
+            return Why("full", "no machine takes it together with the others", nearest)
+        return Why("limits", f"{' or '.join(bounds)} leaves no room for it", nearest)
     beyond = question.beyond
     would = [place for place in beyond if question.alone(kind, place).fits]
     if would:
@@ -48,7 +52,7 @@ def why(question: Question, kind: int) -> Why:
     judged = [(question.alone(kind, place), place) for place in (*question.places, *beyond)]
     unknown = next((told for told, place in judged if told.code == "run-time-only" and place.offer is not None), None)
     if fitting and unknown is None:
-        return Why("limits", f"only {fitting[0].name} would do, which is there already and has no room left")
+        return Why("full", f"only {fitting[0].name} would do, which is there already and has no room left")
     judged = [(told, place) for told, place in judged if not told.fits]
     judged.sort(key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _price(one[1])))
     if not judged:
@@ -68,7 +72,7 @@ def refused(item: Item, reason: Why, seated: Container[int]) -> list[Unserved]:
 
 def _never(told: Alone, place: Place, nearest: tuple[str, ...]) -> Why:
     if told.code == "arch":
-        return Why("limits", f"only types of another architecture would do: {told.text}", nearest)
+        return Why("architecture", f"only types of another architecture would do: {told.text}", nearest)
     if told.code == "run-time-only":
         return Why("run-time-only", told.text, nearest)
     name = place.offer.instance.key if place.offer is not None else place.name
@@ -79,7 +83,23 @@ def _never(told: Alone, place: Place, nearest: tuple[str, ...]) -> Why:
     return Why("never", text, nearest if told.code != "devices" else ())
 
 
-def _too_many(question: Question, nearest: tuple[str, ...]) -> str:
+def not_seated(question: Question, kind: int, refusal: Refused) -> Why:
+    """Why an item that was packed found no place when all came in the scheduler's order."""
+    fitting = [place for place in question.bins if question.alone(kind, place).fits]
+    bounds = _bounds(question)
+    nearest = _keys(fitting)
+    if refusal.cause in ("neighbours", "spread"):
+        text = f"other pods keep it away wherever machines can be had: {refusal.text}"
+        return Why("neighbours", text, nearest)
+    if bounds and nearest:
+        return Why("limits", f"{' or '.join(bounds)} leaves no room for it", nearest)
+    if refusal.anywhere:
+        return Why("error", refusal.text)
+    return Why("full", f"pods before it have what it would need: {refusal.text}", nearest)
+
+
+def _bounds(question: Question) -> list[str]:
+    """Limits on how much may be bought, in words."""
     limits = question.limits
     bounds = []
     if limits.budget is not None:
@@ -87,11 +107,9 @@ def _too_many(question: Question, nearest: tuple[str, ...]) -> str:
     if limits.machines is not None:
         bounds.append(f"the limit of {limits.machines} machines")
     bounds += [f"the quota of {most} for {pattern}" for pattern, most in limits.most]
-    if not bounds:
-        return (
-            "the nodes that could take it are full" if not nearest else "no machine takes it together with the others"
-        )
-    return f"{' or '.join(bounds)} leaves no room for it"
+    if limits.spot_share is not None:
+        bounds.append(f"the share of {limits.spot_share} for spot machines")
+    return bounds
 
 
 def _forbidden(question: Question, place: Place) -> str:

@@ -69,18 +69,32 @@ def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceTy
     expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
     untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only")}
     demands = Demands()
-    wrong: list[str] = []
+    left: list[Waiting] = []
+    found: dict[ObjectKey, str] = {}
     for waiting in demand.waiting:
         if waiting.key in untold or (waiting.key not in expected and _hangs_on_topology(waiting)):
             continue
         for claim in waiting.claims.pending:
             if key_of(claim) not in ledger.known:
                 ledger.put(_tree(claim, waiting))
-        tree = _pod(waiting, expected.get(waiting.key, ""))
-        found = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
-        if found != expected.get(waiting.key, ""):
-            wrong.append(f"{waiting.key}: planned on {expected.get(waiting.key)!r}, the scheduler says {found!r}")
-    return wrong
+        left.append(waiting)
+        # Whenever a pod has a place those before it may have one, too: near it, say.
+        bound: Waiting | None = waiting
+        while bound is not None:
+            bound = None
+            for one in left:
+                tree = _pod(one, expected.get(one.key, ""))
+                node = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
+                if node:
+                    found[one.key] = node
+                    left.remove(one)
+                    bound = one
+                    break
+    return [
+        f"{one.key}: planned on {expected.get(one.key)!r}, the scheduler says {found.get(one.key, '')!r}"
+        for one in demand.waiting
+        if (one.key in expected or one.key in found) and found.get(one.key) != expected.get(one.key)
+    ]
 
 
 def _hangs_on_topology(waiting: Waiting) -> bool:

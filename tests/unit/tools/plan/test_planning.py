@@ -254,7 +254,7 @@ def test_arm_is_for_pods_that_say_so() -> None:
     catalog = (instance("arm", "", 0, "0.05", arch="arm64"), CPU)
     assert machines(planned([pod("a")], catalog)) == ["cloud/cpu"]
     assert machines(planned([pod("a", nodeSelector={"kubernetes.io/arch": "arm64"})], catalog)) == ["cloud/arm"]
-    assert planned([pod("a")], catalog[:1]).unserved[0].code == "limits"
+    assert planned([pod("a")], catalog[:1]).unserved[0].code == "architecture"
 
 
 def test_nodes_that_are_alike_are_told_apart_by_name_only() -> None:

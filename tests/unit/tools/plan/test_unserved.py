@@ -5,7 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from msgspec import structs
 
+from allotment.model.core import Pod
+from allotment.model.features import Features
+from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.model.trees import to_value
 from allotment.model.workloads import Job
 from allotment.tools.plan.demand import demand_of
@@ -139,3 +143,57 @@ def test_workloads_stand_for_their_pods() -> None:
 def test_the_schedulers_order() -> None:
     values = [pod("low"), pod("high", priority=10), pod("later")]
     assert [one.key.name for one in demand_of(values, FEATURES).waiting] == ["high", "low", "later"]
+
+
+def near(app: str, key: str = "kubernetes.io/hostname", kind: str = "podAffinity") -> dict[str, object]:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_pods_that_keep_out_of_each_others_zone_go_to_as_many_clouds_as_it_takes() -> None:
+    catalog = (
+        instance("one-zone", "t4", 1, "0.5", zones=("x",)),
+        instance("other", "t4", 1, "0.9", provider="far", zones=("y1", "y2")),
+    )
+    apart = {"labels": {"app": "a"}, "affinity": near("a", "topology.kubernetes.io/zone", "podAntiAffinity")}
+    found = planned([claim_template("any", request()), *pods(4, template="any", **apart)], catalog)
+    assert sorted(machine.zone for machine in found.machines) == ["x", "y1", "y2"]
+    assert codes(found) == {"pod-3": "neighbours"}
+
+
+def test_a_zone_that_others_bring_in_counts_for_spread() -> None:
+    constraint = {
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }  # fmt: skip
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
+    catalog = (T4, instance("far", "a100-40gb", 1, "1.0", provider="far", zones=("y",)))
+    values = [
+        claim_template("any", request()), claim_template("slice", request(profile, of=MIG)),
+        pod("slice", template="slice"),
+        *pods(4, template="any", labels={"app": "a"}, topologySpreadConstraints=[constraint]),
+    ]  # fmt: skip
+    assert not planned(values, catalog).unserved
+
+
+def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
+    shared = to_value(
+        {
+            "metadata": {"name": "net"},
+            "spec": {
+                "driver": "net.example.com", "allNodes": True, "devices": [{"name": "net-0"}],
+                "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
+            },
+        },
+        ResourceSlice,
+    )  # fmt: skip
+    selector = {"cel": {"expression": 'device.driver == "net.example.com"'}}
+    net = to_value({"metadata": {"name": "net"}, "spec": {"selectors": [selector]}}, DeviceClass)
+    found = planned([shared, net, claim_template("net", request(of="net")), *pods(2, template="net")], CATALOG)
+    assert codes(found) == {"pod-1": "full"}
+
+
+def test_pods_of_workloads_that_are_not_there_yet_come_after_those_that_wait() -> None:
+    waits = to_value({"metadata": {"name": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
+    demand = demand_of([pod("new"), structs.replace(pod("old"), metadata=waits.metadata)], Features(kube="1.36"))
+    assert [one.key.name for one in demand.waiting] == ["old", "new"]
