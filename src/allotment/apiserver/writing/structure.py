@@ -15,7 +15,17 @@ from allotment.model.fields import Field, Shape
 
 Relation = Literal["leaf", "struct", "map", "keyed", "set", "deduced"]
 
-_DEDUCED_FORMS: Final = frozenset({"any", "RawExtension", "FieldsV1", "JSON"})
+_DEDUCED_FORMS: Final = frozenset(
+    {
+        "any",
+        "RawExtension",
+        "FieldsV1",
+        "JSON",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    }
+)
 
 
 class UnkeyedError(Exception):

@@ -246,3 +246,29 @@ def test_what_was_applied_in_between_leaves_no_trace(first: Tree, second: Tree, 
     same = {name: detour["metadata"].get("labels", {}).get(name) for name in second["metadata"]["labels"]}
     assert same == second["metadata"]["labels"]
     assert {item["name"] for item in containers(detour) or ()} == {item["name"] for item in containers(straight) or ()}
+
+
+def definition(**properties: Tree) -> Tree:
+    schema = {"type": "object", "properties": properties}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "versions": [version],
+            "names": {"plural": "things", "kind": "Thing"},
+        },
+    }  # fmt: skip
+
+
+def test_schemas_within_schemas_are_taken_in_whatever_form_they_have() -> None:
+    """Schemas of items and of further properties have no schema of their own in Kubernetes: they are deduced."""
+    zones: Tree = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
+    limits: Tree = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9}}
+    made = applied(None, definition(zones=zones, limits=limits, closed={"additionalProperties": False}))
+    (version,) = made["spec"]["versions"]
+    assert version["schema"]["openAPIV3Schema"]["properties"]["zones"] == zones
+    less = applied(made, definition(zones={"type": "array", "items": {"type": "object"}}))
+    properties = less["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    assert properties == {"zones": {"type": "array", "items": {"type": "object"}}}
