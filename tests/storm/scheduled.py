@@ -163,7 +163,7 @@ async def left_unbound(made: Plan, given: Scenario, cluster: Cluster, *, nominat
     names = named_by_plan(given)
     seats = [*made.existing, *(seat for machine in made.machines for seat in machine.seats)]
     places = {names[seat.pod.name]: seat.node for seat in seats if seat.pod.name in names}
-    async with world(*_objects(made, given, cluster, places if nominated else {}), features=FEATURES) as running:
+    async with world(*objects_of(made, given, cluster, places if nominated else {}), features=FEATURES) as running:
         began = time.monotonic()
         quiet_since, bound = began, 0
         while not places.keys() <= dict(running.client.bound).keys():
@@ -187,7 +187,8 @@ def _condition(running: World, name: str) -> Any:
     return running.client.objects[PODS, NAMESPACE, name].get("status", {}).get("conditions")
 
 
-def _objects(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, str]) -> _Objects:
+def objects_of(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, str]) -> _Objects:
+    """All that the scheduler is to see: the machines of a plan as they really come, and the pods told where to go."""
     types = {one.key: one for one in given.catalog}
     nodes: list[Tree] = [to_tree(node, "v1", "Node") for node in cluster.nodes]
     slices: list[ResourceSlice] = list(cluster.slices)
