@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import ceil
+from math import ceil, gcd
 
 from allotment.packing.problem import Problem
 
@@ -60,4 +60,15 @@ def proven(
             base += number * price
             at += 1
         best = max(best, point * slope + base)
-    return ceil(best)
+    return payable(problem, ceil(best))
+
+
+def payable(problem: Problem, cost: int) -> int:
+    """The least cost not under this one that bins can come to: all prices are multiples of something.
+
+    >>> from allotment.packing.problem import Bin
+    >>> payable(Problem((), (), (Bin("a", 6, (), ()), Bin("b", 4, (), ()))), 5)
+    6
+    """
+    step = gcd(*(bin.price for bin in problem.bins)) or 1
+    return -(-cost // step) * step

@@ -8,6 +8,7 @@ from math import ceil
 
 from allotment.packing.dual_feasible import Weighing, tuned, weighings
 from allotment.packing.problem import Bin, Pieces, Problem
+from allotment.packing.proof import payable
 
 #: Against rounding in sums of doubles, as a fraction of all that is summed up.
 _MARGIN = 1e-9
@@ -41,7 +42,7 @@ def simple_bound(problem: Problem, counts: Sequence[int]) -> int:
                     rate if one.bin.most is None else max(rate, least) for rate, one in zip(rates, rated, strict=True)
                 ]
                 best = max(best, _worth(counts, kinds, rated, raised))
-    return max(ceil(best), _dearest(problem, kinds))
+    return payable(problem, max(ceil(best), _dearest(problem, kinds)))
 
 
 def _dearest(problem: Problem, kinds: Sequence[int]) -> int:
