@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +25,7 @@ from allotment.cli.planning.values import to_plan
 from allotment.cli.planning.watching import Watch, seconds_for, watching
 from allotment.cli.screen import Screen, open_screen
 from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.errors import nearest
 from allotment.model.features import Features
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import Object
@@ -49,6 +53,7 @@ def run(arguments: Namespace) -> int:
         arguments.files = [*arguments.files, arguments.paths]
     _check(arguments)
     offer = offered(arguments.catalog)
+    _known_why(arguments.why, offer.catalog.types)
     limits = limits_of(arguments, offer.providers, offer.catalog.types)
     inputs, notes = _inputs(arguments)
     chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
@@ -70,7 +75,29 @@ def _check(arguments: Namespace) -> None:
             f"--picture: wanted a name that ends in {' or '.join(_PICTURES)}, found {arguments.picture!r}", hint
         )
     if arguments.seconds is not None and not 0 <= arguments.seconds < float("inf"):
-        raise Mistake(f"--seconds: wanted a number from 0 on, found {arguments.seconds}")
+        raise Mistake(f"--seconds: wanted a number from 0 on, found {arguments.seconds:g}")
+    if arguments.picture:
+        _can_draw(Path(arguments.picture))
+
+
+def _can_draw(path: Path) -> None:
+    """Whether the picture can be written, asked before a plan is looked for."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise Mistake(f"--picture {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise Mistake(f"--picture {path}: it cannot be written")
+    with _with_extra("a picture"):
+        import_module("allotment.cli.pictures.plan")
+
+
+def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
+    """A type that is asked about has to be there."""
+    keys = [one.key for one in catalog]
+    if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
+        raise Mistake(
+            f"--why: no type of the catalogue is {pattern!r}", nearest(pattern, keys) or "allot catalog lists them"
+        )
 
 
 def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
@@ -84,7 +111,7 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
 
 
 @contextmanager
-def _with_extra() -> Iterator[None]:
+def _with_extra(what: str = "planning") -> Iterator[None]:
     """What is missing without the extra, in one sentence."""
     try:
         yield
@@ -92,7 +119,7 @@ def _with_extra() -> Iterator[None]:
         name = (error.name or "").partition(".")[0]
         if name not in _EXTRA:
             raise
-        raise Mistake(f"planning needs {name}, which is not installed", "pip install 'allotment[plan]'") from None
+        raise Mistake(f"{what} needs {name}, which is not installed", "pip install 'allotment[plan]'") from None
 
 
 def _planned(

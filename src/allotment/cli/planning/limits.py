@@ -71,7 +71,7 @@ def _amount(option: str, text: str, example: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal(-1)
     if not amount.is_finite() or amount < 0:
-        raise Mistake(f"{option}: wanted a number, found {text!r}", f"for example {example}")
+        raise Mistake(f"{option}: wanted a number from 0 on, found {text!r}", f"for example {example}")
     return amount
 
 

@@ -100,11 +100,17 @@ def _price(price: Decimal | None) -> str:
 
 
 def _headless(screen: Screen, rows: Sequence[Sequence[str]], width: int) -> None:
-    """Aligned cells, the last of them folded below itself."""
+    """Aligned cells, the last of them folded below itself; where a word is too long for that, below the row."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
     for row in rows:
         start = "   ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=False))
-        first, *rest = folded(row[-1], max(width - len(start) - 3, 24))
+        room = max(width - len(start) - 3, 24)
+        if max(map(len, row[-1].split()), default=0) > room:
+            screen.line(start.rstrip())
+            for line in folded(row[-1], width, " " * 6):
+                screen.line(line)
+            continue
+        first, *rest = folded(row[-1], room)
         screen.line(f"{start}   {first}")
         for line in rest:
             screen.line(f"{' ' * len(start)}   {line.strip()}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from allotment.tools.plan.alike import Alike
@@ -53,18 +53,25 @@ def _name(seat: Seat, plain: bool) -> str:
 
 
 def _devices(seats: Iterable[Seat]) -> str:
-    """The devices of seats; a share is told with its amount."""
+    """The devices of seats; a share is told with its amount, and with its name where there are several sorts."""
     names: dict[str, None] = {}
     shares: dict[str, None] = {}
     for seat in seats:
         for claim in seat.claims:
             for device in claim.devices:
                 names[device.device] = None
-                shares.update(dict.fromkeys(device.share.values()))
+                if text := _share(device.share):
+                    shares[text] = None
     found = list(names)
     text = ", ".join(found) if len(found) <= _NAMED else f"{found[0]} … {found[-1]}"
     if len(shares) == 1:
         text += f" ({next(iter(shares))} each)"
     elif shares:
-        text += f" ({', '.join(shares)})"
+        text += f" ({', '.join(shares) if len(shares) <= _NAMED else f'{len(shares)} amounts'})"
     return text
+
+
+def _share(share: Mapping[str, str]) -> str:
+    """What a share gives: ``9Gi``, or ``shares 2`` where it is no memory; nothing is told of what it gives none of."""
+    given = [(name, amount) for name, amount in share.items() if amount != "0"]
+    return ", ".join(amount if name == "memory" else f"{name} {amount}" for name, amount in given)

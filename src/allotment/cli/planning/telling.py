@@ -199,7 +199,7 @@ def _unserved(screen: Screen, plan: Plan) -> None:
     for pods, one in _alike_unserved(plan.unserved):
         owner = f" ({one.owner})" if one.owner else ""
         _paragraph(screen, f"{_names(pods)}{owner}: {one.text} [{one.code}]", "  ")
-        if one.nearest:
+        if one.nearest and one.code != "run-time-only":  # no type is nearer to what nobody knows
             _paragraph(screen, f"nearest: {', '.join(one.nearest[:3])}", "    ")
         for change in one.reasons.headline.changes[:1] if one.reasons is not None else ():
             where = f" ({change.object}: {change.path})" if change.object else ""

@@ -32,7 +32,12 @@ from allotment.tools.sentences import listed
 _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
 
 #: More than any pods ask for.
-_ENOUGH = {"cpu": Quantity.parse("100k"), "memory": Quantity.parse("1Pi"), "pods": Quantity.parse("110")}
+_ENOUGH = {
+    "cpu": Quantity.parse("100k"),
+    "memory": Quantity.parse("1Pi"),
+    "ephemeral-storage": Quantity.parse("1Pi"),
+    "pods": Quantity.parse("110"),
+}
 
 
 class ToPlan(NamedTuple):

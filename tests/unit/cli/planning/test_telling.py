@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
@@ -11,8 +12,9 @@ from msgspec.structs import replace
 from allotment.cli.planning.data import data_of
 from allotment.cli.planning.telling import Manner, free_of, tell
 from allotment.cli.screen import Screen
+from allotment.tools.explain.report import GivenClaim, GivenDevice
 from allotment.tools.plan.alike import alike
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import Choice, Plan, TypeVerdict
 from tests.unit.tools.plan.made import machine, many, mixed, plan_of, seat
 
 
@@ -109,6 +111,47 @@ def test_wide_adds_cpu_and_memory() -> None:
 def test_colours_are_only_where_the_screen_has_them() -> None:
     assert "\x1b[" not in told(mixed())
     assert "\x1b[31m3 machines" in told(mixed(), colour=True)
+
+
+def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
+    def devices(share: dict[str, str]) -> str:
+        given = GivenDevice(request="r", driver="d", pool="n", device="gpu-0", share=share)
+        one = replace(seat("a", "n"), claims=(GivenClaim(name="default/c", devices=(given,)),))
+        return told(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
+
+    assert devices({"memory": "9Gi"}) == "  a  gpu-0 (9Gi each)"
+    assert devices({"memory": "0", "shares": "1"}) == "  a  gpu-0 (shares 1 each)"
+    assert devices({"memory": "0"}) == "  a  gpu-0"
+
+
+def test_what_no_column_has_room_for_stands_below() -> None:
+    long = "no device satisfies device.attributes['gpu.nvidia.com'].productName.matches('.*t4.*')"
+    choice = Choice(
+        pods=(mixed().unserved[0].pod,),
+        owner="Job default/x",
+        verdicts=(TypeVerdict(instance="aws/x", code="devices", text=long),),
+    )
+    lines = told(Plan(unserved=mixed().unserved, choices=(choice,))).splitlines()
+    assert "    aws/x   unknown" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_to_what_nobody_can_know_no_type_is_nearest() -> None:
+    (one,) = mixed().unserved
+    assert "nearest:" not in told(Plan(unserved=(replace(one, code="run-time-only"),)))
+
+
+def test_a_bound_that_is_not_known_is_null() -> None:
+    data = data_of(replace(mixed(), bound=Decimal(0)))
+    assert (data["bound"], data["gap"]) == (None, None)
+
+
+def test_empty_fields_are_there_too() -> None:
+    data = data_of(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1"))
+    (one,) = data["machines"]
+    assert (one["taints"], one["layout"]) == ([], [])
+    assert one["seats"][0]["claims"][0]["devices"][0]["share"] == {}
+    assert one["seats"][0]["pod"] == {"namespace": "default", "name": "a"}
 
 
 def test_json_has_every_field_always() -> None:
