@@ -208,6 +208,7 @@ async def test_no_capacity_shows_as_failed_with_karpenters_reason() -> None:
         found = await until(provider, lambda found: "InsufficientCapacityError" in found[0].reason)
         assert found[0].reason.endswith("all requested instance types were unavailable: g5.xlarge")
         assert (one.instance, one.zone, one.capacity_type) == ("aws/g5.xlarge", "us-east-1a", "on-demand")
+        assert found[0].short  # nothing was paid for it
         await provider.delete("g5-1")
         assert await provider.standing() == []
 

@@ -27,7 +27,10 @@ class Refused(Exception):
 
 
 class Standing(NamedTuple):
-    """A machine of ours as the provider has it. ``name``: the order's. ``node``: of the cluster, once it has one."""
+    """A machine of ours as the provider has it. ``name``: the order's. ``node``: of the cluster, once it has one.
+
+    ``short``: it failed because the cloud had none, so that nothing was paid for it.
+    """
 
     name: str
     state: State
@@ -36,6 +39,7 @@ class Standing(NamedTuple):
     zone: str = ""
     capacity_type: str = ""
     reason: str = ""
+    short: bool = False
 
 
 class Provider(Protocol):

@@ -239,14 +239,15 @@ class Tending:
             self._promises.break_off(order.name)
         else:
             self._shortages.note(offering_of(order.machine), self._clock.seconds())
-            self._lost(order, text)
+            self._lost(order, text, paid=standing is None or not standing.short)
         await self._orders.give_back(order)
         log.warning("%s: %s", order.name, text)
         self._replan()
 
-    def _lost(self, order: Order, text: str) -> None:
-        """What was promised does not come: others are asked for."""
-        self._in_vain(order)
+    def _lost(self, order: Order, text: str, *, paid: bool = True) -> None:
+        """What was promised does not come: others are asked for. ``paid``: there was a machine."""
+        if paid:
+            self._in_vain(order)
         for pod in self._users(order):
             self._teller.failed(pod, text)
         self._promises.break_off(order.name)

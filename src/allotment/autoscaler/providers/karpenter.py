@@ -30,7 +30,8 @@ _GIVEN_UP: Final = ("InsufficientCapacityError", "NodeClassNotReady")
 
 
 #: Conditions in the order in which they come true; Ready is all of them.
-_REACHED: Final = ("Launched", "Registered", "Initialized")
+_LAUNCHED: Final = "Launched"
+_REACHED: Final = (_LAUNCHED, "Registered", "Initialized")
 
 
 class MigManager(NamedTuple):
@@ -44,6 +45,8 @@ class _Ordered(NamedTuple):
     instance: str
     zone: str
     capacity_type: str
+    launched: bool = False
+    """Whether there was a machine, which was paid for."""
 
 
 class Karpenter:
@@ -122,19 +125,27 @@ class Karpenter:
                 if "deletionTimestamp" in tree["metadata"]:
                     continue  # given back, and on its way out
                 self._ordered[name] = _ordered(tree)
-            found.append(_standing(tree, self._ordered[name]))
+            known = self._ordered[name] = self._ordered[name]._replace(launched=_is_met(tree, _LAUNCHED))
+            standing = _standing(tree, known)
+            if standing.state == "failed":
+                standing = standing._replace(reason=await self._why_gone(name, standing.reason))
+            found.append(standing)
         for name, known in tuple(self._ordered.items()):
             if name not in there:
-                reason = await self._why_gone(name)
-                found.append(Standing(name, "failed", "", known.instance, known.zone, known.capacity_type, reason))
+                reason = await self._why_gone(name, "Karpenter has deleted the NodeClaim")
+                found.append(
+                    Standing(
+                        name, "failed", "", known.instance, known.zone, known.capacity_type, reason, not known.launched
+                    )
+                )  # fmt: skip
         return found
 
-    async def _why_gone(self, name: str) -> str:
+    async def _why_gone(self, name: str, otherwise: str) -> str:
         fields = f"involvedObject.kind=NodeClaim,involvedObject.name={name}"
         events = (await self._client.list(EVENTS, fields=fields)).items
         told = [event for event in events if event.get("reason") in _GIVEN_UP]
         if not told:
-            return "Karpenter has deleted the NodeClaim"
+            return otherwise
         last = max(told, key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]))
         return f"{last['reason']}: {last.get('message', '').removeprefix(f'NodeClaim {name} event: ')}"
 
@@ -167,7 +178,13 @@ def _standing(tree: Tree, ordered: _Ordered) -> Standing:
         zone=labels.get(_ZONE) or ordered.zone,
         capacity_type=labels.get(_CAPACITY_TYPE) or ordered.capacity_type,
         reason=reason,
+        short=state == "failed" and not ordered.launched,
     )
+
+
+def _is_met(tree: Tree, condition: str) -> bool:
+    conditions = (tree.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 
 def _state(tree: Tree) -> tuple[State, str]:

@@ -1,0 +1,59 @@
+"""Several copies: one leads, another takes over, and no machine is ordered twice."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from allotment.autoscaler.options import NAME
+from allotment.cluster.resources import LEASES, PODS
+from tests.unit.autoscaler.world import NAMESPACE, ClusterClient, Dying, World, options, waiting_pod, world
+
+
+def leader(client: ClusterClient) -> str:
+    leases = [tree for (kind, _, name), tree in client.objects.items() if kind == LEASES and name == NAME]
+    return str(leases[0]["spec"].get("holderIdentity", "")) if leases else ""
+
+
+def nominated(cluster: World, number: int) -> set[str]:
+    return {name for pod in range(number) if (name := cluster.nominated(f"p{pod}"))}
+
+
+@pytest.mark.parametrize("writes", [3, 5, 7, 9, 11])
+def test_when_the_leader_is_killed_the_other_goes_on(writes: int) -> None:
+    async def test() -> None:
+        client = ClusterClient()
+        for number in range(2):
+            client.put(PODS, waiting_pod(f"p{number}"))
+        first = options(identity="first", namespace=NAMESPACE)
+        second = options(identity="second", namespace=NAMESPACE)
+        async with AsyncExitStack() as copies:
+            await copies.enter_async_context(world(first, 100, Dying(client, writes, before=False)))
+            await asyncio.sleep(0.02)
+            cluster = await copies.enter_async_context(world(second, 100, client))
+            await cluster.until(lambda: leader(client) == "first")
+            await cluster.until(lambda: leader(client) == "second")
+            await cluster.until(lambda: len(nominated(cluster, 2)) == 2)
+            await cluster.after(30)
+            assert sorted(cluster.orders()) == sorted(cluster.books()) == sorted(cluster.machines())
+            assert nominated(cluster, 2) == set(cluster.machines())
+
+    asyncio.run(test())
+
+
+def test_whoever_does_not_lead_does_nothing() -> None:
+    async def test() -> None:
+        client = ClusterClient()
+        async with AsyncExitStack() as copies:
+            for identity in ("first", "second", "third"):
+                chosen = options(identity=identity, namespace=NAMESPACE)
+                cluster = await copies.enter_async_context(world(chosen, 60, client))
+            for number in range(5):
+                cluster.pod(f"p{number}")
+            await cluster.until(lambda: len(nominated(cluster, 5)) == 5)
+            await cluster.after(20)
+            assert len(cluster.machines()) == len(cluster.orders()) == len(cluster.books()) == 5
+
+    asyncio.run(test())
