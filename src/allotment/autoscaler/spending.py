@@ -23,6 +23,7 @@ def remaining(limits: Limits, bought: Iterable[PlannedMachine]) -> Limits:
         limits,
         budget=None if limits.budget is None else max(limits.budget - spent, Decimal(0)),
         machines=None if limits.machines is None else max(limits.machines - len(machines), 0),
+        standing=(len(machines), sum(machine.capacity_type == "spot" for machine in machines)),
         most=tuple((pattern, max(most - _of(pattern, machines), 0)) for pattern, most in limits.most),
     )
 

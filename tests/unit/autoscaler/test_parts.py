@@ -7,6 +7,7 @@ from decimal import Decimal
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,7 +148,9 @@ def test_limits_are_of_all_machines_together() -> None:
     assert left.most == (("aws/g5.*", 0), ("gcp/*", 1))
     none = remaining(limits, [machine("a", price="9")] * 5)
     assert (none.machines, none.budget) == (0, Decimal(0))
-    assert remaining(Limits(), [machine("a")]) == Limits()
+    assert remaining(Limits(), [machine("a")]) == Limits(standing=(1, 0))
+    spot = replace(machine("a"), capacity_type="spot")
+    assert remaining(Limits(), [machine("a"), spot, spot]).standing == (3, 2)
 
 
 # --- readiness -------------------------------------------------------------------------------------------------------

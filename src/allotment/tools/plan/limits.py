@@ -19,7 +19,8 @@ class Limits:
 
     ``types``, ``without``: shell patterns on ``provider/type`` (``aws/g5.*``); ``zones`` by name. ``budget``: most USD
     per hour in all. ``most``: how many machines at most, by pattern. ``machines``: how many in all. ``spot_share``:
-    most of the machines that may be spot, as a fraction, where ``capacity`` allows both. ``modes``: kinds of modes that
+    most of the machines that may be spot, as a fraction, where ``capacity`` allows both. ``standing``: how many machines
+    there are already that it is of, too, and how many of these are spot. ``modes``: kinds of modes that
     the planner may put GPUs into beside whole ones (``static-mig``, ``dynamic-mig``, ``consumable-shares``, ``shared``,
     AMD's partitions); empty: those that some claim asks for. ``unavailable``: offerings that were out of stock just now
     (type key, zone, capacity type; empty strings stand for any).
@@ -31,6 +32,7 @@ class Limits:
     zones: tuple[str, ...] = ()
     capacity: CapacityPolicy = "on-demand"
     spot_share: Decimal | None = None
+    standing: tuple[int, int] = (0, 0)
     budget: Decimal | None = None
     most: tuple[tuple[str, int], ...] = ()
     machines: int | None = None

@@ -113,9 +113,10 @@ class _Planning:
         share = self.limits.spot_share
         offers = [berth.place.offer for berth in seated.berths if berth.place.offer is not None]
         spot = sum(offer.capacity_type == "spot" for offer in offers)
-        if share is None or spot <= len(offers) * share:
+        before, spot_before = self.limits.standing
+        if share is None or not spot or spot_before + spot <= (before + len(offers)) * share:
             return False
-        self._spot = min(int(len(offers) * share), spot - 1)
+        self._spot = max(min(int((before + len(offers)) * share) - spot_before, spot - 1), 0)
         self.gone.clear()
         return True
 

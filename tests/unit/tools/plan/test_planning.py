@@ -221,6 +221,22 @@ def test_spot_where_the_policy_and_the_pods_allow_it() -> None:
     assert sorted(machine.capacity_type for machine in half.machines) == ["on-demand", "on-demand", "spot", "spot"]
 
 
+def test_a_share_of_spot_is_of_all_machines_those_that_are_there_too() -> None:
+    catalog = (instance("cheap", "", 0, "1", spot="0.3"),)
+
+    def spot(count: int, *standing: int) -> int:
+        limits = Limits(capacity="cheapest", spot_share=Decimal("0.5"), standing=(standing[0], standing[1]))
+        found = planned(pods(count, cpu="16"), catalog, limits)
+        assert found.unserved == ()
+        return sum(machine.capacity_type == "spot" for machine in found.machines)
+
+    assert spot(1, 0, 0) == 0
+    assert spot(1, 1, 0) == 1
+    assert spot(2, 4, 0) == 2
+    assert spot(4, 4, 4) == 0
+    assert spot(4, 2, 2) == 1
+
+
 def test_gangs_start_whole_or_not_at_all() -> None:
     gang = {"scheduling.x-k8s.io/pod-group": "g"}
     values = [
