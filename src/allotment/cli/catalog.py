@@ -10,6 +10,7 @@ from typing import Any
 from allotment.cli.catalog_choosing import by_reason, chosen, one_of, opened, price_of
 from allotment.cli.screen import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
+from allotment.fleet.catalog.rooms import disk_of
 from allotment.fleet.catalog.writing import written
 from allotment.model.formats import to_json, to_yaml
 
@@ -58,7 +59,7 @@ def run_show(arguments: Namespace) -> int:
 
 def facts(instance: InstanceType) -> dict[str, Any]:
     """A type as data; what is unknown is left out. Prices are text, for they are exact."""
-    room, model = instance.room, instance.accelerator
+    room, disk, model = instance.room, disk_of(instance), instance.accelerator
     data: dict[str, Any] = {
         "name": instance.key,
         "provider": instance.provider,
@@ -69,7 +70,8 @@ def facts(instance: InstanceType) -> dict[str, Any]:
         "vcpu": _plain(instance.vcpu),
         "memoryGiB": _plain(instance.memory_gib),
         "allocatable": room and {
-            "cpuMilli": room.cpu_milli, "memoryMiB": room.memory_mib, "pods": room.pods, "estimated": room.estimated
+            "cpuMilli": room.cpu_milli, "memoryMiB": room.memory_mib, "pods": room.pods, "estimated": room.estimated,
+            "ephemeralMiB": disk.mib, "ephemeralEstimated": disk.estimated,
         },
         "gpus": instance.gpus or None,
         "gpuModel": instance.gpu_model,
@@ -199,6 +201,9 @@ def _sentences(one: InstanceType) -> Iterable[tuple[str, str]]:
     if one.room is not None:
         rule = " (by a rule, for no source says it)" if one.room.estimated else ""
         yield "For pods", f"{one.room.cpu_milli}m CPU, {one.room.memory_mib}Mi, {one.room.pods} pods{rule}"
+        disk = disk_of(one)
+        whose = " (estimated: of the disk that its cloud takes where nobody says one)" if disk.estimated else ""
+        yield "Disk for pods", f"{disk.mib}Mi of ephemeral-storage{whose}"
     yield from _gpu(one)
     if one.notes:
         yield "Notes", one.notes

@@ -60,6 +60,8 @@ class InstanceType:
     """How ``--fleet`` calls it, without a mode: ``8xa100-40gb``, or a known server; empty without GPUs."""
     unusable: str = ""
     memory_bound: bool = False
+    disk_gib: Decimal | None = None
+    """What pods may write to the node's disk (``ephemeral-storage``), where a catalogue says it."""
 
     @property
     def key(self) -> str:

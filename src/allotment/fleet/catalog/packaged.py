@@ -56,6 +56,7 @@ def _over(known: InstanceType, row: InstanceType) -> InstanceType:
             vcpu=vcpu,
             memory_gib=memory,
             room=room,
+            disk_gib=row.disk_gib or known.disk_gib,
             arch="arm64" if row.arch == "arm64" else known.arch,  # which blank is taken for the other
             gpus=row.gpus if equipped else known.gpus,
             accelerator=row.accelerator or known.accelerator,

@@ -36,8 +36,8 @@ PRICES: Final[Mapping[CapacityType, str]] = {"on-demand": "on_demand_usd_per_hou
 #: Every column; only the first two must be there.
 COLUMNS: Final = (
     PROVIDER, NAME, "region", "zones", "arch", "vcpu", "memory_gib", "gpu_count", "gpu", "gpu_model", "gpu_fraction",
-    "gpu_memory_gib", *PRICES.values(), "alloc_vcpu_milli", "alloc_memory_mib", "pods", "as_of", "price_source",
-    "spec_source", "notes",
+    "gpu_memory_gib", *PRICES.values(), "alloc_vcpu_milli", "alloc_memory_mib", "ephemeral_gib", "pods", "as_of",
+    "price_source", "spec_source", "notes",
 )  # fmt: skip
 
 _PROVIDER = re.compile(r"[a-z0-9]([-a-z0-9.]{0,38}[a-z0-9])?")
@@ -268,6 +268,7 @@ class _Row:
         told = self.number(
             "gpu_memory_gib", f"GiB of a GPU, above 0 and at most {_MOST_GIB}", lambda n: 0 < n <= _MOST_GIB
         )
+        disk = self.size("ephemeral_gib", "GiB of disk for pods", _MOST_GIB)
         accelerator = self.accelerator(gpus)
         prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]
         zones = tuple(self.text("zones").split())
@@ -282,6 +283,6 @@ class _Row:
                 gpu_fraction=self.text("gpu_fraction"), gpu_memory_gib=told,
                 prices=tuple((capacity, price) for capacity, price in prices if price is not None),
                 as_of=as_of, price_source=self.text("price_source") or f"{self.file}:{self.line}",
-                spec_source=self.text("spec_source"), notes=self.text("notes"),
+                spec_source=self.text("spec_source"), notes=self.text("notes"), disk_gib=disk,
             )
         )  # fmt: skip

@@ -3,6 +3,10 @@
 GKE and AKS publish what they reserve. For clouds that do not, GKE's rule is taken, which reserves the most. Before any
 reserve the kernel and the firmware keep a part of the memory; 3 % is more than was seen on any virtual machine. All of
 it errs to the small side: a node that turns out larger holds every pod that was planned for it.
+
+The disk that pods write to (``ephemeral-storage``) comes with no instance type, for whoever makes the node says its
+size. Where nobody does, each cloud has one that it takes: 20 GiB on EKS and with Karpenter, 100 GB on GKE, at least
+128 GiB on AKS. The kubelet keeps a tenth of it free.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final, NamedTuple
 
-from allotment.fleet.catalog.instance import Room
+from allotment.fleet.catalog.instance import InstanceType, Room
 
 #: The kubelet's own limit, and what GKE and AKS (with an overlay network) allow by default.
 PODS: Final = 110
@@ -58,6 +62,40 @@ def _steps(amount: Decimal, steps: tuple[tuple[int | Decimal, str], ...], rest: 
 
 
 _RULES: Final[Mapping[str, Callable[[Decimal, Decimal], _Kept]]] = {"azure": _aks}
+
+
+class Disk(NamedTuple):
+    """What pods may write to a node's disk, in MiB; ``estimated``: by a rule, not from a source."""
+
+    mib: int
+    estimated: bool = True
+
+
+def _left_on_gke() -> Decimal:
+    """Of 100 GB, less what GKE keeps of boot disks: the least of a half, 6 GiB and 35 %, and 100 GiB."""
+    whole = Decimal(100 * 10**9) / (1 << 20)
+    gib = Decimal(_MIB_OF_GIB)
+    return whole - min(whole / 2, 6 * gib + whole * Decimal("0.35"), 100 * gib) - whole / 10
+
+
+#: Clouds of which nobody knows it are taken to give the least.
+_LEAST_DISK: Final = 20 * Decimal(_MIB_OF_GIB) * Decimal("0.9") - _MIB_OF_GIB  # EKS keeps 1 GiB for the kubelet
+_DISKS: Final[Mapping[str, Decimal]] = {
+    "gcp": _left_on_gke(),
+    "azure": 128 * Decimal(_MIB_OF_GIB) * Decimal("0.97") * Decimal("0.9"),  # a file system's own part is not little
+}
+
+
+def disk_of(instance: InstanceType) -> Disk:
+    """What is for pods on the disk of a type's node: as its catalogue says, else by its cloud's usual disk.
+
+    >>> from allotment.fleet.catalog.packaged import catalog
+    >>> [disk_of(one) for one in catalog() if one.name == "g5.xlarge"]
+    [Disk(mib=17408, estimated=True)]
+    """
+    if instance.disk_gib is not None:
+        return Disk(int(instance.disk_gib * _MIB_OF_GIB), estimated=False)
+    return Disk(int(_DISKS.get(instance.provider, _LEAST_DISK)))
 
 
 def estimated_room(provider: str, vcpu: Decimal, memory_gib: Decimal) -> Room:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.rooms import disk_of
 from allotment.fleet.catalog.symbols import runtime_only, symbolic, unmeasured
 from allotment.fleet.cluster import node_of
 from allotment.fleet.description import Machine
@@ -140,6 +141,7 @@ def _status(instance: InstanceType) -> NodeStatus:
         return NodeStatus()
     allocatable = {
         "cpu": _milli(room.cpu_milli),
+        "ephemeral-storage": Quantity.binary(disk_of(instance).mib << 20),
         "memory": Quantity.binary(room.memory_mib << 20),
         "pods": Quantity.of_int(room.pods),
     }

@@ -35,6 +35,7 @@ def _cells(one: InstanceType) -> Iterator[tuple[str, str]]:
         yield "alloc_vcpu_milli", str(one.room.cpu_milli)
         yield "alloc_memory_mib", str(one.room.memory_mib)
         yield "pods", str(one.room.pods)
+    yield "ephemeral_gib", _number(one.disk_gib)
     yield from (("as_of", one.as_of), ("price_source", one.price_source))
     yield from (("spec_source", one.spec_source), ("notes", one.notes))
 

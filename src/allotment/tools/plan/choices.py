@@ -231,7 +231,9 @@ def _against_size(group: _Group, instance: InstanceType, demand: Demand, limits:
     """Room for the pods, and what they say of nodes."""
     if instance.room is None:
         return Phrase("unusable", instance.unusable or "its size is not known", NOTHING)
-    return against_room(group.need, instance.room) or against_node(group.item, _places(instance, demand, limits))
+    return against_room(group.need, instance, instance.room) or against_node(
+        group.item, _places(instance, demand, limits)
+    )
 
 
 def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[NodeFacts]:
@@ -250,12 +252,12 @@ def _devices(
     reasons: bool = True,
 ) -> _Physical:  # fmt: skip
     """What its GPUs are for the claims; types with equal GPUs are asked about once, as if there were room enough."""
-    most = max(most_by_room(group.need, instance.room), 1) if instance.room is not None else 1
+    most = max(most_by_room(group.need, instance, instance.room), 1) if instance.room is not None else 1
     if not group.asked:
         return _Physical(min(most, len(group.kind.items)))
     if not instance.hardware:
         text = instance.unusable or "it has no GPU"
-        return _Physical(0, "", Phrase("driver-missing", text, NOTHING))
+        return _Physical(0, "", Phrase("driver-missing", text, NOTHING, 1.0))
     found = physical.get(instance.hardware)
     if found is None:
         items = min(len(group.kind.items), _MOST)
@@ -295,6 +297,6 @@ def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bo
                 Phrase("limits", f"its GPUs would have to be in mode {UNDECIDED}, which is not allowed", LIMIT)
             )
         else:
-            # The claims are for pieces, and no piece of this GPU is such a one: tell which it has.
-            found.append(phrase(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME))
+            # The claims are for pieces, and no piece of this GPU is such a one: that it is not cut is not the reason.
+            found = [phrase(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME)]
     return _Physical(0, "", min(found, key=lambda one: (one.rank, one.distance)))

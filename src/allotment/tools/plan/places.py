@@ -20,9 +20,6 @@ from allotment.placing.machines import Machine
 from allotment.tools.plan.offers import Offer
 from allotment.tools.plan.stage import DeviceRoom
 
-#: What nodes of clouds have and templates do not say.
-UNTOLD: Final = "ephemeral-storage"
-
 
 @dataclass(slots=True)
 class Place:
@@ -52,7 +49,7 @@ class Alone(NamedTuple):
     """Whether one item alone may have a place. ``code`` is empty if so; else which test it fails, and in words.
 
     Codes: zone, claim, neighbours, those of Kubernetes' filters (``unschedulable taint affinity ports resources``),
-    run-time-only, devices. ``shape``: whose claims found no devices.
+    unpublished, run-time-only, devices. ``shape``: whose claims found no devices.
     """
 
     code: str = ""

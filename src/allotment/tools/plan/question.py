@@ -215,6 +215,9 @@ class Question:
         if kind in place.refused:
             return Alone("neighbours", place.refused[kind])
         needs = self.needs(kind, place.lacking(self._by_devices[kind]))
+        for name, needed in zip(self._names, needs.plain, strict=True):
+            if needed and name != _PODS and name not in place.machine.allocatable:
+                return Alone("unpublished", f"nothing publishes {name}")
         for name, needed, free in zip(self._names, needs.plain, self._left(place.machine), strict=True):
             if needed > free:
                 return Alone("resources", f"{name}: {_amount(name, needed)} asked, {_amount(name, free)} there")
@@ -423,4 +426,4 @@ def _inventory(demand: Demand) -> Inventory:
 def _amount(name: str, amount: int) -> str:
     if name == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    return str(Quantity.binary(amount)) if name == "memory" else str(amount)
+    return str(Quantity.binary(amount)) if name in ("memory", "ephemeral-storage") else str(amount)

@@ -1,17 +1,18 @@
-"""Whether a type has room for pods at all: cpu, memory, other resources and the number of pods, with both figures."""
+"""Whether a type has room for pods at all: cpu, memory, disk, other resources, how many pods; with both figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from allotment.fleet.catalog.instance import Room
+from allotment.fleet.catalog.instance import InstanceType, Room
+from allotment.fleet.catalog.rooms import disk_of
 from allotment.placing.demand import Demand as Asked
 from allotment.tools.plan.demand import Demand
 from allotment.tools.plan.grouping import Item
 from allotment.tools.plan.phrasing import AMOUNT, OTHER, Phrase
 
 _MIB = 1 << 20
+_DISK = "ephemeral-storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,13 @@ class Needed:
 
     cpu_milli: int
     memory: int
+    disk: int
     pods: int
-    other: tuple[tuple[str, int], ...]
+    other: tuple[str, ...]
+    """Resources that no new node has."""
     daemon_cpu: int
     daemon_memory: int
+    daemon_disk: int
     daemons: int
 
 
@@ -36,22 +40,19 @@ def needed(item: Item, demand: Demand) -> Needed:
                 total[name] = total.get(name, 0) + amount
     daemons = [asked for asked, _ in demand.daemons]
     return Needed(
-        total.pop("cpu", 0), total.pop("memory", 0), len(item.pods),
-        tuple((name, amount) for name, amount in sorted(total.items()) if name != "ephemeral-storage"),
-        _sum(daemons, "cpu"), _sum(daemons, "memory"), len(daemons),
+        total.pop("cpu", 0), total.pop("memory", 0), total.pop(_DISK, 0), len(item.pods), tuple(sorted(total)),
+        _sum(daemons, "cpu"), _sum(daemons, "memory"), _sum(daemons, _DISK), len(daemons),
     )  # fmt: skip
 
 
 def _sum(asked: list[Asked], name: str) -> int:
-    return sum(_requests(one).get(name, 0) for one in asked)
+    return sum(one.requests.get(name, 0) for one in asked)
 
 
-def _requests(asked: Asked) -> Mapping[str, int]:
-    return asked.requests
-
-
-def against_room(need: Needed, room: Room) -> Phrase | None:
-    """The first thing that a node of this size has too little of; None if an item fits."""
+def against_room(need: Needed, instance: InstanceType, room: Room) -> Phrase | None:
+    """The first thing that a node of this type has too little of; None if an item fits."""
+    if need.other:
+        return Phrase("resources", f"nothing publishes {need.other[0]}", OTHER)
     cpu = room.cpu_milli - need.daemon_cpu
     if need.cpu_milli > cpu:
         text = f"{_cores(cpu)} CPU for pods, {_cores(need.cpu_milli)} asked"
@@ -60,22 +61,25 @@ def against_room(need: Needed, room: Room) -> Phrase | None:
     if need.memory > memory:
         text = f"{_amount(memory)} of memory for pods, {_amount(need.memory)} asked"
         return Phrase("resources", text, AMOUNT, need.memory / max(memory, 1) - 1)
+    disk = disk_of(instance).mib * _MIB - need.daemon_disk
+    if need.disk > disk:
+        text = f"{_amount(disk)} of disk for pods, {_amount(need.disk)} asked (ephemeral-storage)"
+        return Phrase("resources", text, AMOUNT, need.disk / max(disk, 1) - 1)
     if need.pods > room.pods - need.daemons:
         text = f"room for {room.pods - need.daemons} pods, {need.pods} together asked"
         return Phrase("resources", text, AMOUNT, float(need.pods))
-    if need.other:
-        name, amount = need.other[0]
-        return Phrase("resources", f"no {name} on a new node, {amount} asked", OTHER)
     return None
 
 
-def most_by_room(need: Needed, room: Room) -> int:
+def most_by_room(need: Needed, instance: InstanceType, room: Room) -> int:
     """How many items a node of this size has room for."""
     found = (room.pods - need.daemons) // max(need.pods, 1)
     if need.cpu_milli:
         found = min(found, (room.cpu_milli - need.daemon_cpu) // need.cpu_milli)
     if need.memory:
         found = min(found, (room.memory_mib * _MIB - need.daemon_memory) // need.memory)
+    if need.disk:
+        found = min(found, (disk_of(instance).mib * _MIB - need.daemon_disk) // need.disk)
     return found
 
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.fleet.catalog.rooms import estimated_room
+from allotment.fleet.catalog import catalog, merged, read_catalog, template_of
+from allotment.fleet.catalog.rooms import Disk, disk_of, estimated_room
+from allotment.fleet.catalog.writing import written
 
 SIZES = st.decimals(1, 400, places=0)
 
@@ -55,3 +57,31 @@ def test_what_is_left_is_less_than_there_is_and_grows_with_it(provider: str, cpu
     assert 0 < room.memory_mib < gib * 1024
     assert (more.cpu_milli, more.memory_mib) > (room.cpu_milli, room.memory_mib)
     assert room.estimated
+
+
+@pytest.mark.parametrize(
+    ("provider", "mib"),
+    [
+        # 20 GiB, a tenth of it kept free and 1 GiB for the kubelet
+        ("aws", 17 * 1024),
+        # 100 GB, of which GKE keeps 6 GiB and 35 %, and a tenth is kept free
+        ("gcp", 46308),
+        # 128 GiB, of which the file system has 3 %
+        ("azure", 114425),
+        # unknown: the least
+        ("us", 17 * 1024),
+    ],
+)
+def test_disk_that_pods_write_to(provider: str, mib: int) -> None:
+    one = next(iter(read_catalog(f"provider,instance_type,vcpu,memory_gib\n{provider},box,8,64", "own.csv")[0]))
+    assert disk_of(one) == Disk(mib, estimated=True)
+
+
+def test_a_catalogue_says_the_disk() -> None:
+    one = next(iter(read_catalog("provider,instance_type,ephemeral_gib\naws,g5.xlarge,200", "own.csv")[0]))
+    assert disk_of(one) == Disk(200 * 1024, estimated=False)
+    g5 = next(known for known in merged(catalog(), (one,)) if known.key == "aws/g5.xlarge")
+    assert g5.room is not None
+    allocatable = template_of(g5, "", "node").node.status.allocatable
+    assert str(allocatable["ephemeral-storage"]) == "200Gi"
+    assert disk_of(next(iter(read_catalog(written((g5,)), "own.csv")[0]))) == Disk(200 * 1024, estimated=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -197,3 +198,24 @@ def test_pods_of_workloads_that_are_not_there_yet_come_after_those_that_wait() -
     waits = to_value({"metadata": {"name": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
     demand = demand_of([pod("new"), structs.replace(pod("old"), metadata=waits.metadata)], Features(kube="1.36"))
     assert [one.key.name for one in demand.waiting] == ["old", "new"]
+
+
+def test_what_pods_write_to_a_nodes_disk_has_room_there() -> None:
+    disk = "ephemeral-storage"
+    found = planned([*pods(2, cpu="1", requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], CATALOG)
+    assert machines(found) == ["cloud/t4", "cloud/t4"]  # of 17Gi each
+    assert codes(found) == {"big": "never"}
+    assert found.unserved[0].text == "no type has the room: on cloud/t4 ephemeral-storage: 18Gi asked, 17Gi there"
+    large = (replace(T4, disk_gib=Decimal(40)),)
+    assert machines(planned([*pods(2, requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], large)) == [
+        "cloud/t4"
+    ]
+
+
+@pytest.mark.parametrize("name", ["example.com/foo", "hugepages-2Mi"])
+def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
+    (one,) = planned([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
+    assert one.code == "never"
+    assert one.text.endswith(f"nothing publishes {name}")
+    (one,) = planned([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
+    assert one.text.endswith(f"nothing publishes {name}")

@@ -41,6 +41,7 @@ def _node(template: Template) -> Node:
         annotations = {
             f"{_CAPACITY}cpu": str(node.status.capacity["cpu"]),
             f"{_CAPACITY}memory": str(node.status.capacity["memory"]),
+            f"{_CAPACITY}ephemeral-disk": str(node.status.capacity["ephemeral-storage"]),
             f"{_CAPACITY}maxPods": str(room.pods),
         }
     drivers = list(dict.fromkeys(one.spec.driver for one in template.slices))
