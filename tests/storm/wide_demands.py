@@ -301,3 +301,7 @@ def _workload(random: Random, group: str, catalog: tuple[InstanceType, ...]) -> 
             "spec": {**made[kind], "template": template},
         },
     ]
+
+
+#: Of these, what concerns one node at a time.
+OF_ONE_NODE: Final = (_two_requests, _two_claims, _counted, _partitions, _extended)
