@@ -19,6 +19,7 @@ from allotment.model.quantity import Quantity, QuantityError
 _GENERATIONS: Final = ("Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell")
 _VENDORS: Final = re.compile(r"^(NVIDIA|AMD Instinct|AMD|Intel) ")
 _DRIVER: Final = re.compile(r'driver "([^"]+)"')
+_ON_DEVICE: Final = re.compile(r" on device \S+:")
 _AT_LEAST: Final = "at least "
 #: Refusals because of a value that a device has.
 _VALUES: Final = ("class-matches-nothing", "selector-matches-nothing", "not-enough-capacity")
@@ -52,7 +53,7 @@ def short_name(product: str) -> str:
 def phrase(refused: Refused, instance: InstanceType, runtime_only: Collection[str]) -> Phrase:
     """What keeps claims from a machine, in its own words. ``runtime_only``: attributes that nobody knows before."""
     if not instance.hardware:
-        return Phrase("driver-missing", "it has no GPU", NOTHING)
+        return Phrase("driver-missing", "it has no GPU", NOTHING, 1.0)
     miss = refused.nearest
     if refused.code == "too-few-devices":
         return _too_few(refused, instance)
@@ -66,6 +67,8 @@ def phrase(refused: Refused, instance: InstanceType, runtime_only: Collection[st
         "not-enough-capacity",
     ):
         return _missed(refused, miss, instance)
+    if refused.code == "selector-fails":  # no hardware is at fault: nothing is nearer than to write it otherwise
+        return Phrase(refused.code, _ON_DEVICE.sub(":", refused.summary), AMOUNT)
     rank = CONSTRAINT if refused.code.startswith("constraint") else OTHER
     return Phrase(refused.code, refused.summary, rank)
 
@@ -92,7 +95,7 @@ def _counts(funnel: Funnel, instance: InstanceType) -> str:
 def _driver(refused: Refused, instance: InstanceType) -> Phrase:
     found = _DRIVER.search(refused.summary)
     asked = f"{found[1]} asked" if found else refused.summary
-    return Phrase(refused.code, f"{model_of(instance)} has another driver, {asked}", OTHER)
+    return Phrase(refused.code, f"{model_of(instance)} has another driver, {asked}", NOTHING)
 
 
 def _missed(refused: Refused, miss: Miss, instance: InstanceType) -> Phrase:
@@ -112,6 +115,8 @@ def _missed(refused: Refused, miss: Miss, instance: InstanceType) -> Phrase:
             code, f"{model} is {actual}, {wanted} asked", CLASS if what == "type" else KIND, _apart(actual, wanted)
         )
     distance = _short_by(miss.actual, miss.wanted)
+    if code != "not-enough-capacity" and _number(miss.wanted):
+        wanted = f"exactly {wanted}"  # a selector that says == and not "at least"
     if what == "memory":
         return Phrase(code, f"{model} has {actual}, {wanted} asked", AMOUNT, distance)
     rank = AMOUNT if code == "not-enough-capacity" else KIND

@@ -236,3 +236,25 @@ def test_the_packaged_catalogue_has_a_verdict_for_each_type() -> None:
     assert len(choice.verdicts) == len(catalog())
     assert choice.verdicts[0].instance == "aws/g5.xlarge"
     assert all(one.text for one in choice.verdicts if one.code)
+
+
+def test_an_amount_that_is_asked_exactly_is_told_so() -> None:
+    found = texts(verdicts('device.capacity["gpu.nvidia.com"].memory == quantity("24Gi")'))
+    assert found["l4"] == "L4 has 23034Mi, exactly 24Gi asked"
+    assert texts(verdicts(MEMORY))["l4"] == "L4 has 23034Mi, 24Gi asked"
+
+
+def test_an_expression_that_stops_with_an_error_is_nearer_than_any_hardware() -> None:
+    expression = 'device.attributes["gpu.nvidia.com"].profile.string == "1g.10gb"'
+    found = verdicts(expression, of=MIG)
+    name, first = next(iter(found.items()))
+    assert name == "a100"
+    assert first.text == f"{expression} stops with an error: no such key: string"
+
+
+def test_the_vendor_that_is_asked_is_nearer_than_others_and_no_gpu_is_farthest() -> None:
+    expression = 'device.attributes["gpu.amd.com"].computePartition == "spx"'
+    found = verdicts(expression, of="gpu.amd.com")
+    assert next(iter(found)) == "mi300x"
+    assert "no device publishes attribute" in found["mi300x"].text
+    assert list(found)[-1] == "cpu"
