@@ -2,8 +2,8 @@
 
 With five pods at most every way to deal them out to machines can be tried: for each set of pods the cheapest type that
 takes it, in any mode, and then the cheapest partition. What a machine takes is asked of the filters and of the engine,
-with the slices that drivers publish; the solver has no part in it. A MIG layout may be anything, so GPUs that are not
-cut yet stand for all layouts, and pods may come in any order.
+with the slices that drivers publish, in the order of the queue; the solver has no part in it. A MIG layout may be
+anything, so GPUs that are not cut yet stand for all layouts, and pods may come to them in any order.
 """
 
 from __future__ import annotations
@@ -181,9 +181,10 @@ class _Exact:
         together = {name for pod in pods for name in _named(pod)}
         if any(together & set(_named(one)) for one in self._given.pods if one not in pods):
             return False  # a claim has its devices on one machine
-        key = (host.name, tuple(sorted(_sort(pod, self._claims) for pod in pods)))
+        key = (host.name, tuple(_sort(pod, self._claims) for pod in pods))
         if key not in self._known:
-            self._known[key] = any(self._holds(host, order) for order in self._orders(pods))
+            orders = self._orders(pods) if host.name.endswith(UNDECIDED) else (pods,)
+            self._known[key] = any(self._holds(host, order) for order in orders)
         return self._known[key]
 
     def _orders(self, pods: tuple[Tree, ...]) -> Iterator[tuple[Tree, ...]]:

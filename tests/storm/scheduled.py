@@ -201,8 +201,9 @@ def objects_of(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, 
         if machine.form:
             slices += cluster_of(parse_fleet([f"{machine.node}={machine.form}"]), KUBE).slices
     pods, claims = pods_and_claims(given)
-    # Whoever knows of gangs does not let a part of one start.
-    held = {unserved.pod.name for unserved in made.unserved if unserved.code == "gang"}
+    names = named_by_plan(given)
+    # Whoever knows of gangs does not let a part of one start; and of some pods nobody can know what they will take.
+    held = {names[one.pod.name] for one in made.unserved if one.code in ("gang", "run-time-only")}
     pods = [pod for pod in pods if pod["metadata"]["name"] not in held]
     for pod in pods:
         node = places.get(pod["metadata"]["name"], "")

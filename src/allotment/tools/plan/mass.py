@@ -44,8 +44,12 @@ def measure(room: DeviceRoom, shapes: Sequence[int]) -> Measured:
     rows: list[Row] = []
     columns: list[tuple[Pieces, ...]] = []
     known: set[tuple[int, int, tuple[Pieces, ...]]] = set()
+    shareable = room.view.layout.shareable
     for row, least in _rows(room.view, room.initial, asked):
-        column = tuple(_of_shape(shape, pattern, least) for shape, pattern in asked)
+        column = tuple(
+            _of_shape(shape, pattern, least, shareable if shape.release.all_leaves_out_full else 0)
+            for shape, pattern in asked
+        )
         row, column = _in_small_numbers(row, column)
         sized = (row.units, row.size, column)
         if any(column) and sized not in known:
@@ -64,30 +68,30 @@ def _in_small_numbers(row: Row, column: tuple[Pieces, ...]) -> tuple[Row, tuple[
     return Row(row.name, row.units, size), tuple(tuple(piece // common for piece in pieces) for pieces in column)
 
 
-def _of_shape(shape: Shape, pattern: Pattern, least: _Least) -> Pieces:
-    """Of all requests of a shape together."""
+def _of_shape(shape: Shape, pattern: Pattern, least: _Least, optional: int) -> Pieces:
+    """Of all requests of a shape together. ``optional``: slots that "all" leaves out when they are full."""
     found: list[int] = []
     for claim in shape.claims:
         for request in claim.requests:
-            found += _of_request(request, pattern, least)
+            found += _of_request(request, pattern, least, optional)
     return tuple(sorted(found, reverse=True))
 
 
-def _of_request(request: Request, pattern: Pattern, least: _Least) -> Pieces:
+def _of_request(request: Request, pattern: Pattern, least: _Least, optional: int) -> Pieces:
     """Of several alternatives what even the least of them takes: piece by piece, the largest first."""
     possible = [ask for ask in request.asks if ask.admin or pattern.eligible[ask.number]]
-    options = [_of_ask(ask, pattern, least) for ask in possible]
+    options = [_of_ask(ask, pattern, least, optional) for ask in possible]
     taken = options[0] if options else ()
     for option in options[1:]:
         taken = tuple(min(a, b) for a, b in zip(taken, option, strict=False))
     return taken
 
 
-def _of_ask(ask: Ask, pattern: Pattern, least: _Least) -> Pieces:
+def _of_ask(ask: Ask, pattern: Pattern, least: _Least, optional: int) -> Pieces:
     if ask.admin:
         return ()
     amount = least(pattern, ask)
-    count = pattern.listed[ask.number].bit_count() if ask.all else ask.wanted
+    count = max(1, (pattern.listed[ask.number] & ~optional).bit_count()) if ask.all else ask.wanted
     return (amount,) * count if amount > 0 else ()
 
 

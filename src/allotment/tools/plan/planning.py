@@ -26,7 +26,7 @@ from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.machines import Berth, Names, berths_of, single
 from allotment.tools.plan.offers import MICRO, quotas
 from allotment.tools.plan.question import Question
-from allotment.tools.plan.report import Plan, PlannedMachine, Seat
+from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
 from allotment.tools.plan.seating import Seated, seat
 from allotment.tools.plan.sharing import is_alone
 from allotment.tools.plan.unserved import Why, not_seated, refused, why
@@ -239,7 +239,7 @@ class _Planning:
             unserved=tuple(unserved),
             total=total,
             bound=self._bound(packing, seated),
-            notes=tuple(self._notes(new)),
+            notes=tuple(self._notes(new, unserved)),
         )
 
     def _machine(self, berth: Berth, seats: tuple[Seat, ...]) -> PlannedMachine:
@@ -291,8 +291,12 @@ class _Planning:
             return self.relaxed
         return Question(self.demand, self.catalog, self.limits, kinds)
 
-    def _notes(self, new: Sequence[Berth]) -> Iterable[str]:
+    def _notes(self, new: Sequence[Berth], unserved: Iterable[Unserved]) -> Iterable[str]:
         yield from self.demand.notes
+        unknown = sum(one.code == "run-time-only" for one in unserved)
+        if unknown:
+            pods = "1 pod hangs" if unknown == 1 else f"{unknown} pods hang"
+            yield f"{pods} on what is known only when machines run, and may then take what is planned for others"
         types = {berth.place.offer.instance.key: berth.place.offer.instance for berth in new if berth.place.offer}
         estimated = [key for key, one in types.items() if one.room is not None and one.room.estimated]
         if estimated:

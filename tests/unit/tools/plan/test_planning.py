@@ -289,3 +289,13 @@ def test_reasons_come_with_a_plan_when_they_are_wanted() -> None:
     told = plan(values, CATALOG, Limits(), FEATURES, keep_going=steps(5)).choices
     assert [verdict.instance for verdict in told[0].verdicts[:2]] == ["cloud/t4", "cloud/a10g"]
     assert planned(values, CATALOG).choices == ()
+
+
+def test_all_gpus_are_those_that_others_have_not_filled() -> None:
+    every = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}}
+    values = [
+        claim_template("share", request(capacity={"memory": "2Gi"})), claim_template("all", every),
+        *pods(2, template="share"), pod("rest", template="all"),
+    ]  # fmt: skip
+    found = sound(values, (instance("a100x4", "a100-40gb", 4, "8.0"),))
+    assert (found.total, found.bound) == (Decimal("8.0"), Decimal("8.0"))
