@@ -9,20 +9,20 @@ import signal
 import socket
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
-from allotment.cli.catalog_choosing import Opened
 from allotment.cli.durations import seconds
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.mistakes import Failure, Mistake
-from allotment.cli.planning.limits import limits_of
+from allotment.cli.planning.limits import known_types, limits_of
 from allotment.cli.planning.offered import Offered, offered
 from allotment.cli.release import features
+from allotment.fleet.catalog import InstanceType
 from allotment.lab import needs
 from allotment.model.features import Features
 from allotment.tools.plan.disruption import Budget
@@ -91,7 +91,7 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Options
     if not arguments.seconds > 0:
         raise Mistake(f"--seconds: wanted a positive number, found {arguments.seconds:g}")
     return Options(
-        provider=provider_of(arguments, found.catalog, known, closed=True),
+        provider=provider_of(arguments, found, known, closed=True),
         catalog=found.catalog.types,
         features=known,
         limits=limits_of(arguments, found.providers, found.catalog.types),
@@ -108,13 +108,15 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Options
     )
 
 
-def faults_of(groups: Iterable[Iterable[str]]) -> tuple[Fault, ...]:
-    """What ``--cloud`` says. Raises Mistake."""
+def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) -> tuple[Fault, ...]:
+    """What ``--cloud`` says of types of the catalogue. Raises Mistake."""
     words = [word for group in groups for text in group for word in text.split(",") if word]
     try:
-        return parse_faults(words)
+        found = parse_faults(words)
     except BadFault as error:
         raise Mistake(f"--cloud: {error}", error.hint) from None
+    known_types("--cloud", [fault.pattern for fault in found], catalog)
+    return found
 
 
 def duration(option: str, text: str) -> float:
@@ -129,20 +131,28 @@ def duration(option: str, text: str) -> float:
 
 
 def provider_of(
-    arguments: Namespace, found: Opened, known: Features, *, closed: bool = False
+    arguments: Namespace, found: Offered, known: Features, *, closed: bool = False
 ) -> Callable[[Context], Provider]:
     """Who brings the machines. ``closed``: somebody opens the simulated ones."""
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
 
         delay = duration("--delay", arguments.delay)
+        types = found.catalog.types
         return simulated_cloud(
-            found.types, faults_of(arguments.cloud), seconds=delay, kube=known.kube, namespace=arguments.namespace,
+            types, faults_of(arguments.cloud, types), seconds=delay, kube=known.kube, namespace=arguments.namespace,
             closed=closed,
         )  # fmt: skip
+    if arguments.cloud:
+        raise Mistake("--cloud: wanted together with --provider simulated", "it says what a simulated cloud does wrong")
     from allotment.autoscaler.providers.karpenter import Karpenter
+    from allotment.cli.node_classes import mig_manager, node_classes
+    from allotment.tools.plan.nodeclaims import ClaimSettings
 
-    return lambda context: Karpenter(context.client_for(NAME, NAME))
+    sold = list(dict.fromkeys(one.provider for one in found.catalog.types))
+    settings = ClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
+    mig = mig_manager(arguments.mig_config)
+    return lambda context: Karpenter(context.client_for(NAME, NAME), settings, mig)
 
 
 def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None:
@@ -155,12 +165,12 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
 
 
 def _tell(plan: Plan, *, dry_run: bool) -> None:
-    from allotment.autoscaler.reporting import closeness
-    from allotment.autoscaler.telling import described, dollars
+    from allotment.autoscaler.telling import described
+    from allotment.tools.plan.wording import verdict
 
     said = "would order" if dry_run else "ordered"
     lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
     lines += [f"not served: {one.pod}: {one.text}" for one in plan.unserved]
     if plan.machines:
-        lines.append(f"in all {dollars(plan.total)} USD/h, {closeness(plan)}")
+        lines.append(f"in all {verdict(plan)}")
     sys.stdout.write("".join(f"{line}\n" for line in lines or ["nothing waits for machines"]))

@@ -7,7 +7,7 @@ import argparse
 from typing import Any, Final
 
 from allotment.cli.cluster_commands import Lazy, add_way
-from allotment.cli.plan_commands import add_limits
+from allotment.cli.plan_commands import NODE_CLASS, add_limits
 
 PROVIDERS: Final = ("simulated", "karpenter")
 CONSOLIDATIONS: Final = ("never", "empty", "cheaper")
@@ -32,6 +32,9 @@ Simulated machines come after --delay, unless --cloud says otherwise:
   TYPE[:ZONE]=FAULT with no-capacity, stock:N, refused, slow:SECONDS, fail:10%,
   lost (no node comes), bare (no devices come); TYPE is a pattern: aws/g4dn.*
 """
+#: The ConfigMap of NVIDIA's MIG manager.
+MIG_CONFIG: Final = "gpu-operator/allotment-mig-parted-config"
+_MIG_CONFIG: Final = "ConfigMap of the MIG manager, to which layouts are added before nodes (%(default)s; none: no)"
 _CLOUD: Final = "what a simulated cloud does wrong: aws/g5.xlarge=no-capacity, *=slow:600, *=fail:10%%"
 _CONSOLIDATE: Final = "empty: give back nodes that nobody uses; cheaper: move pods, too (%(default)s); or never"
 _DISRUPT: Final = "how many of its machines may go at once, a number or a share (%(default)s)"
@@ -61,6 +64,7 @@ def add_autoscale(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None
     add_limits(parser)
     bought = parser.add_argument_group("who brings the machines")
     bought.add_argument("--provider", choices=PROVIDERS, required=True, help="simulated: a lab's cloud")
+    add_karpenter(bought)
     add_cloud(bought)
 
     times = parser.add_argument_group("when")
@@ -71,6 +75,12 @@ def add_autoscale(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None
         "--registration", default="15m", metavar="TIME", help="give back what has no node with its slices by then (15m)"
     )
     add_consolidation(times)
+
+
+def add_karpenter(parser: argparse._ActionsContainer) -> None:
+    """What NodeClaims and MIG layouts need."""
+    parser.add_argument("--node-class", action="append", default=[], metavar="CLASS", help=NODE_CLASS)
+    parser.add_argument("--mig-config", default=MIG_CONFIG, metavar="NAMESPACE/NAME", help=_MIG_CONFIG)
 
 
 def add_cloud(parser: argparse._ActionsContainer) -> None:

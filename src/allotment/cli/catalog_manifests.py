@@ -10,17 +10,12 @@ from typing import Any
 from allotment.cli.catalog_choosing import by_reason, chosen, one_of, opened
 from allotment.cli.manifest import plain
 from allotment.cli.mistakes import Mistake
+from allotment.cli.node_classes import node_class as named_class
 from allotment.cli.release import release
 from allotment.cli.screen import folded, open_screen, width_of
 from allotment.fleet import FleetError
 from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
-from allotment.fleet.catalog.exporting import (
-    NodeClass,
-    karpenter_objects,
-    kwok_objects,
-    template_objects,
-    why_not_karpenter,
-)
+from allotment.fleet.catalog.exporting import karpenter_objects, kwok_objects, template_objects, why_not_karpenter
 from allotment.fleet.catalog.exporting.naming import object_name
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
@@ -69,7 +64,7 @@ def run_export(arguments: Namespace) -> int:
 def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     if arguments.mode:
         raise Mistake("--mode: Karpenter's objects say nothing of slices", "leave it out")
-    node_class = _node_class(arguments.node_class) if arguments.node_class else None
+    node_class = named_class(arguments.node_class) if arguments.node_class else None
     kept = _kept(types, lambda one: why_not_karpenter(one, node_class))
     sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
     return list(karpenter_objects(kept, sold, node_class))
@@ -122,13 +117,6 @@ def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str])
     for line in left:
         _tell(line, "  ")
     return [one for one, reason in reasons if not reason]
-
-
-def _node_class(text: str) -> NodeClass:
-    parts = text.split("/")
-    if len(parts) != 3 or not all(parts):
-        raise Mistake(f"--node-class: wanted GROUP/KIND/NAME, found {text!r}", "karpenter.k8s.aws/EC2NodeClass/gpu")
-    return NodeClass(*parts)
 
 
 def _print(documents: Sequence[Any], form: str | None) -> None:

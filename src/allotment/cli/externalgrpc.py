@@ -127,7 +127,7 @@ def _options(
     tls = Tls(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
     return Options(
-        groups, types.catalog.types, known, provider_of(arguments, types.catalog, known),
+        groups, types.catalog.types, known, provider_of(arguments, types, known),
         Listening(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
         Listening(str(served.expander), tls) if served.expander else None,
         Settings(known.kube, arguments.gpu_label, duration("--provisioning", arguments.provisioning)), slices_field,

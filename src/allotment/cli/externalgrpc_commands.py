@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from allotment.cli.autoscale_commands import PROVIDERS, add_cloud
+from allotment.cli.autoscale_commands import PROVIDERS, add_cloud, add_karpenter
 from allotment.cli.cluster_commands import Lazy, add_way
 
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
@@ -75,6 +75,7 @@ def add_cluster_autoscaler(commands: argparse._SubParsersAction[Any], lazy: Lazy
     bring.add_argument(
         "--provider", choices=PROVIDERS, default="karpenter", help="simulated: a lab's cloud (default: %(default)s)"
     )
+    add_karpenter(bring)
     add_cloud(bring)
 
     told = parser.add_argument_group("what the autoscaler is told")

@@ -167,7 +167,7 @@ def _write(screen: Screen, arguments: Namespace, found: Plan, offer: Offered, co
         case "nodeclaims":
             from allotment.cli.planning.nodeclaims import nodeclaims
 
-            screen.out.write(nodeclaims(found.machines))
+            screen.out.write(nodeclaims(found.machines, arguments.node_class))
         case "machines":
             from allotment.cli.planning.nodes import nodes
 

@@ -49,6 +49,7 @@ _INSTEAD: Final = {
     "--dry-run": "leave it out: nothing is ever bought here",
 }
 _INSTEAD_TOO: Final = {"--providers": "--provider", "--instance-type": "--instance-types", "--regions": "--region"}
+NODE_CLASS: Final = "of NodeClaims: [PROVIDER=]GROUP/KIND/NAME (default: the cloud's own, named default)"
 _MODES: Final = "modes that GPUs may be put into: static-mig, dynamic-mig, … (default: those that claims ask for)"
 
 
@@ -100,6 +101,7 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     shown.add_argument(
         "--why", nargs="?", const="*", metavar="TYPE", help="every type (or these) with what is in its way"
     )
+    shown.add_argument("--node-class", action="append", default=[], metavar="CLASS", help=NODE_CLASS)
     shown.add_argument("--picture", metavar="FILE", help="draw the plan: .svg or .png")
 
 

@@ -128,7 +128,7 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
     found.catalog.complain()
     types = tuple(one for one in found.catalog.types if not found.providers or one.provider in found.providers)
     return Autoscale(
-        types, faults_of(arguments.cloud), seconds=duration("--delay", arguments.delay),
+        types, faults_of(arguments.cloud, types), seconds=duration("--delay", arguments.delay),
         consolidation=arguments.consolidate, budget=arguments.disrupt,
         consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
     )  # fmt: skip

@@ -11,6 +11,7 @@ from allotment.cli.main import _parsed, main
 from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
 from allotment.cli.up import _settings
+from allotment.fleet.catalog import catalog
 from allotment.model.features import Features
 
 FEATURES = Features(kube="1.36")
@@ -50,10 +51,32 @@ def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
         options_of(arguments, offered([]), FEATURES)
 
 
+def test_what_is_for_a_simulated_cloud_is_not_for_karpenter() -> None:
+    arguments = _parsed(["autoscale", "--provider", "karpenter", "--cloud", "*=refused"])
+    with pytest.raises(Mistake, match="--cloud: wanted together with --provider simulated"):
+        options_of(arguments, offered([]), FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--node-class", "gpu"], "--node-class: wanted GROUP/KIND/NAME, found 'gpu'"),
+        (["--node-class", "gcp=a/B/c", "--catalog", "aws"], "--node-class: no machines are bought of 'gcp'"),
+        (["--mig-config", "name"], "--mig-config: wanted NAMESPACE/CONFIGMAP or none"),
+    ],
+)
+def test_what_karpenter_is_told_is_judged_before_a_cluster_is_asked(words: list[str], text: str) -> None:
+    arguments = _parsed(["autoscale", "--provider", "karpenter", *words])
+    with pytest.raises(Mistake, match=text):
+        options_of(arguments, offered(arguments.catalog), FEATURES)
+
+
 def test_faults_may_stand_together_or_apart() -> None:
-    assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "x/*=bare"]])) == 4
+    assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
     with pytest.raises(Mistake, match="there is no fault"):
-        faults_of([["*=rain"]])
+        faults_of([["*=rain"]], catalog())
+    with pytest.raises(Mistake, match=r"--cloud: no type of the catalogue is 'aws/g5\.xlrage'"):
+        faults_of([["aws/g5.xlrage=refused"]], catalog())
 
 
 def test_times_are_written_as_gos() -> None:

@@ -28,3 +28,8 @@ def test_every_object_is_a_document() -> None:
 def test_a_cloud_without_karpenter_is_a_mistake() -> None:
     with pytest.raises(Mistake, match="no NodeClass is known for machines of lambda"):
         nodeclaims([planned("lambda/gpu_8x_a100")])
+
+
+def test_a_class_of_ones_own_makes_them_for_any_cloud() -> None:
+    documents = load_text(nodeclaims([planned("lambda/gpu_8x_a100")], ["a.b/C/d"]), "out.yaml").documents
+    assert documents[1].tree["spec"]["nodeClassRef"] == {"group": "a.b", "kind": "C", "name": "d"}

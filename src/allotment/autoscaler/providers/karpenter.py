@@ -25,6 +25,7 @@ NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", F
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+_NOT_INSTALLED: Final = "the cluster has no NodeClaims (karpenter.sh/v1): Karpenter is not installed"
 #: Reasons of events that tell why Karpenter gave a NodeClaim up.
 _GIVEN_UP: Final = ("InsufficientCapacityError", "NodeClassNotReady")
 
@@ -115,7 +116,12 @@ class Karpenter:
 
     async def standing(self) -> Sequence[Standing]:
         """NodeClaims of ours, and those that are gone without our doing: these have failed."""
-        listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
+        try:
+            listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            raise StatusError({**error.status, "message": _NOT_INSTALLED}) from None
         found: list[Standing] = []
         there: set[str] = set()
         for tree in listed.items:
@@ -153,7 +159,7 @@ class Karpenter:
 def _refused(error: StatusError) -> Exception:
     """What to tell of an answer; what may pass by itself stays what it is."""
     if error.code == 404:
-        return Refused("the cluster has no NodeClaims (karpenter.sh/v1): Karpenter is not installed")
+        return Refused(_NOT_INSTALLED)
     if error.code in (400, 403, 422):
         return Refused(str(error))
     return error

@@ -20,7 +20,7 @@ def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[
     types, without = _words(arguments.types), _words(arguments.without)
     most = tuple(_most(text) for text in _words(arguments.most))
     for option, patterns in (("--types", types), ("--without", without), ("--most", tuple(p for p, _ in most))):
-        _known(option, patterns, catalog)
+        known_types(option, patterns, catalog)
     zones = _words(arguments.zones)
     there = {zone for one in catalog for zone in one.zones}
     for zone in zones:
@@ -49,7 +49,8 @@ def _words(options: Iterable[str]) -> tuple[str, ...]:
     return tuple(word.strip() for option in options for word in option.split(",") if word.strip())
 
 
-def _known(option: str, patterns: Iterable[str], catalog: Sequence[InstanceType]) -> None:
+def known_types(option: str, patterns: Iterable[str], catalog: Sequence[InstanceType]) -> None:
+    """Raises Mistake for a pattern that is no type's."""
     keys = [one.key for one in catalog]
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in keys):

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from allotment.cli.mistakes import Mistake
+from allotment.cli.node_classes import node_classes
 from allotment.model.formats import to_yaml
-from allotment.tools.plan.nodeclaims import NoNodeClass, manifests
+from allotment.tools.plan.nodeclaims import ClaimSettings, NoNodeClass, manifests
 from allotment.tools.plan.report import PlannedMachine
 
 
-def nodeclaims(machines: Sequence[PlannedMachine]) -> str:
-    """One document for each object. Raises Mistake for machines of a cloud that has no Karpenter."""
+def nodeclaims(machines: Sequence[PlannedMachine], words: Sequence[str] = ()) -> str:
+    """One document for each object. ``words``: ``--node-class``. Raises Mistake where no NodeClass is known."""
+    bought = sorted({machine.instance.partition("/")[0] for machine in machines})
+    settings = ClaimSettings(node_classes=node_classes(words, bought) if bought else {})
     try:
-        objects: Sequence[dict[str, Any]] = manifests(machines)
+        objects: Sequence[dict[str, Any]] = manifests(machines, settings)
     except NoNodeClass as error:
-        raise Mistake(str(error), "plan for one cloud that has a Karpenter: --catalog aws") from None
+        hint = "say --node-class GROUP/KIND/NAME, or plan for one cloud that has a Karpenter: --catalog aws"
+        raise Mistake(str(error), hint) from None
     return to_yaml(objects)
