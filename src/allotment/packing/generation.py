@@ -102,7 +102,7 @@ class Generation:
                 self._asleep[number] = _SLEEP
             whole = whole and not without
             for load in found.loads:
-                if self.effort or sum(float(duals.items[kind]) * n for kind, n in load) > asked * (1 + 1e-7):
+                if sum(float(duals.items[kind]) * n for kind, n in load) > asked * (1 + 1e-7):
                     new += self._held(number, load, duals.items, asked)
         if whole:
             bound = proven(self.problem, self.master.counts, [float(v) for v in values], ceilings, duals.tolls)

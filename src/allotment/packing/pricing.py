@@ -21,6 +21,8 @@ from allotment.packing.truth import load_of
 
 #: Against rounding within HiGHS, which is exact to 1e-9 in each of about a hundred terms.
 _MARGIN = 1e-6
+#: By how much more than asked a load must be worth, to be worth looking for.
+_CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ def price(
     if without:
         items = items.copy()
         items[list(without)] = 0.0
+    # Loads that are known already are worth just what is asked, give or take a rounding.
+    asked *= 1 + _CLOSE
     worth = items[sharp.sort.kinds]
     prices = sharp.prices(worth, 0)
     above = ceiling(sharp.sort, items, prices)
