@@ -92,7 +92,7 @@ def _kinds(demand: Demand, items: Iterable[Item]) -> list[Kind]:
 
 def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
     groups = _Groups(demand.waiting)
-    _unite_users(demand, groups)
+    _unite_users(demand, groups, lost)
     for pod in demand.waiting:
         if pod.order in lost:
             continue
@@ -132,10 +132,10 @@ def _firm_items(demand: Demand) -> Iterable[Item]:
     return [Item(tuple(pods)) for pods in groups.all()]
 
 
-def _unite_users(demand: Demand, groups: _Groups) -> None:
+def _unite_users(demand: Demand, groups: _Groups, lost: Collection[int] = ()) -> None:
     users: dict[ObjectKey, Waiting] = {}
     for pod in demand.waiting:
-        for claim in pod.claims.pending:
+        for claim in pod.claims.pending if pod.order not in lost else ():
             groups.unite(users.setdefault(key_of(claim), pod), pod)
 
 

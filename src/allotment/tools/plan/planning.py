@@ -21,10 +21,11 @@ from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.choices import choices
 from allotment.tools.plan.demand import Demand, Waiting, demand_of
-from allotment.tools.plan.grouping import HOST, Item, Kind, firm_kinds_of, kinds_of
+from allotment.tools.plan.grouping import HOST, Item, Kind, firm_kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.machines import Berth, Names, berths_of, single
 from allotment.tools.plan.offers import MICRO, quotas
+from allotment.tools.plan.parting import parted
 from allotment.tools.plan.question import Question
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
 from allotment.tools.plan.seating import Seated, seat
@@ -77,11 +78,13 @@ class _Planning:
         self.catalog = catalog
         self.limits = limits
         self._options = (keep_going, seed, seconds, progress)
-        self.relaxed = _question(demand, catalog, limits)
-        """Nothing decided yet: what the bound is of."""
+        self.relaxed, left_out = parted(demand, catalog, limits)
+        """Nothing decided yet but who is together."""
         kinds = in_zones(self.relaxed)
         self.question = self.relaxed if kinds is None else Question(demand, catalog, limits, kinds)
-        self.gone: dict[int, tuple[Item, Why]] = {}
+        items = [item for kind in self.question.kinds for item in kind.items]
+        self._left_out = {id(i): (i, left_out[i.pods[0].order]) for i in items if i.pods[0].order in left_out}
+        self.gone: dict[int, tuple[Item, Why]] = dict(self._left_out)
         """Items that are in no plan, by identity."""
         self._spot: int | None = None
         """How many machines may be spot, once a share of them was too many."""
@@ -117,7 +120,7 @@ class _Planning:
         if share is None or not spot or spot_before + spot <= (before + len(offers)) * share:
             return False
         self._spot = max(min(int((before + len(offers)) * share) - spot_before, spot - 1), 0)
-        self.gone.clear()
+        self.gone = dict(self._left_out)
         return True
 
     def _solved(self, problem: Problem) -> Packing:
@@ -208,7 +211,8 @@ class _Planning:
                     found = True
         if found:
             # What they leave may be enough for others.
-            self.gone = {key: value for key, value in self.gone.items() if value[1].code == "gang"}
+            gone = {key: value for key, value in self.gone.items() if value[1].code == "gang"}
+            self.gone = self._left_out | gone
         return found
 
     # --- telling -------------------------------------------------------------------------------------------------
@@ -309,24 +313,8 @@ class _Planning:
             yield f"prices are of {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
 
 
-def _question(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> Question:
-    """The question of a demand. Pods that cannot go anywhere draw nobody with them who wants to be near such pods."""
-    question = Question(demand, catalog, limits)
-    stuck = [kind for kind in question.kinds if len(kind.model.pods) > 1 and not _goes(question, kind.number)]
-    if not any(pod.asked.affinity for kind in stuck for pod in kind.model.pods):
-        return question
-    singles = [Kind(n, [Item((pod,))]) for n, pod in enumerate(p for k in stuck for i in k.items for p in i.pods)]
-    alone = Question(demand, catalog, limits, singles)
-    lost = frozenset(kind.model.pods[0].order for kind in singles if not _goes(alone, kind.number))
-    return Question(demand, catalog, limits, kinds_of(demand, lost)) if lost else question
-
-
 def _items(kinds: Iterable[Kind]) -> set[tuple[int, ...]]:
     return {tuple(pod.order for pod in item.pods) for kind in kinds for item in kind.items}
-
-
-def _goes(question: Question, kind: int) -> bool:
-    return any(question.alone(kind, place).fits for place in question.bins)
 
 
 def _dearest(problem: Problem, left: Sequence[int]) -> int:

@@ -219,3 +219,25 @@ def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
     assert one.text.endswith(f"nothing publishes {name}")
     (one,) = planned([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
     assert one.text.endswith(f"nothing publishes {name}")
+
+
+def test_of_pods_that_want_to_be_together_as_many_as_one_machine_takes() -> None:
+    together = {"labels": {"app": "a"}, "affinity": near("a")}
+    values = [claim_template("any", request()), *pods(6, template="any", **together)]
+    found = planned(values, (T4, T4X4))
+    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == [f"pod-{n}" for n in range(4)]
+    assert codes(found) == {"pod-4": "neighbours", "pod-5": "neighbours"}
+    assert "takes more than 4 of the 6 pods together" in found.unserved[0].text
+    assert machines(found) == ["cloud/t4x4"]
+
+
+def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
+    shared = claim("shared", request())
+    users = [
+        pod("a", claim="shared", cpu="10"),
+        pod("huge", claim="shared", cpu="99"),
+        pod("b", claim="shared", cpu="5"),
+    ]
+    found = planned([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
+    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["a", "b"]
+    assert codes(found) == {"huge": "never", "c": "neighbours"}
