@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.labels import labels_of
 from allotment.fleet.catalog.rooms import disk_of
 from allotment.fleet.catalog.symbols import runtime_only, symbolic, unmeasured
-from allotment.fleet.cluster import node_of
-from allotment.fleet.description import Machine
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import mode_names, parse_mode
@@ -26,12 +25,6 @@ from allotment.model.core import Node, NodeStatus
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
-
-ZONE: Final = "topology.kubernetes.io/zone"
-REGION: Final = "topology.kubernetes.io/region"
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
-ARCH: Final = "kubernetes.io/arch"
 
 _SIMULATED: Final = "allotment.dev/simulated"
 _HARDWARE: Final = "allotment.dev/hardware"
@@ -121,18 +114,9 @@ def _on(made: ResourceSlice, node: str) -> ResourceSlice:
 def _node(
     instance: InstanceType, machine: Hardware | None, form: str, node: str, zone: str, capacity_type: CapacityType
 ) -> Node:
-    labels = {ARCH: instance.arch, "kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}
-    if machine is not None:
-        labels = node_of(Machine(node, machine, parse_mode("", machine))).metadata.labels | labels
-    # A composite (a host with T4 attached to it) is, to its node, a host.
-    labels |= {INSTANCE_TYPE: instance.name.partition("+")[0], CAPACITY_TYPE: capacity_type}
-    where = {REGION: instance.region, ZONE: zone or next(iter(instance.zones), "")}
-    labels |= {label: value for label, value in where.items() if value}
+    labels = labels_of(instance, machine, node, zone, capacity_type)
     annotations = {_SIMULATED: "true"} | ({_HARDWARE: form} if form else {})
-    return Node(
-        metadata=ObjectMeta(name=node, labels=dict(sorted(labels.items())), annotations=annotations),
-        status=_status(instance),
-    )
+    return Node(metadata=ObjectMeta(name=node, labels=labels, annotations=annotations), status=_status(instance))
 
 
 def _status(instance: InstanceType) -> NodeStatus:

@@ -8,7 +8,7 @@ from allotment.fleet.profiles import MIB
 from allotment.model.resource import Device
 from allotment.tools.migrate.asking import Ask
 from allotment.tools.migrate.labels import Devices
-from allotment.tools.migrate.models import known_models
+from allotment.fleet.model_names import known_models
 from allotment.tools.migrate.plan import Kind
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.where import Condition

@@ -11,16 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from allotment.fleet import accelerators
+from allotment.fleet.model_names import ARCHITECTURES, known_models, marketed_mib, product_of_label, products_of_cloud
 from allotment.tools.migrate.asking import Term, Vendor
-from allotment.tools.migrate.models import (
-    ARCHITECTURES,
-    known_models,
-    marketed_mib,
-    product_label,
-    product_of_label,
-    products_of_cloud,
-)
 from allotment.tools.migrate.report import Label
 
 
@@ -324,31 +316,3 @@ def _accelerator(term: Term, devices: Devices) -> _Outcome:
 
 
 _TABLE: Final = tuple((vendor, re.compile(pattern), translate) for vendor, pattern, translate in _rows())
-
-
-def labels_of_node(model: str, gpus: int) -> dict[str, str]:
-    """What feature discovery would label a node with ``gpus`` of a model (an id of a profile) with.
-
-    >>> labels_of_node("nvidia-t4-16gb", 4)["nvidia.com/gpu.product"]
-    'Tesla-T4'
-    """
-    known = accelerators()[model]
-    if known.vendor == "amd":
-        return {
-            "amd.com/gpu.device-id": known.pci_device.removeprefix("0x"),
-            "amd.com/gpu.product-name": known.product,
-            "amd.com/gpu.vram": f"{round(known.memory_mib / 1024)}G",
-        }
-    if known.vendor != "nvidia":
-        return {}
-    major, _, minor = known.compute_capability.partition(".")
-    family = next((name for name, value in ARCHITECTURES.items() if value == known.architecture), "undefined")
-    return {
-        "nvidia.com/gpu.compute.major": major,
-        "nvidia.com/gpu.compute.minor": minor,
-        "nvidia.com/gpu.count": str(gpus),
-        "nvidia.com/gpu.family": family,
-        "nvidia.com/gpu.memory": str(known.memory_mib),
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": product_label(known.product),
-    }

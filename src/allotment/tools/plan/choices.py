@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.fleet.catalog.instance import InstanceType
-from allotment.fleet.catalog.templates import CAPACITY_TYPE, ZONE, template_of
+from allotment.fleet.catalog.labels import CAPACITY_TYPE, ZONE
+from allotment.fleet.catalog.templates import template_of
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice

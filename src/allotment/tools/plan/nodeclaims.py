@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from allotment.fleet.catalog.exporting.karpenter import NODE_CLASSES, NodeClass
+from allotment.fleet.catalog.labels import SETTERS
 from allotment.model.core import Taint
 from allotment.model.meta import Value
 from allotment.model.trees import to_tree
@@ -35,7 +36,7 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 #: Of a node's labels those that choose the machine; the rest of Kubernetes' own comes from the cloud and the kubelet.
 _CHOOSING: Final = ("kubernetes.io/arch", "kubernetes.io/os")
-_OTHERS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh")
+_OTHERS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", *SETTERS)
 
 
 class NoNodeClass(LookupError):

@@ -16,6 +16,8 @@ import msgspec
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.labels import labels_of
+from allotment.fleet.catalog.templates import hardware_of
 from allotment.fleet.errors import FleetError
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
@@ -43,6 +45,8 @@ _ARCH: Final = "kubernetes.io/arch"
 #: What images are built for unless their pods say something else.
 _USUAL: Final = "amd64"
 _PODS: Final = "pods"
+#: Operators that a label that is not there satisfies.
+_WITHOUT: Final = ("NotIn", "DoesNotExist")
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -211,7 +215,8 @@ class Question:
         for pod in item.pods:
             told = _admitted(pod, place)
             if not told.fits:
-                return told
+                unknown = _needed_labels(pod) - self._carried if told.code == "affinity" else ()
+                return Alone("affinity", f"no template carries label {min(unknown)}") if unknown else told
         if kind in place.refused:
             return Alone("neighbours", place.refused[kind])
         needs = self.needs(kind, place.lacking(self._by_devices[kind]))
@@ -228,6 +233,13 @@ class Question:
         if found is None:
             found = self._devices_alone[key] = devices(place, needs.shapes)
         return found if not found.fits else _built_for(item, place)
+
+    @cached_property
+    def _carried(self) -> frozenset[str]:
+        """Labels that nodes have, or will have."""
+        there = (label for node in self.demand.given.nodes for label in node.metadata.labels)
+        made = (labels_of(one, hardware_of(one) if one.hardware else None, "any") for one in self.catalog)
+        return frozenset(there).union(*made)
 
     def _left(self, machine: Machine) -> tuple[int, ...]:
         pods = machine.pods_allowed - len(machine.pods)
@@ -408,6 +420,14 @@ def _asked_labels(pod: Waiting) -> set[str]:
     for term in asked.required.node_selector_terms if asked.required is not None else ():
         keys.update(requirement.key for requirement in term.match_expressions)
     return keys
+
+
+def _needed_labels(pod: Waiting) -> set[str]:
+    """Labels without which a node is nothing for a pod."""
+    asked = pod.asked
+    terms = asked.required.node_selector_terms if asked.required is not None else ()
+    found = [{one.key for one in term.match_expressions if one.operator not in _WITHOUT} for term in terms]
+    return {key for key, _ in asked.node_selector}.union(set.intersection(*found) if found else ())
 
 
 def _inventory(demand: Demand) -> Inventory:

@@ -105,12 +105,20 @@ def test_the_node_has_the_labels_of_its_cloud_and_room_for_pods(sold: Type) -> N
     node = template_of(one, "shared", "n7", zone="us-central1-c", capacity_type="spot").node
     assert node.metadata.name == "n7"
     assert node.metadata.labels == {
+        "cloud.google.com/gke-accelerator": "nvidia-tesla-t4",
         "feature.node.kubernetes.io/pci-10de.present": "true",
         "karpenter.sh/capacity-type": "spot",
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": "n7",
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": "n1-standard-8",
+        "nvidia.com/gpu.compute.major": "7",
+        "nvidia.com/gpu.compute.minor": "5",
+        "nvidia.com/gpu.count": "1",
+        "nvidia.com/gpu.family": "turing",
+        "nvidia.com/gpu.memory": "15360",
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.product": "Tesla-T4",
         "topology.kubernetes.io/region": "us-central1",
         "topology.kubernetes.io/zone": "us-central1-c",
     }

@@ -8,10 +8,10 @@ import pytest
 
 from allotment.cel import DeviceInput, compile_selector
 from allotment.fleet import cluster_of, parse_fleet
+from allotment.fleet.model_names import known_models, labels_of_gpus, product_label, product_of_label, products_of_cloud
 from allotment.model.features import Features
 from allotment.tools.migrate.asking import Term
-from allotment.tools.migrate.labels import Devices, about_gpus, labels_of_node, translated
-from allotment.tools.migrate.models import known_models, product_label, product_of_label, products_of_cloud
+from allotment.tools.migrate.labels import Devices, about_gpus, translated
 
 NVIDIA = Devices("nvidia", "gpu.nvidia.com")
 AMD = Devices("amd", "gpu.amd.com")
@@ -29,7 +29,7 @@ def gpu_of(model: str) -> DeviceInput:
 
 #: Model -> its labels and one of its GPUs, of every model that we know.
 NODES = {
-    model.id: (labels_of_node(model.id, 1), gpu_of(model.id))
+    model.id: (labels_of_gpus(model, 1), gpu_of(model.id))
     for vendor in ("nvidia", "amd")
     for model in known_models(vendor)
 }

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.fleet.catalog.exporting.naming import object_name
 from allotment.fleet.catalog.instance import CapacityType, InstanceType
-from allotment.fleet.catalog.templates import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from allotment.fleet.catalog.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 
 Tree = dict[str, Any]
 

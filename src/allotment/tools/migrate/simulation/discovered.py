@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.fleet import Accelerator
+from allotment.fleet.model_names import labels_of_gpus, marketed_mib, product_label, products_of_cloud
 from allotment.tools.migrate.asking import Term
-from allotment.tools.migrate.labels import labels_of_node
-from allotment.tools.migrate.models import marketed_mib, product_label, products_of_cloud
 from allotment.tools.migrate.plugin import REPLICAS_LABELS, STRATEGY_LABELS
 
 _GPU: Final = "nvidia.com/gpu."
@@ -32,7 +31,7 @@ def nvidia_labels(model: Accelerator, gpus: int) -> dict[str, str]:
     return {
         "feature.node.kubernetes.io/pci-10de.present": "true",
         "feature.node.kubernetes.io/pci-0302_10de.present": "true",
-        **labels_of_node(model.id, gpus),
+        **labels_of_gpus(model, gpus),
         **{f"nvidia.com/cuda.driver.{part}": str(int(number)) for part, number in versions},
         **{f"nvidia.com/cuda.runtime.{part}": number for part, number in runtime},
         f"{_GPU}mode": "compute",
@@ -91,7 +90,7 @@ def _config(pieces: Mapping[str, int]) -> dict[str, str]:
 
 def amd_labels(model: Accelerator, gpus: int, partition: str) -> dict[str, str]:
     """Those of a node with AMD's GPUs, in a partition mode (``spx_nps1``) or without any."""
-    own = labels_of_node(model.id, gpus)
+    own = labels_of_gpus(model, gpus)
     more = {"amd.com/gpu.cu-count": str(model.compute_units), "amd.com/gpu.simd-count": str(model.simd_units)}
     found = {"feature.node.kubernetes.io/amd-gpu": "true", **own, **more}
     found |= {f"beta.{key}": value for key, value in (own | more).items()}

@@ -1,4 +1,4 @@
-"""Which GPU model a label's value means: feature discovery writes dashes for blanks, and every cloud has its own names.
+"""How labels of nodes name GPU models: feature discovery writes dashes for blanks, and every cloud has its own names.
 
 The driver publishes ``NVIDIA A100-SXM4-40GB``; the label is ``NVIDIA-A100-SXM4-40GB``, so a dash may have been either.
 For models that are known the published name is looked up.
@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Final
 
-from allotment.fleet import Accelerator, accelerators
+from allotment.fleet.profiles import Accelerator, accelerators
 
 #: Characters that feature discovery leaves out of a label's value.
 _LEFT_OUT: Final = re.compile(r"[^A-Za-z0-9\-_. ]")
@@ -18,9 +18,10 @@ _LEFT_OUT: Final = re.compile(r"[^A-Za-z0-9\-_. ]")
 _ADDED: Final = re.compile(r"(-MIG-.+)?(-SHARED)?$")
 
 # fmt: off
-#: Names that clouds give to models, in small letters with dashes -> ids of our profiles, or names as published.
-_CLOUDS: Final[dict[str, tuple[str, ...]]] = {
-    # GKE: cloud.google.com/gke-accelerator. EKS with the cluster autoscaler uses some of the same.
+# Names that clouds give to models, in small letters with dashes -> ids of our profiles, or names as published.
+
+#: cloud.google.com/gke-accelerator. EKS with the cluster autoscaler uses some of the same.
+_GKE: Final[dict[str, tuple[str, ...]]] = {
     "nvidia-tesla-k80": ("Tesla K80",),
     "nvidia-tesla-p4": ("Tesla P4",),
     "nvidia-tesla-p100": ("Tesla P100-PCIE-16GB",),
@@ -34,7 +35,9 @@ _CLOUDS: Final[dict[str, tuple[str, ...]]] = {
     "nvidia-h200-141gb": ("nvidia-h200-141gb",),
     "nvidia-b200": ("nvidia-b200-180gb",),
     "nvidia-rtx-pro-6000": ("nvidia-rtx-pro-6000-blackwell-server",),
-    # Karpenter: karpenter.k8s.aws/instance-gpu-name. An a100 is of a p4d or of a p4de.
+}
+#: karpenter.k8s.aws/instance-gpu-name. An a100 is of a p4d or of a p4de.
+_KARPENTER: Final[dict[str, tuple[str, ...]]] = {
     "k80": ("Tesla K80",),
     "m60": ("Tesla M60",),
     "v100": ("nvidia-v100-sxm2-16gb", "Tesla V100-SXM2-32GB"),
@@ -47,7 +50,9 @@ _CLOUDS: Final[dict[str, tuple[str, ...]]] = {
     "h100": ("nvidia-h100-80gb-hbm3",),
     "h200": ("nvidia-h200-141gb",),
     "b200": ("nvidia-b200-180gb",),
-    # CoreWeave: gpu.nvidia.com/class, gpu.nvidia.com/model.
+}
+#: gpu.nvidia.com/class and gpu.nvidia.com/model.
+_COREWEAVE: Final[dict[str, tuple[str, ...]]] = {
     "a100-nvlink": ("nvidia-a100-sxm4-40gb",),
     "a100-nvlink-40gb": ("nvidia-a100-sxm4-40gb",),
     "a100-nvlink-80gb": ("nvidia-a100-sxm4-80gb",),
@@ -58,6 +63,7 @@ _CLOUDS: Final[dict[str, tuple[str, ...]]] = {
     "a40": ("NVIDIA A40",),
     "l40": ("NVIDIA L40",),
 }
+_CLOUDS: Final = _GKE | _KARPENTER | _COREWEAVE
 
 #: GFD's nvidia.com/gpu.family -> attribute architecture.
 ARCHITECTURES: Final = {
@@ -98,6 +104,43 @@ def products_of_cloud(value: str) -> tuple[str, ...]:
     known = accelerators()
     names = _CLOUDS.get(value.lower().replace("_", "-"), ())
     return tuple(known[name].product if name in known else name for name in names)
+
+
+def gke_name(model: Accelerator) -> str:
+    """What ``cloud.google.com/gke-accelerator`` calls a model; empty if that is not known."""
+    return next((name for name, meant in _GKE.items() if {model.id, model.product} & {*meant}), "")
+
+
+def karpenter_name(model: Accelerator) -> str:
+    """What ``karpenter.k8s.aws/instance-gpu-name`` calls a model; empty if that is not known."""
+    return next((name for name, meant in _KARPENTER.items() if {model.id, model.product} & {*meant}), "")
+
+
+def labels_of_gpus(known: Accelerator, gpus: int) -> dict[str, str]:
+    """What feature discovery would label a node with ``gpus`` of a model with.
+
+    >>> labels_of_gpus(accelerators()["nvidia-t4-16gb"], 4)["nvidia.com/gpu.product"]
+    'Tesla-T4'
+    """
+    if known.vendor == "amd":
+        return {
+            "amd.com/gpu.device-id": known.pci_device.removeprefix("0x"),
+            "amd.com/gpu.product-name": known.product,
+            "amd.com/gpu.vram": f"{round(known.memory_mib / 1024)}G",
+        }
+    if known.vendor != "nvidia":
+        return {}
+    major, _, minor = known.compute_capability.partition(".")
+    family = next((name for name, value in ARCHITECTURES.items() if value == known.architecture), "undefined")
+    return {
+        "nvidia.com/gpu.compute.major": major,
+        "nvidia.com/gpu.compute.minor": minor,
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.family": family,
+        "nvidia.com/gpu.memory": str(known.memory_mib),
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.product": product_label(known.product),
+    }
 
 
 def marketed_mib(model: Accelerator) -> int:

@@ -1,0 +1,107 @@
+"""Labels that the node of a type will have, of those that pods select by.
+
+Three set them: the kubelet with its cloud, which always do; what provisions the node (Karpenter on AWS, GKE, AKS); and
+NVIDIA's or AMD's discovery, where it is installed. What follows from the type is told here. What hangs on the image
+(versions of drivers), on how GPUs are handed out (``-SHARED``), or on a node pool is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Final
+
+from allotment.fleet.catalog.instance import CapacityType, InstanceType
+from allotment.fleet.cluster import node_of
+from allotment.fleet.description import Machine
+from allotment.fleet.hardware import Hardware
+from allotment.fleet.model_names import gke_name, karpenter_name, labels_of_gpus
+from allotment.fleet.modes import Full
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+ARCH: Final = "kubernetes.io/arch"
+
+#: Domains of labels that somebody sets who may not be there, and who that is.
+SETTERS: Final[Mapping[str, str]] = {
+    "nvidia.com": "GPU feature discovery",
+    "amd.com": "AMD's node labeller",
+    "karpenter.k8s.aws": "Karpenter",
+    "cloud.google.com": "GKE",
+    "kubernetes.azure.com": "AKS",
+}
+
+_KARPENTER: Final = "karpenter.k8s.aws/instance-"
+_EC2: Final = re.compile(r"([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*")
+#: What EC2 says of a GPU in MiB, by what is left of it in GiB with two digits.
+_EC2_MIB: Final = {"22.35": 22888, "44.7": 45776, "179.06": 183359}
+
+
+def labels_of(
+    instance: InstanceType,
+    machine: Hardware | None,
+    node: str,
+    zone: str = "",
+    capacity_type: CapacityType = "on-demand",
+) -> dict[str, str]:
+    """All that is known. ``machine``: its hardware, if it has whole GPUs; ``zone``: its first one unless named."""
+    labels = {ARCH: instance.arch, "kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}
+    if machine is not None:
+        labels = node_of(Machine(node, machine, Full())).metadata.labels | labels
+        labels |= labels_of_gpus(machine.accelerator, len(machine.slots))
+        if machine.accelerator.memory_bound:  # nobody knows the driver's figure
+            del labels["nvidia.com/gpu.memory"]
+    # A composite (a host with T4 attached to it) is, to its node, a host.
+    labels |= {INSTANCE_TYPE: instance.name.partition("+")[0], CAPACITY_TYPE: capacity_type}
+    where = {REGION: instance.region, ZONE: zone or next(iter(instance.zones), "")}
+    labels |= {label: value for label, value in where.items() if value}
+    told = _CLOUDS.get(instance.provider)
+    return dict(sorted((labels | (told(instance) if told is not None else {})).items()))
+
+
+def _aws(instance: InstanceType) -> dict[str, str]:
+    """Karpenter's; https://karpenter.sh/docs/concepts/scheduling lists them."""
+    family, _, size = instance.name.partition(".")
+    found = {"family": family, "size": size}
+    parts = _EC2.fullmatch(family)
+    if parts is not None:
+        found |= {"category": parts[1], "generation": parts[2]}
+    if instance.vcpu is not None:
+        found["cpu"] = f"{instance.vcpu:f}"
+    if instance.memory_gib is not None:
+        found["memory"] = str(int(instance.memory_gib * 1024))
+    model = instance.accelerator
+    if model is not None and instance.gpus:
+        found |= {
+            "gpu-count": str(instance.gpus),
+            "gpu-manufacturer": model.vendor,
+            "gpu-memory": _ec2_mib(instance.gpu_memory_gib),
+            "gpu-name": karpenter_name(model),
+        }
+    return {f"{_KARPENTER}{name}": value for name, value in found.items() if value}
+
+
+def _ec2_mib(gib: Decimal | None) -> str:
+    if gib is None:
+        return ""
+    whole = gib * 1024
+    return str(_EC2_MIB.get(f"{gib.normalize():f}", int(whole) if gib == gib.to_integral_value() else ""))
+
+
+def _gcp(instance: InstanceType) -> dict[str, str]:
+    model = instance.accelerator
+    if model is None:
+        return {}
+    name = "nvidia-h100-mega-80gb" if instance.name.startswith("a3-mega") else gke_name(model)
+    return {"cloud.google.com/gke-accelerator": name} if name else {}
+
+
+def _azure(instance: InstanceType) -> dict[str, str]:
+    model = instance.accelerator
+    return {"kubernetes.azure.com/accelerator": "nvidia"} if model is not None and model.vendor == "nvidia" else {}
+
+
+_CLOUDS: Final[Mapping[str, Callable[[InstanceType], dict[str, str]]]] = {"aws": _aws, "azure": _azure, "gcp": _gcp}

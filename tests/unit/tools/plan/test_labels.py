@@ -1,0 +1,54 @@
+"""Pods that select nodes by what discovery and clouds write about GPUs: such nodes are known before they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allotment.fleet.catalog import catalog
+from allotment.tools.plan.report import Plan
+from tests.unit.tools.plan.demands import claim_template, node, planned, pod, request
+
+
+def bought(plan: Plan) -> list[str]:
+    return [one.instance for one in plan.machines]
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "instance"),
+    [
+        ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB", "lambda/gpu_1x_a100_sxm4"),
+        ("nvidia.com/gpu.count", "4", "aws/g4dn.12xlarge"),
+        ("karpenter.k8s.aws/instance-gpu-name", "a10g", "aws/g5.xlarge"),
+        ("cloud.google.com/gke-accelerator", "nvidia-l4", "gcp/g2-standard-4"),
+        ("karpenter.k8s.aws/instance-family", "g6e", "aws/g6e.xlarge"),
+    ],
+)
+def test_a_node_that_will_carry_the_label_is_bought(label: str, value: str, instance: str) -> None:
+    values = [claim_template("any", request()), pod("a", template="any", nodeSelector={label: value})]
+    assert bought(planned(values, catalog())) == [instance]
+
+
+def affinity(*terms: list[dict[str, Any]]) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": [{"matchExpressions": one} for one in terms]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def test_memory_that_a_label_tells_is_compared() -> None:
+    more = {"key": "karpenter.k8s.aws/instance-gpu-memory", "operator": "Gt", "values": ["40000"]}
+    values = [claim_template("any", request()), pod("a", template="any", affinity=affinity([more]))]
+    assert bought(planned(values, catalog())) == ["aws/g6e.xlarge"]
+
+
+def test_a_label_that_nothing_will_carry_is_named() -> None:
+    (one,) = planned([pod("a", nodeSelector={"kubernetes.io/os": "linux", "team": "ml"})], catalog()).unserved
+    assert one.text.endswith("no template carries label team")
+    team = {"key": "team", "operator": "Exists"}
+    (one,) = planned([pod("a", affinity=affinity([team]))], catalog()).unserved
+    assert one.text.endswith("no template carries label team")
+    # One of several terms is enough, and nodes that are there count.
+    arch = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+    assert not planned([pod("a", affinity=affinity([team], [arch]))], catalog()).unserved
+    (one,) = planned([pod("a", nodeSelector={"team": "ml"}), node("n", labels={"team": "x"})], catalog()).unserved
+    assert "no template carries" not in one.text
