@@ -93,10 +93,13 @@ def compare(given: Scenario) -> Found:
     exact = _Exact(given)
     unserved = {one.pod.name for one in made.unserved}
     possible = exact.possible()
-    wrong = [pod["metadata"]["name"] for pod in possible if pod["metadata"]["name"] in unserved]
-    if wrong:
-        raise Wrong(f"{wrong} could be served: {made.unserved}")
-    found = Found(made.total, made.bound, exact.optimum(possible))
+    left = [pod["metadata"]["name"] for pod in possible if pod["metadata"]["name"] in unserved]
+    if left and exact.optimum(possible) is not None:
+        raise Wrong(f"{left} could be served: {made.unserved}")
+    best = exact.optimum([pod for pod in possible if pod["metadata"]["name"] not in unserved])
+    if best is None:
+        raise Wrong("a plan for pods that cannot all be served")
+    found = Found(made.total, made.bound, best)
     if found.bound > found.optimum:
         raise Wrong(f"bound {found.bound} above the optimum {found.optimum}, total {found.total}")
     if found.total < found.optimum:
@@ -136,8 +139,8 @@ class _Exact:
         """Pods that some machine takes, together with all that must be with them."""
         return [pod for pod in self._given.pods if self._price(self._with(pod)) is not None or self._there(pod)]
 
-    def optimum(self, pods: Sequence[Tree]) -> Decimal:
-        """The least that machines for these pods can cost."""
+    def optimum(self, pods: Sequence[Tree]) -> Decimal | None:
+        """The least that machines for these pods can cost; None if they cannot all be served."""
         best: dict[int, Decimal] = {0: Decimal(0)}
         whole = (1 << len(pods)) - 1
 
@@ -164,7 +167,7 @@ class _Exact:
                 for mask in range(1, whole + 1)
                 if not taken & mask and self._takes(node, of(mask))
             }
-        return min(best[whole ^ mask] for mask in free if whole ^ mask in best)
+        return min((best[whole ^ mask] for mask in free if whole ^ mask in best), default=None)
 
     def _with(self, pod: Tree) -> tuple[Tree, ...]:
         named = set(_named(pod))
