@@ -10,6 +10,7 @@ from typing import Any
 from allotment.cli.catalog_choosing import by_reason, chosen, one_of, opened, price_of
 from allotment.cli.screen import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
+from allotment.fleet.catalog.dates import dated
 from allotment.fleet.catalog.rooms import disk_of
 from allotment.fleet.catalog.writing import written
 from allotment.model.formats import to_json, to_yaml
@@ -171,9 +172,8 @@ def _more(instance: InstanceType) -> list[str]:
 
 
 def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iterable[str]:
-    dates = sorted({one.as_of for one in shown if one.as_of})
-    if dates:
-        when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    when = dated(one.as_of for one in shown)
+    if when:
         yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
     if any(one.memory_bound for one in shown):
         yield "~ is the smaller of several figures: a claim near it may or may not fit."

@@ -234,3 +234,12 @@ def _notes(given: Input) -> Iterable[str]:
     for value in given.workloads:
         if isinstance(value, DaemonSet) and value.spec.template.spec.resource_claims:
             yield f"DaemonSet {key_of(value)} claims devices: what its pods take of new machines is not counted"
+
+
+def asked_labels(pod: Waiting) -> set[str]:
+    """Labels that a pod's node selector and affinity read."""
+    asked = pod.asked
+    keys = {key for key, _ in asked.node_selector}
+    for term in asked.required.node_selector_terms if asked.required is not None else ():
+        keys.update(requirement.key for requirement in term.match_expressions)
+    return keys

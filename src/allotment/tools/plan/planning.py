@@ -24,6 +24,7 @@ from allotment.tools.plan.demand import Demand, Waiting, demand_of
 from allotment.tools.plan.grouping import HOST, Item, Kind, firm_kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.machines import Berth, Names, berths_of, single
+from allotment.tools.plan.notes import notes_on
 from allotment.tools.plan.offers import MICRO, quotas
 from allotment.tools.plan.parting import parted
 from allotment.tools.plan.question import Question
@@ -235,6 +236,7 @@ class _Planning:
         unserved = [*self.demand.unserved]
         for item, reason in self.gone.values():
             unserved += refused(item, reason, seated.seats)
+        arrivals = [pods[order] for order, (node, _) in seated.seats.items() if node in bought]
         place = {pod.key: pod.order for pod in self.demand.waiting}
         unserved.sort(key=lambda one: place.get(one.pod, -1))
         return Plan(
@@ -243,7 +245,7 @@ class _Planning:
             unserved=tuple(unserved),
             total=total,
             bound=self._bound(packing, seated),
-            notes=tuple(self._notes(new, unserved)),
+            notes=tuple(self._notes(new, unserved, arrivals)),
         )
 
     def _machine(self, berth: Berth, seats: tuple[Seat, ...]) -> PlannedMachine:
@@ -295,22 +297,16 @@ class _Planning:
             return self.relaxed
         return Question(self.demand, self.catalog, self.limits, kinds)
 
-    def _notes(self, new: Sequence[Berth], unserved: Iterable[Unserved]) -> Iterable[str]:
+    def _notes(
+        self, new: Sequence[Berth], unserved: Iterable[Unserved], arrivals: Iterable[Waiting]
+    ) -> Iterable[str]:  # fmt: skip
         yield from self.demand.notes
         unknown = sum(one.code == "run-time-only" for one in unserved)
         if unknown:
             pods = "1 pod hangs" if unknown == 1 else f"{unknown} pods hang"
             yield f"{pods} on what is known only when machines run, and may then take what is planned for others"
         types = {berth.place.offer.instance.key: berth.place.offer.instance for berth in new if berth.place.offer}
-        estimated = [key for key, one in types.items() if one.room is not None and one.room.estimated]
-        if estimated:
-            yield f"cpu and memory that {', '.join(estimated)} has for pods are estimated"
-        borderline = [key for key, one in types.items() if one.memory_bound]
-        if borderline:
-            yield f"GPU memory of {', '.join(borderline)} is not its driver's figure: claims near it are borderline"
-        dates = sorted({one.as_of for one in types.values() if one.as_of})
-        if dates:
-            yield f"prices are of {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
+        yield from notes_on(tuple(types.values()), arrivals)
 
 
 def _items(kinds: Iterable[Kind]) -> set[tuple[int, ...]]:

@@ -27,7 +27,7 @@ from allotment.placing.filters import FILTERS, judge
 from allotment.placing.filters.neighbours import meant, neighbours
 from allotment.placing.machines import Machine, Machines
 from allotment.tools.explain.input import key_of
-from allotment.tools.plan.demand import Demand, Waiting
+from allotment.tools.plan.demand import Demand, Waiting, asked_labels
 from allotment.tools.plan.grouping import Item, Kind, kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.mass import MEMORY_SLICES, Measured, measure
@@ -391,7 +391,7 @@ def _admitted(pod: Waiting, place: Place) -> Alone:
 def _built_for(item: Item, place: Place) -> Alone:
     """Nobody knows what images are built for, so that a machine of another sort is taken only if the pods name it."""
     arch = place.offer.instance.arch if place.offer is not None else _USUAL
-    if arch == _USUAL or all(_ARCH in _asked_labels(pod) for pod in item.pods):
+    if arch == _USUAL or all(_ARCH in asked_labels(pod) for pod in item.pods):
         return FITS
     return Alone("arch", f"{place.name.partition(' ')[0]} is {arch}, and the pod does not select {_ARCH}")
 
@@ -407,18 +407,9 @@ def _told_apart(kinds: Iterable[Kind]) -> set[str]:
     keys: set[str] = set()
     for kind in kinds:
         for pod in kind.model.pods:
-            keys |= _asked_labels(pod)
+            keys |= asked_labels(pod)
             keys.update(n.term.topology_key for n in (*pod.asked.affinity, *pod.asked.anti_affinity))
             keys.update(constraint.topology_key for constraint in pod.asked.spread)
-    return keys
-
-
-def _asked_labels(pod: Waiting) -> set[str]:
-    """Labels that a pod's node selector and affinity read."""
-    asked = pod.asked
-    keys = {key for key, _ in asked.node_selector}
-    for term in asked.required.node_selector_terms if asked.required is not None else ():
-        keys.update(requirement.key for requirement in term.match_expressions)
     return keys
 
 

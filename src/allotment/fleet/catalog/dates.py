@@ -1,0 +1,24 @@
+"""When prices were seen: days, and of some no more than the year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+_DAY: Final = len("2026-08-03")
+
+
+def dated(dates: Iterable[str]) -> str:
+    """The span of dates in words; empty if none is known. A year is no day that a span could begin with.
+
+    >>> dated(["2026-08-03", "2026", "", "2026-06-18"])
+    '2026-06-18 to 2026-08-03, some of an unknown day in 2026'
+    >>> dated(["2026"])
+    'an unknown day in 2026'
+    """
+    known = sorted({date for date in dates if date})
+    days = [date for date in known if len(date) == _DAY]
+    vague = [date for date in known if len(date) < _DAY]
+    span = "" if not days else days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    rest = f"an unknown day in {' or '.join(vague)}" if vague else ""
+    return f"{span}, some of {rest}" if span and rest else span or rest
