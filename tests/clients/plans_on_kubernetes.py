@@ -1,9 +1,9 @@
 """``python -m tests.clients.plans_on_kubernetes``: what a plan promises, kept by Kubernetes' own scheduler.
 
 The scenarios are those of ``tests.storm.plans``; here kube-apiserver and kube-scheduler, unmodified, from
-``$ALLOTMENT_KUBE_BIN``, bind the pods. One scenario after the other, on an empty cluster each: the nodes of the plan come
-closed, then their slices, then the pods, told by ``nominatedNodeName`` where the plan has them (KEP-5278), and
-everything opens. Nothing of ours runs but the planner.
+``$ALLOTMENT_KUBE_BIN``, bind the pods. One scenario after the other, on an empty cluster each: the nodes of the plan
+come closed, then their slices, then the pods, told by ``nominatedNodeName`` where the plan has them (KEP-5278), and
+everything opens, in one of the ways of ``Opening``. Nothing of ours runs but the planner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
@@ -47,6 +47,14 @@ _QUIET_SECONDS: Final = 6.0
 _HEARD_SECONDS: Final = 0.1
 _PRIORITIES: Final = (500, 1000)
 _GATE: Final = "example.com/not-yet"
+_PROMISED: Final = "example.com/promised"
+#: kube-scheduler writes it; where it is missing, the next user of the claim cannot be written down.
+_ALLOCATED: Final = "2026-01-01T00:00:00Z"
+
+Opening = Literal["gated", "reserved", "together"]
+"""``gated``: all nodes are open before the first pod is let go. ``reserved``: a node of the plan opens for those only
+that were planned for it, which tolerate its taint. ``together``: nodes open one right after the other while pods wait,
+and kube-scheduler gives those that open first to whom it will, for it keeps no device for a pod that is nominated."""
 
 
 class Kept(NamedTuple):
@@ -87,18 +95,15 @@ async def connected(kubeconfig: Path) -> AsyncIterator[HttpClient]:
         yield client
 
 
-async def kept(client: HttpClient, given: Scenario, *, gated: bool) -> Kept:
-    """Plan a scenario and see what the scheduler makes of it.
-
-    ``gated``: pods are let go one by one when all nodes are open; else the nodes open one by one when the pods wait.
-    """
+async def kept(client: HttpClient, given: Scenario, *, opening: Opening = "gated") -> Kept:
+    """Plan a scenario and see what the scheduler makes of it."""
     cluster = there(given)
     made = planned(given, cluster)
     names = named_by_plan(given)
     seats = [*made.existing, *(seat for machine in made.machines for seat in machine.seats)]
     places = {names[seat.pod.name]: seat.node for seat in seats if seat.pod.name in names}
     await _empty(client)
-    told = _Told(client, places, gated=gated)
+    told = _Told(client, places, {machine.node for machine in made.machines}, opening)
     await told.all(objects_of(made, given, cluster, places))
     found = await _settled(client, places)
     bound = {name: pod["spec"]["nodeName"] for name, pod in found.items() if pod["spec"].get("nodeName")}
@@ -112,10 +117,11 @@ async def kept(client: HttpClient, given: Scenario, *, gated: bool) -> Kept:
 class _Told:
     """A server that gets objects which ours would take as they are: statuses apart, and uids are its own."""
 
-    def __init__(self, client: HttpClient, places: dict[str, str], *, gated: bool) -> None:
+    def __init__(self, client: HttpClient, places: dict[str, str], planned: set[str], opening: Opening) -> None:
         self._client = client
         self._places = places
-        self._gated = gated
+        self._planned = planned
+        self._opening = opening
         self._uids: dict[str, str] = {}
 
     async def all(self, objects: Sequence[tuple[Resource, Tree]]) -> None:
@@ -123,7 +129,7 @@ class _Told:
         by_kind: dict[Resource, list[Tree]] = {}
         for kind, tree in objects:
             by_kind.setdefault(kind, []).append(tree)
-        nodes = by_kind[NODES] if NODES in by_kind else []
+        nodes = by_kind.get(NODES, [])
         for node in nodes:
             await self._node(node)
         for one in by_kind[DEVICE_CLASSES]:
@@ -148,6 +154,7 @@ class _Told:
                 status = json.loads(json.dumps(claim["status"]))
                 for user in status.get("reservedFor", ()):
                     user["uid"] = self._uids[user["name"]]
+                status["allocation"]["allocationTimestamp"] = _ALLOCATED
                 await self._status(CLAIMS, claim["metadata"]["name"], status)
         for pod in (*running, *waiting):
             named = pod["status"].get("resourceClaimStatuses")
@@ -158,17 +165,31 @@ class _Told:
             }
             await self._status(PODS, pod["metadata"]["name"], {key: value for key, value in status.items() if value})
         await asyncio.sleep(_HEARD_SECONDS)
-        await asyncio.gather(
-            *(
-                self._client.patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
-                for node in nodes
-            )
-        )
-        if self._gated:
+        if self._opening == "reserved":
+            await self._reserve(waiting)
+        await asyncio.gather(*(self._open(node) for node in nodes))
+        if self._opening == "gated":
             await asyncio.sleep(_HEARD_SECONDS)
             for pod in waiting:
                 name = pod["metadata"]["name"]
                 await self._client.patch(PODS, name, {"spec": {"schedulingGates": None}}, NAMESPACE)
+
+    async def _open(self, node: Tree) -> None:
+        name = node["metadata"]["name"]
+        spec: Tree = {"unschedulable": None}
+        if self._opening == "reserved" and name in self._planned:
+            taint = {"key": _PROMISED, "value": name, "effect": "NoSchedule"}
+            spec["taints"] = [*node.get("spec", {}).get("taints", ()), taint]
+        await self._client.patch(NODES, name, {"spec": spec})
+
+    async def _reserve(self, pods: Sequence[Tree]) -> None:
+        for pod in pods:
+            name = pod["metadata"]["name"]
+            node = self._places.get(name)
+            if node in self._planned:
+                there = (await self._client.get(PODS, name, NAMESPACE))["spec"].get("tolerations", [])
+                toleration = {"key": _PROMISED, "operator": "Equal", "value": node, "effect": "NoSchedule"}
+                await self._client.patch(PODS, name, {"spec": {"tolerations": [*there, toleration]}}, NAMESPACE)
 
     async def _status(self, kind: Resource, name: str, status: Tree) -> None:
         await self._client.patch(kind, name, {"status": status}, NAMESPACE, subresource="status")
@@ -195,7 +216,7 @@ class _Told:
             container.setdefault("image", "i")
         if priority := spec.pop("priority", 0):
             spec["priorityClassName"] = f"p{priority}"
-        if self._gated and not spec.get("nodeName"):
+        if self._opening == "gated" and not spec.get("nodeName"):
             spec["schedulingGates"] = [{"name": _GATE}]
         created = await self._client.create(PODS, tree, NAMESPACE)
         self._uids[tree["metadata"]["name"]] = created["metadata"]["uid"]
@@ -252,7 +273,7 @@ async def _main(given: argparse.Namespace, kubeconfig: Path) -> int:
     async with connected(kubeconfig) as client:
         for word in words:
             try:
-                done = await kept(client, scenario_of(word, everything), gated=given.gated)
+                done = await kept(client, scenario_of(word, everything), opening=given.opening)
             except (StatusError, KeyError) as error:
                 wrong += 1
                 sys.stdout.write(f"{word}: {type(error).__name__}: {error}\n")
@@ -274,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", default="kube", help="one that begins with wide asks for much more")
     parser.add_argument("--only", help="one scenario, by its words (SEED/NUMBER)")
-    parser.add_argument("--gated", action="store_true", help="nodes open first, then pods are let go one by one")
+    parser.add_argument("--opening", choices=get_args(Opening), default="gated", help="how nodes and pods meet")
     given = parser.parse_args(arguments)
     paths = real_kube.programs(PROGRAMS)
     if paths is None:
