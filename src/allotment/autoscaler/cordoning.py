@@ -12,9 +12,11 @@ from allotment.cluster.cache import Cache, Item
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
+from allotment.placing.machines import COMING
 
-#: Why a node is cordoned: it is still to get its devices, or the others of its plan; it will be given back.
-COMING: Final = "allotment.dev/coming"
+__all__ = ["COMING", "LEAVING", "cordon", "cordoned", "is_cordoned"]
+
+#: A node that is cordoned because it will be given back; `COMING` one that is not complete yet.
 LEAVING: Final = "allotment.dev/leaving"
 
 

@@ -24,7 +24,7 @@ from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import beside, planner_of
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
-from allotment.autoscaler.telling import Teller, described, dollars
+from allotment.autoscaler.telling import Teller, described
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished
 from allotment.cluster.cache import Item
@@ -40,6 +40,7 @@ from allotment.tools.plan.consolidation import Consolidation, Owned, Replacing, 
 from allotment.tools.plan.disruption import Budget, Policy
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan
+from allotment.tools.plan.wording import dollars
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from allotment.autoscaler.disrupting import Disrupting
 from allotment.autoscaler.nominating import Promises
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.orders import Orders
-from allotment.autoscaler.reporting import report
+from allotment.autoscaler.reporting import Reporter
 from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import ScalingUp
 from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.telling import Teller, counted
+from allotment.autoscaler.telling import Teller
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, wish_of
 from allotment.cluster.cache import Item, all_synced
@@ -29,6 +29,7 @@ from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
 from allotment.tools.plan.report import Plan
+from allotment.tools.plan.wording import counted
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Autoscaler:
         self._shortages = Shortages(context.random, options.shortage, options.longest_shortage)
         self._restraint = Restraint(options.vain, options.longest_vain)
         self._teller = Teller(context.recorder(NAME), options.dry_run)
+        self._reporter = Reporter(self._client, context.clock, options.namespace, options.dry_run)
         self._batch = Batch(options.idle, options.longest)
         self._planning, self._tending = asyncio.Event(), asyncio.Event()
         self._helped = False
@@ -146,6 +148,7 @@ class Autoscaler:
         while True:
             self._tending.clear()
             seconds = await self._look()
+            await self._reporter.look(tuple(self._orders))
             alarm = self._clock.later(seconds, self._tending.set)
             await self._tending.wait()
             alarm.cancel()
@@ -200,8 +203,6 @@ class Autoscaler:
             plan = await self._up.plan()
             if await self._up.carry_out(plan):
                 break  # if not, something was out of stock just now: what else would do?
-        await report(
-            self._client, self._options.namespace, plan, tuple(self._orders), self._clock.now(), self._options.dry_run
-        )
+        await self._reporter.planned(plan, tuple(self._orders))
         self._tending.set()
         return plan

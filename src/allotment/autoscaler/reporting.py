@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.telling import counted, described, dollars
+from allotment.autoscaler.telling import described
 from allotment.cluster.client import Client
-from allotment.cluster.errors import StatusError
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.model.quantity import Quantity
 from allotment.tools.plan.report import Plan
+from allotment.tools.plan.wording import counted, dollars, verdict
 
 log = logging.getLogger(__name__)
 
@@ -26,21 +29,47 @@ _MOST_BYTES: Final = 700_000
 _MOST_LINES: Final = 200
 
 
-async def report(client: Client, namespace: str, plan: Plan, orders: Sequence[Order], now: str, dry_run: bool) -> None:
-    """Write it; a report that cannot be written is no reason to stop."""
-    data = {"summary": summary(plan, orders, now, dry_run), "plan.json": encoded(plan)}
-    tree = {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": REPORT, "namespace": namespace}, "data": data,
-    }  # fmt: skip
-    try:
+class Reporter:
+    """Keeps the report true: written after each plan, and when something has become of a machine."""
+
+    def __init__(self, client: Client, clock: Clock, namespace: str, dry_run: bool) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespace = namespace
+        self._dry_run = dry_run
+        self._plan: Plan | None = None
+        self._at = ""
+        self._written = ""
+
+    async def planned(self, plan: Plan, orders: Sequence[Order]) -> None:
+        """A plan was made and carried out."""
+        self._plan, self._at = plan, self._clock.now()
+        await self._write(summary(plan, orders, self._at, self._dry_run), encoded(plan))
+
+    async def look(self, orders: Sequence[Order]) -> None:
+        """Something may have become of the machines."""
+        if self._plan is None and not orders:
+            return
+        text = summary(self._plan, orders, self._at, self._dry_run)
+        if text != self._written:
+            await self._write(text, encoded(self._plan) if self._plan is not None else "{}")
+
+    async def _write(self, text: str, plan: str) -> None:
+        """A report that cannot be written is no reason to stop."""
+        data = {"summary": text, "plan.json": plan}
+        metadata = {"name": REPORT, "namespace": self._namespace}
         try:
-            await client.patch(CONFIG_MAPS, REPORT, {"data": data}, namespace)
-        except StatusError as error:
-            if error.code != 404:
-                raise
-            await client.create(CONFIG_MAPS, tree, namespace)
-    except StatusError as error:
-        log.warning("the report could not be written: %s", error)
+            try:
+                await self._client.patch(CONFIG_MAPS, REPORT, {"data": data}, self._namespace)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+                tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+                await self._client.create(CONFIG_MAPS, tree, self._namespace)
+        except (StatusError, Unreachable) as error:
+            log.warning("the report could not be written: %s", error)
+        else:
+            self._written = text
 
 
 def encoded(plan: Plan) -> str:
@@ -51,18 +80,22 @@ def encoded(plan: Plan) -> str:
     return next((text for text in texts if len(text.encode()) <= _MOST_BYTES), "{}")
 
 
-def summary(plan: Plan, orders: Sequence[Order], now: str, dry_run: bool) -> str:
-    """A few lines for people."""
-    lines = [f"planned at {now}{', nothing is ordered: dry run' if dry_run else ''}"]
-    if plan.machines:
-        number = counted(len(plan.machines), "machine")
-        lines.append(f"to order: {number}, {dollars(plan.total)} USD/h, {closeness(plan)}")
+def summary(plan: Plan | None, orders: Sequence[Order], at: str, dry_run: bool) -> str:
+    """A few lines for people: the last plan, when it was made, and what there is now."""
+    lines: list[str] = []
+    if plan is None:
+        lines.append("no plan was made since the autoscaler was started")
+    elif plan.machines:
+        done = "proposed in a dry run" if dry_run else "ordered"
+        lines.append(f"last plan at {at}: {done}: {verdict(plan)}")
+        lines += (f"  {described(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
     else:
-        lines.append("to order: nothing")
-    lines += (f"  {described(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
-    lines += (f"not served: {one.pod}: {one.text}" for one in plan.unserved)
-    lines += (f"machine {one.name}: {described(one.machine)}: {state(one)}" for one in orders)
-    lines += plan.notes
+        lines.append(f"last plan at {at}: nothing to order{' (dry run)' if dry_run else ''}")
+    lines += (f"not served: {one.pod}: {one.text}" for one in (plan.unserved if plan is not None else ()))
+    spent = sum((one.machine.usd_per_hour for one in orders), Decimal(0))
+    lines.append(f"machines now: {len(orders)}, {dollars(spent)} USD/h" if orders else "machines now: none")
+    lines += (f"  {one.name}: {described(one.machine)}: {state(one)}" for one in orders)
+    lines += plan.notes if plan is not None else ()
     more = len(lines) - _MOST_LINES
     return "\n".join([*lines[:_MOST_LINES], *([f"… and {more} more lines"] if more > 0 else [])]) + "\n"
 
@@ -74,18 +107,6 @@ def state(order: Order) -> str:
     if order.initialised:
         return f"ready since {order.initialised}"
     return f"ordered at {order.ordered}" if order.confirmed else "being ordered"
-
-
-def closeness(plan: Plan) -> str:
-    """How good a plan is, as far as that is proven.
-
-    >>> from decimal import Decimal
-    >>> closeness(Plan(total=Decimal(3), bound=Decimal(3))), closeness(Plan(total=Decimal(3), bound=Decimal(2)))
-    ('the least possible', 'at most 50.0% above the least possible')
-    """
-    if not plan.bound:
-        return "nothing is proven of how little it could be"
-    return f"at most {plan.gap:.1%} above the least possible" if plan.gap > 0 else "the least possible"
 
 
 def _plain(value: object) -> object:

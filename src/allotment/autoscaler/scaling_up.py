@@ -21,7 +21,7 @@ from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import Coming, with_supply
-from allotment.autoscaler.telling import Teller, counted, described
+from allotment.autoscaler.telling import Teller, described
 from allotment.autoscaler.volumes import Reach, with_reaches
 from allotment.autoscaler.waiting import Reading, Waiting, wish_of
 from allotment.cluster.cache import Item
@@ -30,8 +30,10 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.nearest import with_nearest
 from allotment.tools.plan.promises import with_promises
 from allotment.tools.plan.report import Plan, PlannedMachine
+from allotment.tools.plan.wording import counted
 
 T = TypeVar("T")
 
@@ -231,6 +233,7 @@ def planner_of(options: Options) -> Planner:
             kept.values, options.catalog, limits, options.features, keep_going=keep_going,
             seconds=options.plan_seconds, reasons=False,
         )  # fmt: skip
+        found = with_nearest(found, kept.values, options.catalog, limits, options.features)
         return with_fields(found, existing=(*kept.seats, *found.existing))
 
     return planner

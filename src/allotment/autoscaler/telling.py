@@ -5,13 +5,13 @@ The reasons are those that users know from other autoscalers, so that what looks
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Tree
 from allotment.cluster.recorder import Recorder
 from allotment.tools.plan.report import PlannedMachine
+from allotment.tools.plan.wording import dollars
 
 _ORDERED: Final = "TriggeredScaleUp"
 _PROPOSED: Final = "ProposedScaleUp"
@@ -93,7 +93,7 @@ def described(machine: PlannedMachine) -> str:
     ...         usd_per_hour=Decimal("0.50"),
     ...     )
     ... )
-    'aws/g5.xlarge (spot, us-east-1a, 0.5 USD/h)'
+    'aws/g5.xlarge (spot, us-east-1a, 0.50 USD/h)'
     """
     mode = machine.form.partition("/")[2]
     parts = (machine.capacity_type, machine.zone, mode, f"{dollars(machine.usd_per_hour)} USD/h")
@@ -107,21 +107,3 @@ def minutes(seconds: float) -> str:
     ('42 s', '1 min', '30 min')
     """
     return f"{seconds:.0f} s" if round(seconds) % 60 else f"{seconds / 60:.0f} min"
-
-
-def counted(number: int, what: str) -> str:
-    """So many of something.
-
-    >>> counted(1, "pod"), counted(3, "pod")
-    ('1 pod', '3 pods')
-    """
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def dollars(amount: Decimal) -> str:
-    """An amount without zeros at its end.
-
-    >>> dollars(Decimal("1.0060")), dollars(Decimal(30))
-    ('1.006', '30')
-    """
-    return f"{amount.normalize():f}"

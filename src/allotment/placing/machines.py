@@ -22,6 +22,8 @@ Tree = dict[str, Any]
 
 #: What a cordoned node has; pods that tolerate it may go there all the same.
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+#: On a node that is cordoned because it is still to get its devices; whoever ordered it ends that.
+COMING: Final = "allotment.dev/coming"
 #: Pods on a node that does not say how many it takes.
 _ANY_NUMBER: Final = 1 << 30
 
@@ -30,7 +32,7 @@ class Machine:
     """One node."""
 
     __slots__ = (
-        "allocatable", "facts", "free", "name", "place", "pods", "pods_allowed", "ports", "scored_cpu",
+        "allocatable", "coming", "facts", "free", "name", "place", "pods", "pods_allowed", "ports", "scored_cpu",
         "scored_memory", "taints", "unschedulable",
     )  # fmt: skip
 
@@ -40,6 +42,7 @@ class Machine:
         self.facts = NodeFacts(name)
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False
+        self.coming = False
         self.allocatable: dict[str, int] = {}
         self.free: dict[str, int] = {}
         self.pods_allowed = _ANY_NUMBER
@@ -138,6 +141,7 @@ class Machines:
             for t in spec.get("taints") or ()
         )
         machine.unschedulable = bool(spec.get("unschedulable"))
+        machine.coming = machine.unschedulable and COMING in (metadata.get("annotations") or {})
         machine.set_allocatable(_read_amounts(status.get("allocatable") or status.get("capacity") or {}))
         self._note(machine)
 

@@ -15,6 +15,7 @@ from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
 from allotment.model.pod_groups import absent
 from allotment.model.resource import AllocationResult, ResourceClaim
+from allotment.placing.devices import NO_FIT, DeviceTable, DeviceTables
 from allotment.placing.filters.neighbours import Namespaces, neighbour_scores, neighbours
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.filters.resources import room
@@ -22,7 +23,6 @@ from allotment.placing.filters.spread import spread, spread_scores
 from allotment.placing.machines import Machine, Machines
 from allotment.placing.table import Table, Tables, places_in
 from allotment.scheduler import extended, readiness
-from allotment.placing.devices import NO_FIT, DeviceTable, DeviceTables
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import MOST_USERS, WaitingPod

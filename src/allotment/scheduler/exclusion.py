@@ -35,6 +35,12 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
         return []
     summary = shortage.lines(pod.demand, refused)[0]
     changes = ways_in(pod, refused, has_devices)
+    if not changes and (coming := [machine.name for machine, _ in refused if machine.coming]):
+        first = f"on their way, and not complete yet: {shortage.named(coming)} (node-not-eligible)"
+        return [
+            first,
+            f"{reasons.ADVICE}Wait: nodes that were ordered take pods when all that they are to have is there.",
+        ]
     return reasons.of_diagnosis(
         str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
     )
@@ -42,7 +48,7 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
 
 def ways_in(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> tuple[Change, ...]:
     """The fewest changes that let the pod onto one of these nodes where it would also have its devices."""
-    good = [m for m, refusal in refused if refusal.cause in _CAUSES and has_devices(m)]
+    good = [m for m, refusal in refused if refusal.cause in _CAUSES and not m.coming and has_devices(m)]
     value = _pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     ways = [(m.name, let_in(value, _known(m), where, bool(served_node(value)))) for m in good[:_TRIED]]

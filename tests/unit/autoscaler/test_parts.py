@@ -7,9 +7,9 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from msgspec.structs import replace
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from allotment.autoscaler.batching import Batch
 from allotment.autoscaler.order import config_map, name_of, order_for, order_of

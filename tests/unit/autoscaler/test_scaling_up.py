@@ -34,7 +34,23 @@ def test_a_pod_that_waits_gets_the_cheapest_machine_and_is_told_and_nominated() 
         assert cluster.told("TriggeredScaleUp") == [
             f"ordered aws/g4dn.xlarge (on-demand, us-east-1a, 0.526 USD/h) as node {node}"
         ]
-        await cluster.until(lambda: "ready since" in cluster.report() or cluster.told("MachineReady"))
+        await cluster.until(lambda: cluster.told("MachineReady"))
+
+    play(options(), story)
+
+
+def test_the_report_says_what_there_is_now() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        machine = "aws/g4dn.xlarge (on-demand, us-east-1a, 0.526 USD/h)"
+        await cluster.until(lambda: f"{machine}: ordered at" in cluster.report())
+        assert ": ordered: 1 machine, 0.526 USD/h (proven the cheapest)" in cluster.report()
+        assert f"  {machine} for 1 pod\nmachines now: 1, 0.526 USD/h\n" in cluster.report()
+        await cluster.until(lambda: f"{machine}: ready since" in cluster.report())
+        node = cluster.nominated("a")
+        cluster.end("a")
+        cluster.client.remove(NODES, "", node)
+        await cluster.until(lambda: "machines now: none" in cluster.report())
 
     play(options(), story)
 

@@ -368,6 +368,43 @@ def test_node_that_joins_wakes_pods_that_found_none() -> None:
     asyncio.run(scenario())
 
 
+def test_nobody_is_told_to_uncordon_a_node_that_is_still_to_get_its_devices() -> None:
+    async def scenario() -> None:
+        async with world(pod("p"), pod("q", "c"), claim("c"), device_class()) as lab:
+            resource, tree = node("a", unschedulable=True)
+            tree["metadata"]["annotations"] = {"allotment.dev/coming": "true"}
+            lab.put(resource, tree)
+
+            def said(name: str) -> str:
+                return str(lab.condition(name).get("message", ""))
+
+            await lab.until(lambda: all("not complete yet: a" in said(name) for name in "pq"))
+            for name in "pq":
+                assert "uncordon" not in said(name)
+                assert "what to do: Wait" in said(name)
+            lab.put(*node("a"))
+            await lab.bound("p")
+
+    asyncio.run(scenario())
+
+
+def test_a_nominated_node_is_tried_first_for_devices_too() -> None:
+    """Whoever nominates (KEP-5278) is followed where the pod fits, however good others are."""
+
+    async def scenario() -> None:
+        nodes = [node("a"), node("b"), node("c"), gpus("a", 1), gpus("b", 1)]
+        async with world(*nodes, device_class(), claim("c0"), claim("c1")) as lab:
+            for name, claimed, wanted in (("first", "c0", "b"), ("second", "c1", "c")):
+                resource, tree = pod(name, claimed)
+                tree["status"] = {**tree.get("status", {}), "nominatedNodeName": wanted}
+                lab.put(resource, tree)
+                await lab.bound(name)
+            assert lab.node_of("first") == "b"
+            assert lab.node_of("second") == "a"
+
+    asyncio.run(scenario())
+
+
 def test_many_equal_pods_that_fit_nowhere_are_all_told() -> None:
     async def scenario() -> None:
         objects = [*(claim(f"c{n}", count=3) for n in range(20)), *(pod(f"p{n}", f"c{n}") for n in range(20))]
