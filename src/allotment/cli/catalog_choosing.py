@@ -82,6 +82,12 @@ def chosen(types: Iterable[InstanceType], arguments: Namespace) -> list[Instance
     return [one for one in listed if all(test(one) for test in tests)]
 
 
+def products_named(text: str) -> tuple[str, ...]:
+    """The products of which every word of the text is a name: ``A100`` is all of them; none of an empty text."""
+    words = set(_WORD.findall(text.lower()))
+    return tuple(model.product for model in accelerators().values() if words and words <= _words(model))
+
+
 def by_reason(names: Iterable[tuple[str, str]]) -> list[str]:
     """Names with a reason each, as one line for each reason: ``its price is not known: aws/p5e.48xlarge, …``."""
     listed: dict[str, list[str]] = {}

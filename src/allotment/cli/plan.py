@@ -22,7 +22,7 @@ from allotment.cli.planning.limits import limits_of
 from allotment.cli.planning.offered import Offered, offered
 from allotment.cli.planning.telling import Manner, tell
 from allotment.cli.planning.values import to_plan
-from allotment.cli.planning.watching import Watch, seconds_for, watching
+from allotment.cli.planning.watching import seconds_for, watching
 from allotment.cli.screen import Screen, open_screen
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.errors import nearest
@@ -34,7 +34,7 @@ from allotment.tools.plan.demand import demand_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan_for
 from allotment.tools.plan.relaxing import relaxations
-from allotment.tools.plan.report import Plan, Relaxation
+from allotment.tools.plan.report import Plan
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 #: What the extra `plan` brings, and what fails without it.
@@ -134,22 +134,15 @@ def _planned(
             demand, catalog, limits, keep_going=watch.keep_going, seed=arguments.seed, seconds=seconds,
             progress=watch.progress,
         )  # fmt: skip
-    most = GROUPS if arguments.why is None else _ALL
-    found = replace(found, choices=choices(demand, catalog, limits, features, most))
-    compared = compare(demand, catalog, limits) if arguments.compare else None
-    more = _conceded(values, found, catalog, limits, features, seconds)
-    return replace(found, relaxations=more), compared
-
-
-def _conceded(
-    values: Sequence[Object], found: Plan, catalog: Sequence[InstanceType], limits: Limits, features: Features,
-    seconds: float,
-) -> tuple[Relaxation, ...]:  # fmt: skip
-    """What concessions would save; `--seconds 0` is no wish to wait for them."""
-    if not seconds:
-        return ()
-    watch = Watch(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
-    return relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
+        most = GROUPS if arguments.why is None else _ALL
+        found = replace(found, choices=choices(demand, catalog, limits, features, most))
+        compared = compare(demand, catalog, limits) if arguments.compare else None
+        if seconds and not watch.stopped:  # --seconds 0, as Ctrl-C, is no wish to wait for concessions
+            watch.restart(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
+            watch.show("what one concession would save  (Ctrl-C: leave it out)")
+            more = relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
+            found = replace(found, relaxations=more)
+    return found, compared
 
 
 def _draw(found: Plan, path: str) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from allotment.cli.examples import find
 from allotment.model.loading import load_text
+from allotment.tools.plan.planning import plan_for
+from allotment.tools.plan.report import Plan, Relaxation
 from tests.unit.cli.conftest import Allot
 
 APP = """\
@@ -244,3 +250,29 @@ def test_the_rules_of_others_are_compared_and_never_cheaper_than_the_bound(allot
     text = allot("plan", app, "--compare", "--seconds", "0").out
     assert "By the rules of others, on the same catalogue:\n  Karpenter: " in text
     assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (as much)" in text
+
+
+def test_ctrl_c_takes_the_plan_and_leaves_out_what_concessions_would_save(
+    allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, keep_going: Callable[[], bool], **__: object) -> tuple[Relaxation, ...]:
+        assert keep_going()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not keep_going()
+        return ()
+
+    monkeypatch.setattr("allotment.cli.plan.relaxations", interrupted)
+    ran = allot("plan", app)
+    assert ran.code == 0
+    assert ran.out.startswith("2 machines")
+
+
+def test_after_ctrl_c_nobody_waits_for_concessions(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Plan:
+        os.kill(os.getpid(), signal.SIGINT)
+        return plan_for(*arguments, **options)
+
+    monkeypatch.setattr("allotment.cli.plan.plan_for", interrupted)
+    ran = allot("plan", app)
+    assert ran.code == 0
+    assert "What one concession would save" not in ran.out

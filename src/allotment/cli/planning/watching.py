@@ -39,18 +39,22 @@ class Watch:
     def __init__(self, seconds: float) -> None:
         self._began = monotonic()
         self._ends = self._began + seconds
-        self._stopped = False
+        self.stopped = False
         self._shown = 0.0
         self._shows = sys.stderr.isatty()
         self._wrote = False
 
     def keep_going(self) -> bool:
         """Whether there is time left."""
-        return not self._stopped and monotonic() < self._ends
+        return not self.stopped and monotonic() < self._ends
 
     def stop(self) -> None:
         """Somebody has seen enough: what was found is answered."""
-        self._stopped = True
+        self.stopped = True
+
+    def restart(self, seconds: float) -> None:
+        """Give something else so many seconds, from now."""
+        self._ends = monotonic() + seconds
 
     def progress(self, cost: int, bound: int) -> None:
         """Show what was found, in millionths of a dollar per hour."""
@@ -60,9 +64,14 @@ class Watch:
         self._shown = now
         gap = f", gap {cost / bound - 1:.1%}" if bound else ""
         text = f"{now - self._began:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: take it)"
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-        self._wrote = True
+        self.show(text)
+
+    def show(self, text: str) -> None:
+        """One line, in place of the last one."""
+        if self._shows:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._wrote = True
 
     def close(self) -> None:
         """Leave no trace."""

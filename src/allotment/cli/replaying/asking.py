@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from allotment.cli.catalog_choosing import opened
+from allotment.cli.catalog_choosing import opened, products_named
 from allotment.cli.mistakes import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.tools.replay.encoding import SOLD
@@ -37,7 +37,11 @@ def question_of(arguments: Namespace) -> Question:
         raise Mistake(f"{arguments.nodes}: none of the nodes has a GPU", "a replay is about who gets GPUs")
     if arguments.times and not any(pod.created is not None for pod in pods):
         raise Mistake(f"{arguments.trace}: says of no pod when it came, so --times has nothing to go by")
-    prices = prices_of(opened(arguments.catalog).types, SOLD)
+    found = opened(arguments.catalog)
+    if found.problems:
+        raise BadInput(found.problems, dict(found.texts).get)
+    others = {node.model: products_named(node.model) for node in nodes if node.model not in SOLD}
+    prices = prices_of(found.types, {**others, **SOLD})
     return Question(pods, nodes, share_of(arguments.arrive), arguments.times, prices)
 
 
@@ -45,6 +49,9 @@ def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[T
     if trace == SAMPLE:
         own = sample()
         return own[0], own[1] if nodes is None else _file(nodes, read_nodes)
+    if not Path(trace).exists():
+        hint = nearest(trace, [SAMPLE]) or f"the packaged trace is called {SAMPLE}"
+        raise Mistake(f"{trace}: no such file or directory", hint)
     if nodes is None:
         raise Mistake("no nodes are given", "name the list of nodes with --nodes FILE")
     return _file(trace, read_pods), _file(nodes, read_nodes)

@@ -166,11 +166,32 @@ def test_rows_that_cannot_be_read_are_named_one_by_one(allot: Allot, trace: tupl
     assert ran.err.splitlines()[-1] == "Found 2 errors."
 
 
+def test_prices_of_ones_own_that_cannot_be_read_are_named_and_nothing_is_run(
+    allot: Allot, trace: tuple[str, str], tmp_path: Path
+) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text("provider,instance_type,on_demand_usd_per_hour\naws,p4d.24xlarge,-1\n")
+    ran = allot("replay", trace[0], "--nodes", trace[1], "--catalog", str(own))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{own}:2:18: bad-cell: on_demand_usd_per_hour: wanted USD per hour" in ran.err
+
+
+def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.csv"
+    pods = tmp_path / "pods.csv"
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nweb,1000,1024,1,1000\n")
+    for model, known in (("A100", True), ("H100", True), ("ZX81", False)):
+        nodes.write_text(f"sn,cpu_milli,memory_mib,gpu,model\nn,96000,393216,8,{model}\n")
+        out = allot("replay", str(pods), "--nodes", str(nodes), "--policy", "first-fit", "--jobs", "1").out
+        assert ("unknown" not in out) == known
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("nowhere.csv", "--nodes", "nowhere.csv"), "nowhere.csv: no such file or directory"),
-        (("pods.csv",), "no nodes are given"),
+        ((__file__,), "no nodes are given"),
+        (("sampel",), "sampel: no such file or directory did you mean sample?"),
         (("sample", "--policy", "best-fti"), "unknown policy 'best-fti'"),
         (("sample", "--seeds", "51-42"), "--seeds '51-42': 51-42 ends before it begins"),
         (("sample", "--arrive", "lots"), "--arrive 'lots': wanted per cent of the GPUs, up to 1000 %"),
