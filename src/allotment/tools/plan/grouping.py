@@ -7,7 +7,7 @@ be, and so must pods that want to be near each other on a host (``topologyKey: k
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -74,7 +74,7 @@ def firm_kinds_of(demand: Demand) -> list[Kind]:
     """The same, but only pods that cannot be on different machines are one item.
 
     Who wants to be near any of several others is near the first of them in `kinds_of`; that is a decision. Users of one
-    claim must be on one node unless there are devices that can be reached from several.
+    claim must be on one node unless there are devices that can be reached from several; then only the first has it.
     """
     return _kinds(demand, _firm_items(demand))
 
@@ -109,9 +109,12 @@ def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
 
 
 def _firm_items(demand: Demand) -> Iterable[Item]:
-    groups = _Groups(demand.waiting)
+    waiting = demand.waiting
+    groups = _Groups(waiting)
     if all(one.spec.node_name for one in demand.given.slices):
         _unite_users(demand, groups)
+    else:
+        waiting = tuple(_once_each(waiting))
     for pod in demand.waiting:
         if len(pod.asked.affinity) != 1:
             continue
@@ -129,7 +132,16 @@ def _firm_items(demand: Demand) -> Iterable[Item]:
         # Where all of them want the same there is one host on which the first of them is, and no second.
         for other in others if alike else ():
             groups.unite(other, pod)
-    return [Item(tuple(pods)) for pods in groups.all()]
+    return [Item(tuple(waiting[pod.order] for pod in pods)) for pods in groups.all()]
+
+
+def _once_each(pods: Iterable[Waiting]) -> Iterable[Waiting]:
+    """The pods, each claim with the first of its users only."""
+    seen: set[ObjectKey] = set()
+    for pod in pods:
+        own = [claim for claim in pod.claims.pending if key_of(claim) not in seen]
+        seen.update(key_of(claim) for claim in own)
+        yield pod if len(own) == len(pod.claims.pending) else replace(pod, claims=replace(pod.claims, pending=own))
 
 
 def _unite_users(demand: Demand, groups: _Groups, lost: Collection[int] = ()) -> None:

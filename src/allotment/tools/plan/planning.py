@@ -310,7 +310,7 @@ class _Planning:
 
 
 def _items(kinds: Iterable[Kind]) -> set[tuple[int, ...]]:
-    return {tuple(pod.order for pod in item.pods) for kind in kinds for item in kind.items}
+    return {tuple(id(pod) for pod in item.pods) for kind in kinds for item in kind.items}
 
 
 def _dearest(problem: Problem, left: Sequence[int]) -> int:

@@ -9,6 +9,7 @@ from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object
+from allotment.model.resource import ResourceSlice
 from allotment.model.trees import to_value
 from allotment.model.workloads import DaemonSet
 from allotment.tools.plan.limits import Limits
@@ -299,3 +300,18 @@ def test_all_gpus_are_those_that_others_have_not_filled() -> None:
     ]  # fmt: skip
     found = sound(values, (instance("a100x4", "a100-40gb", 4, "8.0"),))
     assert (found.total, found.bound) == (Decimal("8.0"), Decimal("8.0"))
+
+
+def test_a_claim_that_may_be_used_from_several_nodes_counts_once_in_the_bound() -> None:
+    shared = to_value(
+        {
+            "metadata": {"name": "net"},
+            "spec": {
+                "driver": "net.example.com", "allNodes": True, "devices": [{"name": "net-0"}],
+                "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
+            },
+        },
+        ResourceSlice,
+    )  # fmt: skip
+    found = sound([shared, claim("one", request()), *pods(3, claim="one")], (T4,))
+    assert (found.total, found.bound) == (Decimal("0.5"), Decimal("0.5"))
