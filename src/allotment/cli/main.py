@@ -7,6 +7,7 @@ fits (or the question was answered), 1 it does not fit, 2 bad input, 3 an error 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ from allotment.cli.vocabulary_commands import add_vocabulary
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+
+#: What a disk says that is full, gone or not to be written to.
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -92,6 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has gone; without this Python complains once more when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            return _report(error, parsed)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"allot: error: the answer cannot be written: {(error.strerror or str(error)).lower()}\n")
+        return EXIT_BAD_INPUT
     except Exception as error:  # noqa: BLE001 - the last line of defence: a user must never see a bare traceback
         return _report(error, parsed)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from allotment.cli.main import main
@@ -49,3 +53,14 @@ def test_words_that_are_not_known_are_answered_with_what_was_meant(
     assert ended.value.code == 2
     assert problem in told
     assert hint in told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_a_disk_that_is_full_is_nobodys_defect() -> None:
+    script = "import sys\nfrom allotment.cli.main import main\nsys.exit(main(['catalog', 'list']))\n"
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", script], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ran.returncode == 2
+    assert ran.stderr == "allot: error: the answer cannot be written: no space left on device\n"
