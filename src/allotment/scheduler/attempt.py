@@ -17,6 +17,7 @@ from allotment.model.pod_groups import absent
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.placing.devices import NO_FIT, DeviceTable, DeviceTables
 from allotment.placing.filters.neighbours import Namespaces, neighbour_scores, neighbours
+from allotment.placing.filters.ports import ports
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.filters.resources import room
 from allotment.placing.filters.spread import spread, spread_scores
@@ -108,7 +109,7 @@ class Attempts:
         self.tables = Tables(machines)
         self.devices = DeviceTables(allocator)
         self.nominations: dict[str, tuple[WaitingPod, str]] = {}
-        """Pods for which others were preempted, and where: nobody of less priority may take their place."""
+        """Pods that were promised a place, and where, by preemption or by others: nobody of less priority takes it."""
 
     def attempt(
         self, pod: WaitingPod, claims: list[KnownClaim], unusable: Set[str] = frozenset(), only: int = -1
@@ -117,7 +118,7 @@ class Attempts:
 
         ``only`` is a bit mask of the places to look at.
         """
-        machines, demand = self.machines, pod.demand
+        machines = self.machines
         if not len(machines):
             return NoNode(0)
         if missing := self.groups.missing(pod.tree):
@@ -130,6 +131,19 @@ class Attempts:
             obstacle = self._obstacle(pod, pending, allocated)
             if obstacle is not None:
                 return obstacle
+        nominated = machines.by_name.get(pod.nominated) if pod.nominated else None
+        if nominated is not None and only == -1:
+            # First of all, and alone: where it fits, nobody asks what others have, or what is wrong with them.
+            outcome = self._among(pod, pending, allocated, unusable, 1 << nominated.place)
+            if isinstance(outcome, Chosen):
+                return outcome
+        return self._among(pod, pending, allocated, unusable, only)
+
+    def _among(
+        self, pod: WaitingPod, pending: list[KnownClaim], allocated: list[KnownClaim], unusable: Set[str], only: int
+    ) -> Outcome:
+        """Look at the places of a bit mask."""
+        machines, demand = self.machines, pod.demand
         by_devices = extended.served(self.allocator.inventory.classes, demand, self.features)
         table = self.tables.of(demand, by_devices)
         among = table.fits & only
@@ -192,7 +206,10 @@ class Attempts:
     def _respect_nominations(
         self, pod: WaitingPod, among: int, by_devices: frozenset[str], out: dict[int, Refusal]
     ) -> None:
-        """A node must have room for the pod beside those that were promised a place there and come before it."""
+        """A node must do for the pod also when those are there that were promised a place and come before it.
+
+        That is so for all that pods are to each other, and not for devices: Kubernetes keeps none for them.
+        """
         promised: dict[str, list[WaitingPod]] = {}
         for other, node in self.nominations.values():
             if other.uid != pod.uid and other.priority >= pod.priority:
@@ -201,14 +218,25 @@ class Attempts:
             machine = self.machines.by_name.get(node)
             if machine is None or not among >> machine.place & 1 or machine.place in out:
                 continue
-            trial = [other for other in others if other.uid not in machine.pods]
+            trial = [other for other in others if self.machines.node_of(other.uid) is None]
             for other in trial:
-                machine.add(other.resident)
-            refusal = room(pod.demand, machine, by_devices)
+                self.machines.seat(other.resident, node)
+            refusal = self._beside(pod, machine, by_devices)
             for other in trial:
-                machine.remove(other.uid)
+                self.machines.unseat(other.uid)
             if refusal is not None:
                 out[machine.place] = refusal
+
+    def _beside(self, pod: WaitingPod, machine: Machine, by_devices: frozenset[str]) -> Refusal | None:
+        """What the pods on a node, and elsewhere, say to one more."""
+        demand = pod.demand
+        refusal = ports(demand, machine) or room(demand, machine, by_devices)
+        if refusal is None and demand.spread:
+            uneven = spread(demand, pod.resident.namespace, pod.resident.labels, self.machines)
+            refusal = uneven.get(machine.place)
+        if refusal is None and (demand.has_neighbours or self.machines.neighbourly):
+            refusal = neighbours(pod.resident, self.machines, self.namespaces).get(machine.place)
+        return refusal
 
     # --- claims and devices --------------------------------------------------------------------------------------
 
@@ -273,10 +301,6 @@ class Attempts:
 
     def _best(self, pod: WaitingPod, table: Table, good: int, claims: tuple[ResourceClaim, ...]) -> int:
         """The place to take, of those that would do."""
-        if pod.nominated:
-            machine = self.machines.by_name.get(pod.nominated)
-            if machine is not None and good >> machine.place & 1:
-                return machine.place
         extra = self._wishes(pod, good, claims)
         if not extra:
             return table.best(good)

@@ -47,7 +47,7 @@ class WaitingPod:
 
     @property
     def nominated(self) -> str:
-        """The node for which pods were preempted in its favour."""
+        """The node where it is to go: pods were preempted there for it, or somebody expects it there (KEP-5278)."""
         return str((self.tree.get("status") or {}).get("nominatedNodeName") or "")
 
     @property

@@ -276,6 +276,8 @@ class Scheduler:
                 key = ("alone", pod.uid)  # those who ask for the same have no such promise
                 text = sentence.unavailable(outcome.nodes, counts)
             else:
+                if isinstance(found, str):
+                    nominated = None  # whoever may not preempt keeps what was promised
                 text = sentence.unavailable(
                     outcome.nodes,
                     counts,
@@ -390,10 +392,24 @@ class Scheduler:
             return
         pod = WaitingPod(new.tree, self._demands.of(spec))
         if old is not None and new.uid in self.queue and _same_wishes(old.tree, new.tree):
-            self.queue.replace(pod)
+            if _nomination(old.tree) == pod.nominated:
+                self.queue.replace(pod)
+            else:
+                self._nominated(pod, _nomination(old.tree))
             return
         self._held.remove(new.uid)
         self._enqueue(pod)
+
+    def _nominated(self, pod: WaitingPod, before: str) -> None:
+        """Somebody says another node of a pod that waits. It is not tried for that, but keeps the room there."""
+        if pod.nominated:
+            self.attempts.nominations[pod.uid] = (pod, pod.nominated)
+            self.queue.set_apart(pod, self._group_of(pod))
+        else:
+            self.attempts.nominations.pop(pod.uid, None)
+            self.queue.replace(pod)
+        if before:
+            self._happens(Happening.POD_GONE)
 
     def _pod_gone(self, item: Item[Tree]) -> None:
         self._leave_queue(item.uid)
@@ -425,8 +441,8 @@ class Scheduler:
             if patch and not _has_condition(pod.tree):
                 self._start(self._say_gated(pod, patch), f"gated {pod.key}")
             return
-        if pod.nominated and pod.nominated in self.machines.by_name:
-            self.attempts.nominations[pod.uid] = (pod, pod.nominated)  # by this scheduler, or one before it
+        if pod.nominated:
+            self.attempts.nominations[pod.uid] = (pod, pod.nominated)  # by this scheduler, one before it, or others
         claims = self._claims_of(pod)
         if isinstance(claims, Hold):
             self._hold(pod, claims)
@@ -497,6 +513,10 @@ def _same_wishes(old: Tree, new: Tree) -> bool:
         and (old.get("status") or {}).get("resourceClaimStatuses")
         == (new.get("status") or {}).get("resourceClaimStatuses")
     )
+
+
+def _nomination(tree: Tree) -> str:
+    return str((tree.get("status") or {}).get("nominatedNodeName") or "")
 
 
 def _has_condition(tree: Tree) -> bool:

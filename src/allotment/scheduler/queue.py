@@ -91,6 +91,16 @@ class Queue:
             group.pods[pod.uid] = pod
             pod.group = group.key
 
+    def set_apart(self, pod: WaitingPod, key: Hashable) -> None:
+        """A pod has a new state that changes nothing for now, but has a fate, and a group, of its own from here on."""
+        group = self._where.get(pod.uid)
+        if group is None:
+            self.replace(pod)
+        elif group.verdict is None:
+            self.add(pod, key)
+        else:
+            self.park(pod, key, group.verdict, group.helped_by)
+
     def remove(self, uid: str) -> WaitingPod | None:
         """A pod waits no longer."""
         if uid not in self._where:

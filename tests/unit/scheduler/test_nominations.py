@@ -1,0 +1,111 @@
+"""Pods that somebody expects on a node (``status.nominatedNodeName``, KEP-5278), as Kubernetes' scheduler takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import PODS
+from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
+
+
+def expected(name: str, on: str, *claims: str, **more: Any) -> tuple[Any, Tree]:
+    return pod(name, *claims, status={"phase": "Pending", "nominatedNodeName": on}, **more)
+
+
+def nominate(lab: World, name: str, on: str) -> None:
+    tree = lab.pod(name)
+    lab.put(PODS, {**tree, "status": {**tree["status"], "nominatedNodeName": on}})
+
+
+def apart_from(app: str) -> Tree:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_what_is_wrong_with_other_nodes_does_not_matter_where_the_expected_one_fits() -> None:
+    selector = 'device.attributes["gpu.example.com"].size > 3'
+
+    async def scenario() -> None:
+        nodes = [node("a"), node("b"), gpus("a", 1), gpus("b", 1, attributes={"size": {"int": 4}})]
+        wanted = claim("c", selector=selector), claim("d", selector=selector)
+        async with world(*nodes, device_class(), *wanted, expected("told", "b", "c"), pod("untold", "d")) as lab:
+            await lab.bound("told")
+            assert lab.node_of("told") == "b"
+            assert "no such key: size" in await lab.told("untold", "SchedulerError")
+
+    asyncio.run(scenario())
+
+
+def test_a_node_is_kept_free_of_whom_the_expected_pod_cannot_stand() -> None:
+    async def scenario() -> None:
+        waiting = expected("waiting", "a", "c", labels={"app": "quiet"})
+        loud = pod("loud", affinity=apart_from("quiet"))
+        async with world(node("a"), device_class(), claim("c"), waiting) as lab:
+            await lab.told("waiting")
+            nominate(lab, "waiting", "a")
+            await asyncio.sleep(0.05)
+            lab.put(*loud)
+            assert "didn't match pod anti-affinity rules" in await lab.told("loud")
+
+    asyncio.run(scenario())
+
+
+def test_room_is_kept_for_who_is_expected_while_it_waits() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), device_class(), claim("c"), pod("waiting", "c", requests={"cpu": "5"})) as lab:
+            await lab.told("waiting")
+            nominate(lab, "waiting", "a")
+            await asyncio.sleep(0.05)
+            assert lab.pod("waiting")["status"]["nominatedNodeName"] == "a"  # nothing was tried for that
+            lab.put(*pod("greedy", requests={"cpu": "5"}))
+            assert "Insufficient cpu" in await lab.told("greedy")
+            lab.put(*gpus("a", 1))
+            await lab.bound("waiting")
+
+    asyncio.run(scenario())
+
+
+def test_of_equal_pods_the_one_that_is_expected_gets_the_place() -> None:
+    async def scenario() -> None:
+        pods = [pod(f"p{n}", requests={"cpu": "5"}, created=f"2026-01-01T00:00:0{n}Z") for n in range(3)]
+        async with world(node("a", unschedulable=True), *pods) as lab:
+            for n in range(3):
+                await lab.told(f"p{n}")
+            nominate(lab, "p2", "a")
+            await asyncio.sleep(0.05)
+            lab.put(*node("a"))
+            await lab.bound("p2")
+            assert lab.node_of("p0") == lab.node_of("p1") == ""
+
+    asyncio.run(scenario())
+
+
+def test_an_expectation_that_is_taken_back_lets_others_in() -> None:
+    async def scenario() -> None:
+        waiting = pod("waiting", "c", requests={"cpu": "5"})
+        async with world(node("a"), device_class(), claim("c"), waiting) as lab:
+            await lab.told("waiting")
+            nominate(lab, "waiting", "a")
+            await asyncio.sleep(0.05)
+            lab.put(*pod("other", requests={"cpu": "5"}))
+            await lab.told("other")
+            nominate(lab, "waiting", "")
+            await lab.bound("other")
+
+    asyncio.run(scenario())
+
+
+def test_who_may_not_preempt_stays_expected() -> None:
+    async def scenario() -> None:
+        async with world(node("a"), pod("big", requests={"cpu": "8"})) as lab:
+            await lab.bound("big")
+            lab.put(*expected("meek", "a", requests={"cpu": "5"}, preemptionPolicy="Never"))
+            await lab.told("meek")
+            assert lab.pod("meek")["status"]["nominatedNodeName"] == "a"
+            lab.put(*expected("bold", "a", requests={"cpu": "5"}))
+            await lab.told("bold")
+            await lab.until(lambda: not lab.pod("bold")["status"].get("nominatedNodeName"))
+
+    asyncio.run(scenario())
