@@ -152,6 +152,27 @@ def test_waiting_pods_of_the_cluster_are_named_if_files_are_planned_for(allot: A
     assert [seat["pod"]["name"] for seat in json.loads(ran.out)["machines"][0]["seats"]] == ["other"]
 
 
+def test_pods_that_wait_in_a_cluster_are_meant_by_the_workload_that_made_them(allot: Allot, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.yaml"
+    owned = "{{apiVersion: apps/v1, kind: ReplicaSet, name: {name}, uid: u, controller: true}}"
+    snapshot.write_text(
+        "".join(
+            f"---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}-x\n  namespace: default\n"
+            f"  ownerReferences: [{owned.format(name=name)}]\n"
+            "spec: {containers: [{name: c, image: i}]}\nstatus: {phase: Pending}\n"
+            for name in ("chat-5d8f", "web-77aa")
+        )
+    )
+
+    def pods(only: str) -> list[str]:
+        ran = allot("plan", "--cluster", str(snapshot), "--only", only, "-o", "json", "--seconds", "0")
+        return [seat["pod"]["name"] for one in json.loads(ran.out)["machines"] for seat in one["seats"]]
+
+    for only in ("deployment/chat", "deploy/chat", "chat", "replicaset/chat-5d8f", "pod/chat-5d8f-x"):
+        assert pods(only) == ["chat-5d8f-x"]
+    assert "did you mean chat" in allot("plan", "--cluster", str(snapshot), "--only", "deployment/cht").err
+
+
 def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
     def types(*words: str) -> list[str]:
         return [one["instance"] for one in json.loads(allot("plan", app, "-o", "json", *words).out)["machines"]]

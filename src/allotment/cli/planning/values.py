@@ -31,6 +31,8 @@ from allotment.tools.sentences import listed
 
 _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
 
+_SHORT = {"deploy": "deployment", "po": "pod", "sts": "statefulset", "ds": "daemonset", "rs": "replicaset"}
+
 #: More than any pods ask for.
 _ENOUGH = {
     "cpu": Quantity.parse("100k"),
@@ -58,7 +60,8 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
         state = [value for value in state if not _waits(value)]
         if waiting:
             what = "1 pod that waits" if len(waiting) == 1 else f"{len(waiting)} pods that wait"
-            notes.append(f"{what} in the cluster is not planned for: name no files to plan for all that waits")
+            verb = "is" if len(waiting) == 1 else "are"
+            notes.append(f"{what} in the cluster {verb} not planned for: name no files to plan for all that waits")
     allocated = {identity(v) for v in state if isinstance(v, ResourceClaim) and v.status.allocation}
     new = [value for value in asked if identity(value) not in allocated]
     named = {identity(value) for value in new}
@@ -118,7 +121,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     waiting = [(value, spec) for value, spec in _specs(values) if not isinstance(value, Pod) or _waits(value)]
     meant = {id(value) for value, spec in waiting if _is_meant(value, spec, kind.lower(), name)}
     if not meant:
-        names = sorted({value.metadata.name for value, _ in waiting})
+        names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
         raise Mistake(f"--only: nothing that waits is called {only!r}", nearest(name, names))
     others = {id(value) for value, _ in waiting} - meant
     return [value for value in values if id(value) not in others]
@@ -129,4 +132,15 @@ def _is_meant(value: Object, spec: PodSpec, kind: str, name: str) -> bool:
     claims |= {e.resource_claim_template_name for e in spec.resource_claims}
     if name in claims and kind in ("", "claim", "resourceclaim", "resourceclaimtemplate"):
         return True
-    return value.metadata.name == name and kind in ("", type(value).__name__.lower(), "deploy", "po", "sts", "ds")
+    own = (type(value).__name__.lower(), value.metadata.name)
+    return any(one == name and _SHORT.get(kind, kind) in ("", of) for of, one in (own, *_owners(value)))
+
+
+def _owners(value: Object) -> list[tuple[str, str]]:
+    """The workload that a pod is of, by kind and name. A Deployment's name is its ReplicaSet's without the hash."""
+    owner = next((one for one in value.metadata.owner_references if one.controller), None)
+    if owner is None:
+        return []
+    found = [(owner.kind.lower(), owner.name)]
+    stem, dash, _ = owner.name.rpartition("-")
+    return [*found, ("deployment", stem)] if owner.kind == "ReplicaSet" and dash else found
