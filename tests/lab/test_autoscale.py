@@ -338,3 +338,34 @@ def until_orders(lab: Lab, process: subprocess.Popen[bytes], seconds: float) -> 
 def maps(lab: Lab, prefix: str) -> list[str]:
     found = lab.list("configmaps", namespace="kube-system")
     return [name.removeprefix(prefix) for one in found if (name := one["metadata"]["name"]).startswith(prefix)]
+
+
+def once(cluster: Lab, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "allotment.cli.main", "autoscale", "--once", "--catalog", "aws"]
+    command += ["--seconds", "0.5", "--kubeconfig", str(cluster.kubeconfig), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_once_says_what_was_ordered_and_what_could_not_be() -> None:
+    impossible = one_gpu("impossible")
+    request = impossible[0]["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    request["selectors"] = [
+        {"cel": {"expression": 'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("4000Gi"))'}}
+    ]
+    with Lab(fleet="", speed=1.0) as cluster:
+        cluster.apply([to_tree(known, "resource.k8s.io/v1", "DeviceClass") for known in CLASSES["nvidia"]])
+        cluster.apply([*one_gpu(), *impossible])
+        until(lambda: len(told(cluster, "FailedScheduling")) == 2, cluster)
+        done = once(cluster, "--provider", "simulated", "--dry-run")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "would order aws/g4dn.xlarge (on-demand, us-east-1a, 0.526 USD/h) for default/trainer-" in done.stdout
+        assert "; nearest is aws/" in done.stdout
+        assert "has 27" in done.stdout  # GiB of the largest there is
+        done = once(cluster, "--provider", "karpenter")
+        assert (done.returncode, maps(cluster, "order-")) == (2, [])
+        assert "Karpenter is not installed" in done.stderr
+        assert "ordered" not in done.stdout
+        done = once(cluster, "--provider", "simulated", "--cloud", "*=refused")
+        assert done.returncode == 1
+        assert "\nordered" not in done.stdout
+        assert "no machine that would serve it was to be had" in done.stdout or "out of stock" in done.stdout

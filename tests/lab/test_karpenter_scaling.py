@@ -82,7 +82,11 @@ async def test_where_karpenter_has_no_capacity_the_next_best_is_ordered() -> Non
         pods = await on.running("default", 2)
         assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
         assert fake.launched == ["g5.xlarge", "g5.xlarge"]
-        assert not any(node["spec"].get("unschedulable") for node in (await on.client.list(NODES)).items)
+
+        async def are_open() -> bool:
+            return not any(node["spec"].get("unschedulable") for node in (await on.client.list(NODES)).items)
+
+        await until(are_open)
 
 
 @played

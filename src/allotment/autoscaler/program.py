@@ -12,11 +12,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from allotment.autoscaler.batching import Batch
 from allotment.autoscaler.disrupting import Disrupting
 from allotment.autoscaler.nominating import Promises
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.orders import Orders
+from allotment.autoscaler.provider import Absent
 from allotment.autoscaler.reporting import Reporter
 from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import ScalingUp
@@ -24,11 +27,12 @@ from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.telling import Teller
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, wish_of
+from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Item, all_synced
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import Plan, Unserved
 from allotment.tools.plan.wording import counted
 
 log = logging.getLogger(__name__)
@@ -56,7 +60,10 @@ def autoscaler(options: Options) -> Program:
 
 
 async def once(context: Context, options: Options) -> Plan:
-    """Plan for all that waits now, order it (in a dry run: propose it), and leave the rest to whoever comes later."""
+    """Plan for all that waits now, order it (in a dry run: propose it), and leave the rest to whoever comes later.
+
+    What comes back is what was ordered. Raises Absent, but not in a dry run.
+    """
     return await Autoscaler(context, options).once()
 
 
@@ -66,6 +73,7 @@ class Autoscaler:
     def __init__(self, context: Context, options: Options) -> None:
         self._options = options
         self._clock = context.clock
+        self._random = context.random
         self._client = context.client_for(NAME, NAME)
         self._waiting = Waiting(context, options.features)
         provider = options.provider(context)
@@ -78,6 +86,8 @@ class Autoscaler:
         self._batch = Batch(options.idle, options.longest)
         self._planning, self._tending = asyncio.Event(), asyncio.Event()
         self._helped = False
+        self._absent = ""
+        """Why there is no cloud at all."""
         self._tender = Tending(
             options, context.clock, self._client, provider, self._waiting, self._orders, self._promises,
             self._shortages, self._restraint, self._teller, self._again,
@@ -107,10 +117,21 @@ class Autoscaler:
                 end()
 
     async def once(self) -> Plan:
-        """See the function."""
+        """See the function. Raises Absent."""
         await self._begin()
-        await self._look()
-        return await self._answer()
+        await self._look(aloud=self._options.dry_run)
+        if self._absent and not self._options.dry_run:
+            raise Absent(self._absent)
+        plan = await self._answer()
+        if self._options.dry_run:
+            return plan
+        # Some of it may not have been had, and in its place neither.
+        promised = {seat.pod for order in self._orders for seat in order.machine.seats}
+        had = tuple(one for one in plan.machines if any(seat.pod in promised for seat in one.seats))
+        text = "no machine that would serve it was to be had; its events say more"
+        left = (seat for one in plan.machines if one not in had for seat in one.seats)
+        unserved = (Unserved(pod=seat.pod, owner=seat.owner, code="limits", text=text) for seat in left)
+        return replace(plan, machines=had, unserved=(*plan.unserved, *unserved))
 
     async def _begin(self) -> None:
         await all_synced(*self._waiting.caches())
@@ -154,17 +175,25 @@ class Autoscaler:
             alarm.cancel()
             await self._clock.sleep(_BREATH)
 
-    async def _look(self) -> float:
+    async def _look(self, *, aloud: bool = True) -> float:
         """Compare orders with cloud and cluster; a dry run only takes note of what there is."""
         try:
             if not self._options.dry_run:
-                return await self._tender.tend(self._up)
+                seconds = await self._tender.tend(self._up)
+                self._absent = ""
+                return seconds
             await self._tender.look()
+            self._absent = ""
         except (StatusError, Unreachable) as error:
             log.warning("the cloud does not say what it has: %s", error)
+        except Absent as error:
+            if aloud and self._absent != str(error):
+                log.warning("%s", error)
+            self._absent = str(error)
         return _DRY
 
     async def _plan(self) -> None:
+        backoff = Backoff(self._random, first=2.0, longest=120.0)
         while True:
             self._planning.clear()
             due = self._due()
@@ -177,10 +206,15 @@ class Autoscaler:
                 if self._up.news():
                     try:
                         await self._answer()
+                        backoff.reset()
                     except (StatusError, Unreachable) as error:
                         log.warning("what waits is planned for again: %s", error)
                         self._add()
                         await self._clock.sleep(_BREATH)
+                    except Exception:
+                        log.exception("what waits could not be planned for")
+                        self._add()
+                        await self._clock.sleep(backoff.next())
                 continue
             alarm = self._clock.later(due - now, self._planning.set) if due is not None else None
             await self._planning.wait()

@@ -26,6 +26,10 @@ class Refused(Exception):
     """The cloud will not do it, and asking again would not help (quota, permission, unknown type)."""
 
 
+class Absent(Refused):
+    """There is no such cloud for this cluster, and nothing can be asked of it."""
+
+
 class Standing(NamedTuple):
     """A machine of ours as the provider has it. ``name``: the order's. ``node``: of the cluster, once it has one.
 
@@ -59,5 +63,8 @@ class Provider(Protocol):
         ...
 
     async def standing(self) -> Sequence[Standing]:
-        """All machines of ours, also after a restart of the autoscaler: the provider or the cluster remembers."""
+        """All machines of ours, also after a restart of the autoscaler: the provider or the cluster remembers.
+
+        Raises Absent.
+        """
         ...

@@ -152,7 +152,7 @@ class Tending:
         node = self._waiting.nodes.item("", standing.node) if standing.node else None
         if node is not None and order.name not in self._closed:
             self._closed.add(order.name)
-            if not node.spec.get("unschedulable"):
+            if not node.spec.get("unschedulable") and not self._in_use(node.name):
                 await cordon(self._client, self._waiting.nodes, node.name, COMING, on=True)
         expected = self.coming(order)
         pools = expected.pools if expected is not None else dict.fromkeys(order.machine.drivers, 1)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from allotment.autoscaler.options import NAME, Options
-from allotment.autoscaler.provider import Provider
+from allotment.autoscaler.provider import Absent, Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
 from allotment.cli.durations import seconds
 from allotment.cli.live.connection import told, way_to
@@ -37,7 +37,7 @@ _END_SECONDS = 2.0
 
 
 def run(arguments: Namespace) -> int:
-    """Scale until SIGTERM or SIGINT, or once."""
+    """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not served."""
     if missing := needs.missing():
         raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", needs.INSTALL)
     found = offered(arguments.catalog)
@@ -47,11 +47,10 @@ def run(arguments: Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
     with told(way):
-        asyncio.run(_scale(arguments, found, way))
-    return code
+        return max(code, asyncio.run(_scale(arguments, found, way)))
 
 
-async def _scale(arguments: Namespace, found: Offered, way: Target) -> None:
+async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
     from allotment.autoscaler.program import autoscaler, once
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
@@ -63,12 +62,15 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> None:
         if arguments.once:
             beside = asyncio.create_task(program.run({}, context), name="caches")
             try:
-                _tell(await once(context, options), dry_run=arguments.dry_run)
+                plan = await once(context, options)
+                _tell(plan, dry_run=arguments.dry_run)
                 await context.events.written()
+                return int(bool(plan.unserved))
+            except Absent as error:
+                raise Failure(f"error: {error}") from None
             finally:
                 beside.cancel()
                 await asyncio.wait((beside,))
-            return
         _tell_beginning(arguments, options, way)
         running = asyncio.ensure_future(program.run({NAME: autoscaler(options)}, context))
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -80,6 +82,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> None:
             async with asyncio.timeout(_END_SECONDS):
                 await asyncio.get_running_loop().shutdown_default_executor()
     sys.stdout.write("\nEnded. What was ordered stays, and is known to the next one.\n")
+    return 0
 
 
 def options_of(arguments: Namespace, found: Offered, known: Features) -> Options:

@@ -212,6 +212,26 @@ def test_a_dry_run_proposes_and_orders_nothing() -> None:
     play(options(dry_run=True), story)
 
 
+def test_a_plan_that_fails_is_made_again_and_what_is_under_way_is_tended(caplog: pytest.LogCaptureFixture) -> None:
+    fails = [False, True, True, False]
+
+    def planner(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+        if fails and fails.pop(0):
+            raise ZeroDivisionError
+        return one_pod_a_machine(values, limits, keep_going)
+
+    async def story(cluster: World) -> None:
+        cluster.pod("a")
+        await cluster.until(cluster.books)
+        cluster.pod("b")
+        await cluster.until(lambda: cluster.nominated("a"))
+        await cluster.until(lambda: cluster.nominated("b"))
+        assert fails == []
+
+    play(options(planner=planner, seconds=5), story)
+    assert "crashed" not in caplog.text
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_one_that_comes_after_a_crash_finds_every_machine_and_orders_none_twice(before: bool) -> None:
     """Killed before or after each of its writes, and begun again on what is there."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.autoscaler.provider import Refused, Standing, State
+from allotment.autoscaler.provider import Absent, Refused, Standing, State
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
@@ -115,13 +115,11 @@ class Karpenter:
                 raise
 
     async def standing(self) -> Sequence[Standing]:
-        """NodeClaims of ours, and those that are gone without our doing: these have failed."""
+        """NodeClaims of ours, and those that are gone without our doing: these have failed. Raises Absent."""
         try:
             listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
         except StatusError as error:
-            if error.code != 404:
-                raise
-            raise StatusError({**error.status, "message": _NOT_INSTALLED}) from None
+            raise (Absent(_NOT_INSTALLED) if error.code == 404 else error) from None
         found: list[Standing] = []
         there: set[str] = set()
         for tree in listed.items:
