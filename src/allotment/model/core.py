@@ -10,6 +10,7 @@ from allotment.model.meta import Object, ObjectMeta, Value
 from allotment.model.pod_placement import ContainerPort, PodAffinity, PodSchedulingGate, TopologySpreadConstraint
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector, NodeSelectorTerm
+from allotment.model.storage import PodVolume
 
 # --- Pod ---------------------------------------------------------------------------------------------------------
 
@@ -104,6 +105,7 @@ class PodSpec(Value, frozen=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     resources: ResourceRequirements | None = None
     scheduling_group: PodSchedulingGroup | None = None
+    volumes: tuple[PodVolume, ...] = ()
 
 
 class PodResourceClaimStatus(Value, frozen=True):

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from allotment.model import core, resource, workloads
+from allotment.model import core, resource, storage, workloads
 from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_of, shape_of, versions_of
 from allotment.model.loading.documents import Document
 from allotment.model.loading.marks import Path
@@ -33,6 +33,9 @@ VALUE_TYPES: Final[dict[tuple[str, str], type[Object]]] = {
     ("", "Pod"): core.Pod,
     ("", "Node"): core.Node,
     ("", "Namespace"): core.Namespace,
+    ("", "PersistentVolume"): storage.PersistentVolume,
+    ("", "PersistentVolumeClaim"): storage.PersistentVolumeClaim,
+    ("storage.k8s.io", "StorageClass"): storage.StorageClass,
     ("", "ReplicationController"): workloads.ReplicationController,
     ("apps", "Deployment"): workloads.Deployment,
     ("apps", "ReplicaSet"): workloads.ReplicaSet,

@@ -16,6 +16,7 @@ from allotment.model.core import Affinity, NodeAffinity, Pod, PodTemplateSpec, T
 from allotment.model.generated import Suffix, completed_name
 from allotment.model.meta import Object, ObjectKey, ObjectMeta, OwnerReference
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.model.storage import ClaimVolumeSource, PersistentVolumeClaim, PodVolume
 from allotment.model.workloads import (
     CronJob,
     DaemonSet,
@@ -104,10 +105,22 @@ def _stateful(workload: Object, _: Suffix, __: tuple[str, ...], limit: int) -> l
     owner = _owner(workload, workload.metadata, "apps/v1")
     first = spec.ordinals.start if spec.ordinals else 0
     count = min(_or_one(spec.replicas), limit)
-    return [
-        _pod(spec.template, workload.metadata.namespace, f"{workload.metadata.name}-{ordinal}", owner)
-        for ordinal in range(first, first + max(count, 0))
-    ]
+    names = (f"{workload.metadata.name}-{ordinal}" for ordinal in range(first, first + max(count, 0)))
+    pods = [_pod(spec.template, workload.metadata.namespace, name, owner) for name in names]
+    return [_with_claims(pod, spec.volume_claim_templates) for pod in pods] if spec.volume_claim_templates else pods
+
+
+def _with_claims(pod: Pod, templates: Iterable[PersistentVolumeClaim]) -> Pod:
+    """Volumes of the set's own take the place of those of the same name."""
+    own = {
+        one.metadata.name: PodVolume(
+            name=one.metadata.name,
+            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{one.metadata.name}-{pod.metadata.name}"),
+        )
+        for one in templates
+    }
+    kept = (volume for volume in pod.spec.volumes if volume.name not in own)
+    return replace(pod, spec=replace(pod.spec, volumes=(*own.values(), *kept)))
 
 
 def _daemons(workload: Object, suffix: Suffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from allotment.model.core import PodResourceClaim, PodResourceClaimStatus, PodTemplateSpec
 from allotment.model.meta import Object, ObjectMeta, Value
+from allotment.model.storage import PersistentVolumeClaim
 
 
 class DeploymentSpec(Value, frozen=True):
@@ -44,6 +45,7 @@ class StatefulSetSpec(Value, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
     service_name: str = ""
     ordinals: StatefulSetOrdinals | None = None
+    volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
 
 
 class StatefulSet(Object, frozen=True):

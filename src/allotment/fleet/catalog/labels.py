@@ -25,6 +25,15 @@ INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 ARCH: Final = "kubernetes.io/arch"
 
+#: Labels by which drivers of volumes name the zone of a node, by provider.
+_OF_VOLUMES: Final[Mapping[str, str]] = {
+    "aws": "topology.ebs.csi.aws.com/zone",
+    "azure": "topology.disk.csi.azure.com/zone",
+    "gcp": "topology.gke.io/zone",
+}
+#: All labels that name a zone.
+ZONES: Final = frozenset((ZONE, *_OF_VOLUMES.values()))
+
 #: Domains of labels that somebody sets who may not be there, and who that is.
 SETTERS: Final[Mapping[str, str]] = {
     "nvidia.com": "GPU feature discovery",
@@ -32,6 +41,9 @@ SETTERS: Final[Mapping[str, str]] = {
     "karpenter.k8s.aws": "Karpenter",
     "cloud.google.com": "GKE",
     "kubernetes.azure.com": "AKS",
+    "topology.ebs.csi.aws.com": "the driver of EBS volumes",
+    "topology.disk.csi.azure.com": "the driver of Azure disks",
+    "topology.gke.io": "the driver of GCP's disks",
 }
 
 _KARPENTER: Final = "karpenter.k8s.aws/instance-"
@@ -56,7 +68,8 @@ def labels_of(
             del labels["nvidia.com/gpu.memory"]
     # A composite (a host with T4 attached to it) is, to its node, a host.
     labels |= {INSTANCE_TYPE: instance.name.partition("+")[0], CAPACITY_TYPE: capacity_type}
-    where = {REGION: instance.region, ZONE: zone or next(iter(instance.zones), "")}
+    zone = zone or next(iter(instance.zones), "")
+    where = {REGION: instance.region, ZONE: zone, _OF_VOLUMES.get(instance.provider, ZONE): zone}
     labels |= {label: value for label, value in where.items() if value}
     told = _CLOUDS.get(instance.provider)
     return dict(sorted((labels | (told(instance) if told is not None else {})).items()))

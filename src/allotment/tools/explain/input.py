@@ -14,6 +14,7 @@ from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.mending import applied
@@ -35,6 +36,9 @@ class Input:
     claims: dict[ObjectKey, ResourceClaim] = field(default_factory=dict)
     templates: dict[ObjectKey, ResourceClaimTemplate] = field(default_factory=dict)
     groups: dict[ObjectKey, PodGroup] = field(default_factory=dict)
+    volumes: dict[str, PersistentVolume] = field(default_factory=dict)
+    volume_claims: dict[ObjectKey, PersistentVolumeClaim] = field(default_factory=dict)
+    storage_classes: dict[str, StorageClass] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
@@ -60,6 +64,12 @@ def sort(values: Iterable[Object], features: Features) -> Input:
             found.workloads.append(value)
         elif isinstance(value, PodGroup):
             found.groups[key_of(value)] = value
+        elif isinstance(value, PersistentVolume):
+            found.volumes[value.metadata.name] = value
+        elif isinstance(value, PersistentVolumeClaim):
+            found.volume_claims[key_of(value)] = value
+        elif isinstance(value, StorageClass):
+            found.storage_classes[value.metadata.name] = value
         elif isinstance(value, ResourceSlice | DeviceClass | DeviceTaintRule | ResourceClaim | ResourceClaimTemplate):
             resources.append(value)
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from allotment.fleet.model_names import known_models
 from allotment.fleet.profiles import MIB
 from allotment.model.resource import Device
 from allotment.tools.migrate.asking import Ask
 from allotment.tools.migrate.labels import Devices
-from allotment.fleet.model_names import known_models
 from allotment.tools.migrate.plan import Kind
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.where import Condition

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.fleet.catalog.instance import InstanceType
-from allotment.fleet.catalog.labels import CAPACITY_TYPE, ZONE
-from allotment.fleet.catalog.templates import template_of
+from allotment.fleet.catalog.labels import labels_of
+from allotment.fleet.catalog.templates import hardware_of
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
@@ -239,10 +239,10 @@ def _against_size(group: _Group, instance: InstanceType, demand: Demand, limits:
 
 def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[NodeFacts]:
     """A node of the type in each zone and of each capacity type that may be bought."""
-    labels = template_of(instance, "", "new", kube=demand.features.kube).node.metadata.labels
+    machine = hardware_of(instance) if instance.hardware else None
     zones = [zone for zone in instance.zones if not limits.zones or zone in limits.zones]
     return [
-        NodeFacts("new", {**labels, CAPACITY_TYPE: capacity, **({ZONE: zone} if zone else {})})
+        NodeFacts("new", labels_of(instance, machine, "new", zone, capacity))
         for zone in zones or [""]
         for capacity in capacities(limits)
     ]

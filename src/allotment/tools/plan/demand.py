@@ -29,6 +29,7 @@ from allotment.tools.explain.rewording import owner_of
 from allotment.tools.plan.claiming import Claims, claims_of
 from allotment.tools.plan.gangs import gang_of
 from allotment.tools.plan.report import Unserved
+from allotment.tools.plan.volumes import Reach, Volumes
 
 _FINISHED: Final = ("Succeeded", "Failed")
 
@@ -92,6 +93,7 @@ class _Reading:
 
     given: Input
     classes: Mapping[str, DeviceClass]
+    volumes: Volumes
     demands: Demands = field(default_factory=Demands)
     asked: dict[int, tuple[PodSpec, Asked]] = field(default_factory=dict)
     unserved: list[Unserved] = field(default_factory=list)
@@ -133,6 +135,11 @@ class _Reading:
         if going is not None:
             self._refuse(pod, owner, "not-ready", f"ResourceClaim {key_of(going)} is being deleted")
             return None
+        reach = self.volumes.reach(pod) if pod.spec.volumes else Reach()
+        if reach.missing:
+            self._refuse(pod, owner, "not-ready", reach.missing)
+            return None
+        pod = self.volumes.narrowed(pod, reach.nodes)
         asked = self.asked_of(pod.spec)
         return Waiting(
             pod, key_of(pod), owner, asked, self.resident(pod, asked), claims,
@@ -153,7 +160,7 @@ def demand_of(values: Iterable[Object], features: Features) -> Demand:
     """
     given = sort(_latest(values), features)
     classes, assumed = _classes(given)
-    reading = _Reading(given, classes)
+    reading = _Reading(given, classes, Volumes(given))
     waiting: list[Waiting] = []
     residents: list[tuple[Resident, str]] = []
     for pod in _pods(given):

@@ -16,7 +16,7 @@ import msgspec
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet.catalog.instance import InstanceType
-from allotment.fleet.catalog.labels import labels_of
+from allotment.fleet.catalog.labels import ZONES, labels_of
 from allotment.fleet.catalog.templates import hardware_of
 from allotment.fleet.errors import FleetError
 from allotment.model.quantity import Quantity
@@ -149,7 +149,7 @@ class Question:
 
     def _offers(self) -> Iterable[Place]:
         keys = _told_apart(self.kinds)
-        each_zone = ZONE in keys or any(kind.zone for kind in self.kinds)
+        each_zone = not ZONES.isdisjoint(keys) or any(kind.zone for kind in self.kinds)
         each_capacity = CAPACITY_TYPE in keys or self.limits.spot_share is not None
         for instance in self.catalog:
             for offer in offers_of(instance, self.limits, each_zone=each_zone, each_capacity=each_capacity):

@@ -119,6 +119,7 @@ def test_the_node_has_the_labels_of_its_cloud_and_room_for_pods(sold: Type) -> N
         "nvidia.com/gpu.memory": "15360",
         "nvidia.com/gpu.present": "true",
         "nvidia.com/gpu.product": "Tesla-T4",
+        "topology.gke.io/zone": "us-central1-c",
         "topology.kubernetes.io/region": "us-central1",
         "topology.kubernetes.io/zone": "us-central1-c",
     }

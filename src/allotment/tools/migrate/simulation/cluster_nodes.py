@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from allotment.fleet.model_names import product_of_label
 from allotment.model.core import Node, Pod
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
 from allotment.tools.explain.nodes import UNSCHEDULABLE
-from allotment.fleet.model_names import product_of_label
 from allotment.tools.migrate.plugin import REPLICAS_LABELS, single_profile
 from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device

@@ -13,10 +13,10 @@ from dataclasses import replace
 from allotment.fleet import CLASSES, Accelerator, FleetError, Hardware, Mode, accelerators, hardware, parse_mode
 from allotment.fleet import slices_of as published
 from allotment.fleet.mig import parse_layout
+from allotment.fleet.model_names import product_of_label
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.tools.migrate.asking import Vendor
-from allotment.fleet.model_names import product_of_label
 from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.cluster_nodes import PRODUCT, plugged_resources
 from allotment.tools.migrate.target import Target
