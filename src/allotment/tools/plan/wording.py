@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 from allotment.tools.plan.anatomy import Part
 from allotment.tools.plan.report import Plan, Seat
@@ -51,8 +51,12 @@ def proof(plan: Plan) -> str:
 
 
 def saved(before: Decimal, after: Decimal) -> str:
-    """A total before and after a concession."""
-    return f"{dollars(before)} → {dollars(after, ROUND_CEILING if after else ROUND_HALF_UP)} USD/h"
+    """A total before and after a concession, as the plan with that concession will say it.
+
+    >>> saved(Decimal("3.673385"), Decimal("1.92802"))
+    '3.673 → 1.928 USD/h'
+    """
+    return f"{dollars(before)} → {dollars(after)} USD/h"
 
 
 def workload_of(seat: Seat | Part) -> str:

@@ -87,7 +87,7 @@ def test_pods_on_nodes_that_are_there_need_no_reason_for_types() -> None:
 
 def test_a_concession_is_told_with_both_totals_and_its_place() -> None:
     lines = told(mixed()).splitlines()
-    assert "  Turing allowed too: 26.637 → 14.638 USD/h" in lines
+    assert "  Turing allowed too: 26.637 → 14.637 USD/h" in lines
     assert "    ResourceClaimTemplate default/train: spec.spec.devices.requests[0]" in lines
 
 
