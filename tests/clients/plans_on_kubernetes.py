@@ -138,7 +138,7 @@ class _Told:
         for one in by_kind.get(SLICES, ()):
             await self._client.create(SLICES, _fresh(one))
         await asyncio.sleep(_HEARD_SECONDS)
-        pods = sorted(by_kind.get(PODS, ()), key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+        pods = sorted(by_kind.get(PODS, ()), key=_turn)
         running = [pod for pod in pods if pod["spec"].get("nodeName")]
         waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
         made_for = [one for one in by_kind.get(CLAIMS, ()) if one["metadata"].get("ownerReferences")]
@@ -220,6 +220,11 @@ class _Told:
             spec["schedulingGates"] = [{"name": _GATE}]
         created = await self._client.create(PODS, tree, NAMESPACE)
         self._uids[tree["metadata"]["name"]] = created["metadata"]["uid"]
+
+
+def _turn(pod: Tree) -> tuple[int, str]:
+    """Schedulers take the most important first, of equals the oldest."""
+    return -pod["spec"].get("priority", 0), str(pod["metadata"].get("creationTimestamp"))
 
 
 def _fresh(tree: Tree) -> Tree:
