@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -70,6 +71,10 @@ def plan_for(
     return _Planning(demand, catalog, limits, keep_going, seed, seconds, progress).plan()
 
 
+#: A packing, how it was seated, and who is in no plan, by identity.
+_Found: TypeAlias = tuple[Packing, Seated, dict[int, tuple[Item, Why]]]
+
+
 class _Planning:
     def __init__(
         self, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, keep_going: KeepGoing, seed: int,
@@ -93,9 +98,23 @@ class _Planning:
     def plan(self) -> Plan:
         while True:
             packing = self._packing()
-            seated = self._seated(packing)
-            if not self._too_much_spot(seated) and not self._break_gangs(seated):
-                return self._told(packing, seated)
+            left = set(self.gone)
+            found = packing, self._seated(packing), dict(self.gone)
+            if self._too_much_spot(found[1]) or self._break_gangs(found[1]):
+                continue
+            if self.gone.keys() - left:
+                found = self._without_those_that_failed(found)
+            packing, seated, self.gone = found
+            return self._told(packing, seated)
+
+    def _without_those_that_failed(self, found: _Found) -> _Found:
+        """Machines were chosen for pods that found no place on them in the end; others may do for the rest."""
+        again = self._packing()
+        better = again, self._seated(again), dict(self.gone)
+        if self._too_much_spot(better[1]) or self._break_gangs(better[1]):
+            return found
+        fewer = len(better[1].seats) < len(found[1].seats)
+        return found if fewer or _cost(better[1]) >= _cost(found[1]) else better
 
     # --- packing -------------------------------------------------------------------------------------------------
 
@@ -307,6 +326,10 @@ class _Planning:
             yield f"{pods} on what is known only when machines run, and may then take what is planned for others"
         types = {berth.place.offer.instance.key: berth.place.offer.instance for berth in new if berth.place.offer}
         yield from notes_on(tuple(types.values()), arrivals)
+
+
+def _cost(seated: Seated) -> int:
+    return sum(berth.place.offer.micro for berth in seated.berths if berth.place.offer is not None)
 
 
 def _items(kinds: Iterable[Kind]) -> set[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object
-from allotment.model.resource import ResourceSlice
+from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.model.trees import to_value
 from allotment.model.workloads import DaemonSet
 from allotment.tools.plan.limits import Limits
@@ -315,3 +315,21 @@ def test_a_claim_that_may_be_used_from_several_nodes_counts_once_in_the_bound() 
     )  # fmt: skip
     found = sound([shared, claim("one", request()), *pods(3, claim="one")], (T4,))
     assert (found.total, found.bound) == (Decimal("0.5"), Decimal("0.5"))
+
+
+def test_machines_are_chosen_again_without_pods_that_shared_devices_do_not_suffice_for() -> None:
+    shared = to_value(
+        {
+            "metadata": {"name": "net"},
+            "spec": {
+                "driver": "net.example.com", "allNodes": True, "devices": [{"name": "net-0"}],
+                "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
+            },
+        },
+        ResourceSlice,
+    )  # fmt: skip
+    selector = {"cel": {"expression": 'device.driver == "net.example.com"'}}
+    net = to_value({"metadata": {"name": "net"}, "spec": {"selectors": [selector]}}, DeviceClass)
+    values = [shared, net, claim_template("both", request(), request(of="net", name="net")), *pods(4, template="both")]
+    found = planned(values, (T4, instance("t4x4", "t4", 4, "1.6", cpus=64)))
+    assert (machines(found), found.total) == (["cloud/t4"], Decimal("0.5"))
