@@ -105,9 +105,9 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     if not is_live(arguments):
         return read_inputs(arguments), ()
     from allotment.cli.live.state import live_inputs
-    from allotment.cluster.snapshot import DEVICES, PODS, Wanted
+    from allotment.cluster.snapshot import DEVICES, PODS, VOLUMES, Wanted
 
-    return live_inputs(arguments, (*DEVICES, *PODS, Wanted("apps", "daemonsets")))
+    return live_inputs(arguments, (*DEVICES, *PODS, *VOLUMES, Wanted("apps", "daemonsets")))
 
 
 @contextmanager

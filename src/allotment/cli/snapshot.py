@@ -17,7 +17,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.cluster.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, PODS, WORKLOADS, take
+from allotment.cluster.snapshot import DEVICES, EVENTS, PODS, VOLUMES, WORKLOADS, take
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_json, to_yaml
 
@@ -55,7 +55,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _taken(arguments: Namespace, client: HttpClient, way: Target) -> tuple[list[Tree], str, list[str]]:
-    wanted = (*DEVICES, *PODS, *WORKLOADS, *EVENTS)
+    wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS)
     found = await take(client, await discover(client), wanted, arguments.namespace or "")
     try:
         version = str((await client.read("/version")).get("gitVersion", ""))

@@ -46,6 +46,12 @@ WORKLOADS: Final = (
     Wanted("", "replicationcontrollers"),
     Wanted("scheduling.k8s.io", "podgroups"),
 )
+#: What decides where pods with volumes can go.
+VOLUMES: Final = (
+    Wanted("", "persistentvolumes"),
+    Wanted("", "persistentvolumeclaims"),
+    Wanted("storage.k8s.io", "storageclasses"),
+)
 #: What was said about pods.
 EVENTS: Final = (Wanted("", "events", "involvedObject.kind=Pod"),)
 

@@ -17,6 +17,7 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.trees import read_value
 from allotment.model.workloads import PodGroup
 from allotment.tools.plan.disruption import movable
@@ -27,8 +28,8 @@ Tree = dict[str, Any]
 _KINDS: dict[str, type[Object]] = {
     kind.__name__: kind
     for kind in (
-        DeviceClass, DeviceTaintRule, Namespace, Node, Pod, PodGroup, ResourceClaim, ResourceClaimTemplate,
-        ResourceSlice,
+        DeviceClass, DeviceTaintRule, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodGroup,
+        ResourceClaim, ResourceClaimTemplate, ResourceSlice, StorageClass,
     )
 }  # fmt: skip
 
