@@ -173,8 +173,7 @@ class Disrupting:
             for node, order in owned.items()
         ]  # fmt: skip
         objects: list[Tree] = [item.tree for item, _ in self._waiting.seen()]
-        for cache in (self._waiting.budgets, *self._waiting.volumes):
-            objects += [item.tree for item in cache.items()]
+        objects += [item.tree for item in self._waiting.budgets.items()]
         replacing = None
         now = self._clock.seconds()
         if (

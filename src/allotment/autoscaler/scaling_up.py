@@ -22,7 +22,6 @@ from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import Coming, with_supply
 from allotment.autoscaler.telling import Teller, described
-from allotment.autoscaler.volumes import Reach, with_reaches
 from allotment.autoscaler.waiting import Reading, Waiting, wish_of
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
@@ -77,16 +76,10 @@ class ScalingUp:
         )
 
     def _held(self) -> set[str]:
-        """Pods (uid) that are in no plan: machines came to nothing for their like, what comes for them is in no
-        catalogue, or their volumes are not there."""
+        """Pods (uid) that are in no plan: machines came to nothing for their like, or what comes is in no catalogue."""
         now = self._clock.seconds()
         held: set[str] = set()
-        reaches = self._waiting.reaches()
         for pod in self._waiting.waiting():
-            if missing := reaches.get(pod.uid, Reach()).missing:
-                held.add(pod.uid)
-                self._teller.unserved(pod, missing)
-                continue
             order = self._orders.get(self._promises.order_of(pod.uid))
             if order is not None:
                 if self._coming(order) is None:
@@ -118,12 +111,10 @@ class ScalingUp:
             ),
             [order.machine for order in self._orders],
         )
-        reaches = self._waiting.reaches()
         seen = self._waiting.seen(self._held())
 
         def work(keep_going: KeepGoing) -> Plan:
-            known = with_reaches(self._reading.values(seen), reaches)
-            values = with_supply(known, supply, promised, leaving)
+            values = with_supply(self._reading.values(seen), supply, promised, leaving)
             return self._planner(values, limits, keep_going)
 
         return await beside(work, self._options.plan_seconds)

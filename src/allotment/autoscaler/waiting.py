@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, Final
 
-from allotment.autoscaler.volumes import Reach, reach_of
 from allotment.cluster.cache import Cache, Item, by_node
 from allotment.cluster.client import Resource
 from allotment.cluster.program import Context
@@ -21,6 +20,7 @@ from allotment.cluster.resources import (
     POD_GROUPS,
     PODS,
     SLICES,
+    STORAGE_CLASSES,
     TAINT_RULES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -30,6 +30,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.pod_groups import GATE
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.trees import read_value
 from allotment.model.workloads import DaemonSet, PodGroup
 
@@ -42,6 +43,9 @@ _KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     (TAINT_RULES, DeviceTaintRule),
     (CLAIM_TEMPLATES, ResourceClaimTemplate),
     (CLAIMS, ResourceClaim),
+    (STORAGE_CLASSES, StorageClass),
+    (VOLUMES, PersistentVolume),
+    (VOLUME_CLAIMS, PersistentVolumeClaim),
     (DAEMON_SETS, DaemonSet),
     (PODS, Pod),
 )
@@ -57,7 +61,7 @@ _ASKED: Final = (
     "topologySpreadConstraints",
 )
 #: What changes the answer for pods that could not be served.
-_HELPFUL: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES)
+_HELPFUL: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES, STORAGE_CLASSES, VOLUMES, VOLUME_CLAIMS)
 
 
 class Waiting:
@@ -74,14 +78,13 @@ class Waiting:
         self.slices: Cache[Any] = by_resource[SLICES]
         self.claims: Cache[Any] = by_resource[CLAIMS]
         self.budgets: Cache[Any] = context.caches.trees(DISRUPTION_BUDGETS)
-        self.volumes: tuple[Cache[Any], ...] = (context.caches.trees(VOLUMES), context.caches.trees(VOLUME_CLAIMS))
         self.on_node = self.pods.index("node", by_node)
         self.slices_of = self.slices.index("node", by_node)
         self._helpful = [by_resource[resource] for resource in _HELPFUL]
 
     def caches(self) -> tuple[Cache[Any], ...]:
         """Those that must be there before anything is decided."""
-        return (*(cache for cache, _ in self._kinds), self.budgets, *self.volumes)
+        return (*(cache for cache, _ in self._kinds), self.budgets)
 
     def follow(
         self, waits: Callable[[str], None], placed: Callable[[Item[Any]], None], helps: Callable[[], None],
@@ -116,15 +119,9 @@ class Waiting:
         def moved(old: Item[Any] | None, new: Item[Any] | None) -> None:
             moves()
 
-        ends = [cache.on_change(helped) for cache in (*self._helpful, *self.volumes)]
+        ends = [cache.on_change(helped) for cache in self._helpful]
         ends += [cache.on_change(moved) for cache in (self.nodes, self.slices, self.budgets)]
         return [*ends, self.claims.on_change(claim_changed), self.pods.on_change(pod_changed)]
-
-    def reaches(self) -> dict[str, Reach]:
-        """From where the volumes of pods (uid) that wait can be used, of those that have any."""
-        volumes, claims = self.volumes
-        found = {pod.uid: reach_of(pod, volumes, claims) for pod in self.waiting() if pod.spec.get("volumes")}
-        return {uid: reach for uid, reach in found.items() if reach != Reach()}
 
     def waiting(self) -> Iterator[Item[Any]]:
         """Pods that nobody has a place for."""

@@ -34,6 +34,7 @@ LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
 NEW_EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", True)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", True)
 CUSTOM_KINDS: Final = Resource(

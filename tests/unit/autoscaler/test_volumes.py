@@ -7,11 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from allotment.autoscaler.options import Options
-from allotment.autoscaler.volumes import within_reach
 from allotment.cluster.resources import NODES, REPLICA_SETS, VOLUME_CLAIMS, VOLUMES
-from allotment.model.core import Pod
-from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_tree, to_value
 from tests.unit.autoscaler.world import TYPES, World, options, world
 
 Tree = dict[str, Any]
@@ -63,14 +59,15 @@ def test_nothing_is_bought_for_a_pod_whose_volume_claim_does_not_exist() -> None
         cluster.pod("a", spec=using("data"))
         cluster.pod("b")
         await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
-        text = 'no machine is ordered: its PersistentVolumeClaim "data" does not exist'
+        text = "no machine is ordered: PersistentVolumeClaim ns/data does not exist"
         assert cluster.told("NotTriggerScaleUp") == [text]
         await cluster.until(lambda: cluster.nominated("b"))
         assert len(cluster.books()) == 1
         volume(cluster, "data", TYPES[0].zones[0])
-        await cluster.until(lambda: cluster.nominated("a"))
+        room = f"no machine is ordered: there is room on node {cluster.nominated('b')} already"
+        await cluster.until(lambda: room in cluster.told("NotTriggerScaleUp"))
 
-    play(options(), story)
+    play(options(plan_seconds=0.2)._replace(planner=None), story)
 
 
 def test_pods_with_volumes_move_as_far_as_these_reach() -> None:
@@ -87,12 +84,3 @@ def test_pods_with_volumes_move_as_far_as_these_reach() -> None:
 
     chosen = options(consolidation="cheaper", consolidate_after=20, budget="100%")
     play(chosen, story)
-
-
-def test_what_a_pod_asks_itself_holds_too() -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms("a", "b")}}
-    pod = to_value({"metadata": {"name": "p"}, "spec": {"affinity": affinity}}, Pod)
-    found = within_reach(pod, [to_value(terms("b"), NodeSelector)])
-    tree = to_tree(found)["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    (term,) = tree["nodeSelectorTerms"]
-    assert [one["values"] for one in term["matchExpressions"]] == [["a", "b"], ["b"]]
