@@ -46,7 +46,7 @@ def why(question: Question, kind: int) -> Why:
     beyond = question.beyond
     would = [place for place in beyond if question.alone(kind, place).fits]
     if would:
-        would.sort(key=lambda place: (place.offer is None or place.offer.price is None, _price(place)))
+        would.sort(key=lambda place: (_unpriced(place), _price(place)))
         told = "; ".join(_forbidden(question, place) for place in _each_type(would)[:_NAMED])
         return Why("limits", f"the types that would do may not be bought: {told}", _keys(would))
     judged = [(question.alone(kind, place), place) for place in (*question.places, *beyond)]
@@ -54,7 +54,9 @@ def why(question: Question, kind: int) -> Why:
     if fitting and unknown is None:
         return Why("full", f"only {fitting[0].name} would do, which is there already and has no room left")
     judged = [(told, place) for told, place in judged if not told.fits]
-    judged.sort(key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _price(one[1])))
+    judged.sort(
+        key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _roomless(*one), _unpriced(one[1]), _price(one[1]))
+    )
     if not judged:
         return Why("never", "the catalogue has no type that could be asked")
     nearest = _keys(place for told, place in judged if told.code == judged[0][0].code and place.offer)
@@ -135,6 +137,19 @@ def _each_type(places: Iterable[Place]) -> list[Place]:
 
 def _keys(places: Iterable[Place]) -> tuple[str, ...]:
     return tuple(place.offer.instance.key for place in _each_type(places)[:_NAMED] if place.offer is not None)
+
+
+def _roomless(told: Alone, place: Place) -> tuple[bool, int]:
+    """Of types that lack room those come nearest that have most of what is lacking."""
+    room = place.offer.instance.room if told.code == "resources" and place.offer is not None else None
+    if room is None:
+        return False, 0
+    memory = told.text.startswith("memory")
+    return memory, -room.memory_mib if memory else -room.cpu_milli
+
+
+def _unpriced(place: Place) -> bool:
+    return place.offer is None or place.offer.price is None
 
 
 def _price(place: Place) -> Decimal:

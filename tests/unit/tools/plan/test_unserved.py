@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -113,7 +114,7 @@ def test_what_is_known_only_when_the_machine_runs() -> None:
 
 def test_the_same_root_is_not_promised_where_nobody_measured_it() -> None:
     near = {"matchAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
-    apart = {"distinctAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
+    apart: dict[str, Any] = {"distinctAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
     for constraint in (near, apart):
         template = claim_template("two", request(count=2), constraints=[constraint])
         assert codes(planned([template, pod("a", template="two")], CATALOG)) == {"a": "run-time-only"}
@@ -156,7 +157,10 @@ def test_pods_that_keep_out_of_each_others_zone_go_to_as_many_clouds_as_it_takes
         instance("one-zone", "t4", 1, "0.5", zones=("x",)),
         instance("other", "t4", 1, "0.9", provider="far", zones=("y1", "y2")),
     )
-    apart = {"labels": {"app": "a"}, "affinity": near("a", "topology.kubernetes.io/zone", "podAntiAffinity")}
+    apart: dict[str, Any] = {
+        "labels": {"app": "a"},
+        "affinity": near("a", "topology.kubernetes.io/zone", "podAntiAffinity"),
+    }
     found = planned([claim_template("any", request()), *pods(4, template="any", **apart)], catalog)
     assert sorted(machine.zone for machine in found.machines) == ["x", "y1", "y2"]
     assert codes(found) == {"pod-3": "neighbours"}
@@ -222,7 +226,7 @@ def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
 
 
 def test_of_pods_that_want_to_be_together_as_many_as_one_machine_takes() -> None:
-    together = {"labels": {"app": "a"}, "affinity": near("a")}
+    together: dict[str, Any] = {"labels": {"app": "a"}, "affinity": near("a")}
     values = [claim_template("any", request()), *pods(6, template="any", **together)]
     found = planned(values, (T4, T4X4))
     assert [seat.pod.name for machine in found.machines for seat in machine.seats] == [f"pod-{n}" for n in range(4)]
@@ -241,3 +245,17 @@ def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
     found = planned([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
     assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["a", "b"]
     assert codes(found) == {"huge": "never", "c": "neighbours"}
+
+
+def test_nearest_to_enough_room_is_who_has_most_and_a_price_that_is_not_known_comes_last() -> None:
+    sizes = (
+        instance("small", "", 0, "1", cpus=4),
+        instance("large", "", 0, "9", cpus=96),
+        instance("t4", "t4", 1, "2"),
+    )
+    (one,) = planned([pod("a", cpu="500")], sizes).unserved
+    assert one.nearest[0] == "cloud/large"
+    assert "on cloud/large cpu: 500 asked" in one.text
+    unpriced = replace(instance("odd", "", 0, "1", cpus=96), prices=())
+    (one,) = planned([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
+    assert one.nearest == ("cloud/small", "cloud/t4", "cloud/large")
