@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from allotment.autoscaler.providers.karpenter import MigManager
 from allotment.cli.mistakes import Mistake
 from allotment.fleet.catalog.exporting.karpenter import NodeClass
 from allotment.fleet.errors import nearest
+
+if TYPE_CHECKING:
+    from allotment.autoscaler.providers.karpenter import MigManager
 
 _EXAMPLE = "karpenter.k8s.aws/EC2NodeClass/gpu"
 
@@ -34,6 +37,8 @@ def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, No
 
 def mig_manager(text: str) -> MigManager | None:
     """Where layouts are written for the MIG manager; ``none``: nowhere. Raises Mistake."""
+    from allotment.autoscaler.providers.karpenter import MigManager
+
     if text == "none":
         return None
     namespace, slash, name = text.partition("/")
