@@ -119,6 +119,13 @@ def row_ceiling(sort: Sort, values: Floats, prices: Floats, limits: Integers | N
     return float((sort.capacity @ prices + (most * above).sum()) * (1 + _MARGIN))
 
 
+def involved(sort: Sort, values: Floats, prices: Floats, asked: float) -> Integers:
+    """The kinds that loads worth more than ``asked`` have: all others lose too much against the bound by prices."""
+    lost = np.maximum(sort.weights @ prices - values, 0.0)
+    slack = row_ceiling(sort, values, prices) - asked
+    return sort.kinds[(values > 0) & (lost <= slack * (1 + 1e-6))]
+
+
 def worthwhile(
     sort: Sort, values: Floats, limits: Integers, prices: Floats, chosen: Integers, slack: float
 ) -> tuple[Integers, Integers]:

@@ -8,7 +8,9 @@ round to round, so new loads are looked for under a mean of them and of the pric
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from allotment.packing.master import Duals, Master
 from allotment.packing.pricing import Effort, price
@@ -25,7 +27,7 @@ _NEW = 6
 #: A sort whose loads are all worth less of their price is not asked again for so many rounds.
 _AWAKE, _SLEEP = 0.97, 6
 #: First in a hurry; only where that finds nothing more, with care.
-_EFFORTS = (Effort(200, 0, 0), Effort(1000, 6, 200), Effort(2000, 12, 5000))
+_EFFORTS = (Effort(200, 200, 0, 0), Effort(500, 5000, 6, 200), Effort(2000, 20000, 12, 5000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Generation:
         ceilings: dict[int, float] = {}
         new: list[tuple[int, Load]] = []
         whole = True
+        lowered = values.copy()
         for sharp in self._sorts:
             if not keep_going():
                 return self.master.add(new)
@@ -98,6 +101,11 @@ class Generation:
             without: Set[int] = self._truth.barred.get(number, set()) if self._asks else set()
             found = price(sharp, values, asked, self._truth.allows, _EFFORTS[self.effort], most=_NEW, without=without)
             ceilings[number] = found.bound
+            if found.bound > found.above and self.problem.bins[number].most is None:
+                # Only the kinds of loads that are worth too much have to be worth less.
+                factor = found.above / found.bound
+                lowered[found.kinds] = np.minimum(lowered[found.kinds], values[found.kinds] * factor)
+                ceilings[number] = found.above * (1 + 1e-12)
             if not found.loads and found.bound < _AWAKE * asked:
                 self._asleep[number] = _SLEEP
             whole = whole and not without
@@ -105,9 +113,10 @@ class Generation:
                 if sum(float(duals.items[kind]) * n for kind, n in load) > asked * (1 + 1e-7):
                     new += self._held(number, load, duals.items, asked)
         if whole:
-            bound = proven(self.problem, self.master.counts, [float(v) for v in values], ceilings, duals.tolls)
+            proof = Proof(0, lowered, ceilings, dict(duals.tolls))
+            bound = proof.of(self.problem, self.master.counts)
             if bound > self.proof.bound:
-                self.proof = Proof(bound, values, ceilings, dict(duals.tolls))
+                self.proof = replace(proof, bound=bound)
         return self.master.add(new)
 
     def hurry(self) -> None:

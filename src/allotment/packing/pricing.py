@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allotment.packing.assignment import ceiling
-from allotment.packing.filling import fill, row_ceiling, worthwhile
+from allotment.packing.filling import fill, involved, row_ceiling, worthwhile
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Load
 from allotment.packing.sharpening import Sharpened
@@ -23,23 +23,36 @@ from allotment.packing.truth import load_of
 _MARGIN = 1e-6
 #: By how much more than asked a load must be worth, to be worth looking for.
 _CLOSE = 1e-6
+#: Loads of one search that are looked at.
+_LOOKED_AT = 60
+#: How many searches follow for other loads, and how much less their kinds count that were found.
+_RELATIVES, _TIRED = 6, 0.99
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``width``: partial loads at a time. ``rows``: new rows for one question. ``nodes``: of the integer program."""
+    """``width``: partial loads at a time, and ``wider`` where they do not suffice. ``rows``: new ones for one question.
+
+    ``nodes``: of the integer program.
+    """
 
     width: int
+    wider: int
     rows: int
     nodes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """``bound``: no load that fits by rows, unit by unit, is worth more. ``loads``: best first, allowed by rows."""
+    """``bound``: no load that fits by rows, unit by unit, is worth more. ``loads``: best first, allowed by rows.
+
+    ``kinds``: loads that are worth more than ``above``, if there are any, have no other kinds.
+    """
 
     bound: float
     loads: list[Load]
+    kinds: Integers
+    above: float
 
 
 def price(
@@ -61,36 +74,71 @@ def price(
         items[list(without)] = 0.0
     # Loads that are known already are worth just what is asked, give or take a rounding.
     asked *= 1 + _CLOSE
+    enough = asked * (1 + _CLOSE)
     worth = items[sharp.sort.kinds]
     prices = sharp.prices(worth, 0)
     above = ceiling(sharp.sort, items, prices)
     if above <= asked:
-        return Priced(above, [])
+        return Priced(above, [], sharp.sort.kinds[:0], asked)
     if effort.rows:
         prices = sharp.prices(worth, effort.rows)
     bound = above
     for _ in range(effort.rows + 2):
-        found = fill(sharp.sort, worth, sharp.sort.alone, prices, asked, width=effort.width)
+        for width in (effort.width, effort.wider):
+            found = fill(sharp.sort, worth, sharp.sort.alone, prices, asked, width=width)
+            if len(found.loads) or found.bound <= enough or width == effort.wider:
+                break
         bound, tables = found.bound, found.loads
-        if effort.nodes and bound > asked and not len(tables):
+        if effort.nodes and bound > enough and not len(tables):
             bound, tables = _searched(sharp, worth, prices, asked, bound, effort.nodes)
-        loads: list[Load] = []
-        covered = np.zeros(len(sharp.sort.kinds), dtype=bool)
-        for counts in tables[: 4 * most]:
-            if np.any((counts > 0) & ~covered):
-                load = _load(sharp, counts)
-                if allows(sharp.sort.number, load):
-                    loads.append(load)
-                    covered |= counts > 0
-                    if len(loads) == most:
-                        break
+        loads = _allowed(sharp, tables, allows, most)
+        if loads and effort.rows:
+            loads += _relatives(sharp, worth, prices, asked, tables[0], allows, effort.width)
         if loads or not len(tables) or not sharp.sharpen(tables[0].astype(np.float64), prices):
             break
         prices = sharp.prices(worth, 0)
         above = min(above, ceiling(sharp.sort, items, prices))
         if above <= asked:
-            return Priced(above, [])
-    return Priced(min(bound, above), loads)
+            return Priced(above, [], sharp.sort.kinds[:0], asked)
+    return Priced(min(bound, above), loads, involved(sharp.sort, worth, prices, asked), asked)
+
+
+def _allowed(sharp: Sharpened, tables: Integers, allows: Callable[[int, Load], bool], most: int) -> list[Load]:
+    """Of many loads the first that rows allow, each with some kind that those before it do not have."""
+    loads: list[Load] = []
+    covered = np.zeros(len(sharp.sort.kinds), dtype=bool)
+    for counts in tables[:_LOOKED_AT]:
+        if np.any((counts > 0) & ~covered):
+            load = _load(sharp, counts)
+            if allows(sharp.sort.number, load):
+                loads.append(load)
+                covered |= counts > 0
+                if len(loads) == most:
+                    break
+    return loads
+
+
+def _relatives(
+    sharp: Sharpened,
+    worth: Floats,
+    prices: Floats,
+    asked: float,
+    first: Integers,
+    allows: Callable[[int, Load], bool],
+    width: int,
+) -> list[Load]:
+    """Loads worth more than asked too, of other kinds: what was found already counts a little less each time."""
+    loads: list[Load] = []
+    tired, counts = worth.copy(), first
+    for _ in range(_RELATIVES):
+        tired[counts > 0] *= _TIRED
+        found = fill(sharp.sort, tired, sharp.sort.alone, prices, asked * _TIRED, width=width)
+        good = found.loads[found.loads @ worth > asked]
+        if not len(good):
+            break
+        counts = good[0]
+        loads += _allowed(sharp, good, allows, 2)
+    return loads
 
 
 def _load(sharp: Sharpened, counts: Integers) -> Load:

@@ -59,7 +59,7 @@ def test_a_careful_search_finds_the_best_and_proves_it(seed: int, asked: float) 
         if not len(sort.kinds):
             continue
         sharp = Sharpened(problem, sort, Weighings())
-        found = price(sharp, np.array(values), asked, truth.allows, Effort(500, 6, 500), most=3)
+        found = price(sharp, np.array(values), asked, truth.allows, Effort(50, 500, 6, 500), most=3)
         best = _best(problem, rows_only, values, number)
         assert max(found.bound, asked) >= best
         if best > asked * 1.001:

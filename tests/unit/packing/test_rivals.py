@@ -47,7 +47,7 @@ def test_nodes_that_are_there_come_first(rival: Callable[[Problem, Holds], Packi
 
 
 def test_cluster_autoscaler_sees_cpu_and_memory_only() -> None:
-    """The dear node wastes nothing of either, so least-waste takes it at any price; the expander for prices does not."""
+    """The dear node wastes nothing of either, and least-waste does not look at prices; the expander for prices does."""
     items = ((8, 8),)
     bins = (_bin("fair", 1, 9, 9, *items), _bin("dear", 50, 8, 8, *items))
     problem = Problem(("a",), (3,), bins)
