@@ -227,12 +227,18 @@ class Question:
             if needed > free:
                 return Alone("resources", f"{name}: {_amount(name, needed)} asked, {_amount(name, free)} there")
         if clashes_inside(self.demand, item):
-            return Alone("neighbours", "its pods share a claim and keep apart at the same time")
+            return Alone("neighbours", "its pods must be on one machine and keep apart at the same time")
+        found = self.devices_alone(kind, place)
+        return found if not found.fits else _built_for(item, place)
+
+    def devices_alone(self, kind: int, place: Place) -> Alone:
+        """Whether the devices of a place suffice for one item of a kind, whatever else is in the way."""
+        needs = self.needs(kind, place.lacking(self._by_devices[kind]))
         key = (id(place.room), needs.shapes)
         found = self._devices_alone.get(key)
         if found is None:
             found = self._devices_alone[key] = devices(place, needs.shapes)
-        return found if not found.fits else _built_for(item, place)
+        return found
 
     @cached_property
     def _carried(self) -> frozenset[str]:

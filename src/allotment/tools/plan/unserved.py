@@ -53,7 +53,7 @@ def why(question: Question, kind: int) -> Why:
     unknown = next((told for told, place in judged if told.code == "run-time-only" and place.offer is not None), None)
     if fitting and unknown is None:
         return Why("full", f"only {fitting[0].name} would do, which is there already and has no room left")
-    judged = [(told, place) for told, place in judged if not told.fits]
+    judged = [(_decisive(question, kind, place, told), place) for told, place in judged if not told.fits]
     judged.sort(
         key=lambda one: (_RANK.get(one[0].code, len(_RANK)), _roomless(*one), _unpriced(one[1]), _price(one[1]))
     )
@@ -61,6 +61,12 @@ def why(question: Question, kind: int) -> Why:
         return Why("never", "the catalogue has no type that could be asked")
     nearest = _keys(place for told, place in judged if told.code == judged[0][0].code and place.offer)
     return _never(judged[0][0], judged[0][1], nearest)
+
+
+def _decisive(question: Question, kind: int, place: Place, told: Alone) -> Alone:
+    """What is really in the way: more room on a machine without the devices would be of no use."""
+    devices = question.devices_alone(kind, place) if told.code == "resources" else told
+    return told if devices.fits else devices
 
 
 def refused(item: Item, reason: Why, seated: Container[int]) -> list[Unserved]:

@@ -259,3 +259,8 @@ def test_nearest_to_enough_room_is_who_has_most_and_a_price_that_is_not_known_co
     unpriced = replace(instance("odd", "", 0, "1", cpus=96), prices=())
     (one,) = planned([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
     assert one.nearest == ("cloud/small", "cloud/t4", "cloud/large")
+
+
+def test_the_lack_of_devices_is_told_before_the_lack_of_room_where_there_are_none() -> None:
+    found = planned([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
+    assert found.unserved[0].text == "no type of the catalogue has devices that suit its claims, in any mode"
