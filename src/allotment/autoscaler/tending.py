@@ -33,6 +33,8 @@ from allotment.fleet import FleetError
 
 log = logging.getLogger(__name__)
 
+#: Writes that go out at the same time.
+_AT_ONCE = 16
 #: How often a cloud is asked what it has: while something is to come, and otherwise.
 _SOON, _LATER = 1.0, 15.0
 #: Seconds that pods may wait on after their machine is ready.
@@ -173,33 +175,48 @@ class Tending:
         """Nodes that are complete take pods, unless others come soon whose pods could be in the way."""
         now = self._clock.seconds()
         due = []
+        wishes = self._wishes() if complete else {}
+        names = {order.name for order in complete}
+        others: set[str] = set()
+        for order in self._orders:
+            if order.under_way and order.name not in names:
+                others |= wishes.get(order.name, set())
         for order in complete:
             since = self._complete.setdefault(order.name, now)
-            if now - since >= self._options.together or not self._waits_for_others(order, complete):
+            # Whoever asks for the same may as well have this machine as the one that is to come.
+            apart = others and len(others | wishes.get(order.name, set())) > 1
+            if not apart or now - since >= self._options.together:
                 due.append(order)
-        for order in due:
-            await nominate(self._client, self._waiting, self._promises.to(order.name), self.node_of(order))
-        nodes = [self.node_of(order) for order in due]
-        await asyncio.gather(*(cordon(self._client, self._waiting.nodes, node, COMING, on=False) for node in nodes))
-        for order, name in zip(due, nodes, strict=True):
-            self._shortages.had(offering_of(order.machine))
-            await self._orders.initialised(order, self._clock.now())
-            if (node := self._waiting.nodes.item("", name)) is not None:
-                self._teller.ready(node.tree, f"{described(order.machine)} has all that it was planned with")
-            log.info("%s is ready as node %s", order.name, name)
+        turns = asyncio.Semaphore(_AT_ONCE)
 
-    def _waits_for_others(self, order: Order, complete: Sequence[Order]) -> bool:
-        """Whether somebody whose machine is still to come asks for something else than those whose machine this is."""
-        names = {one.name for one in complete}
-        others = {one.name for one in self._orders if one.under_way and one.name not in names}
-        wishes: set[str] = set()
-        awaited = False
+        async def nominated(order: Order) -> None:
+            async with turns:
+                await nominate(self._client, self._waiting, self._promises.to(order.name), self.node_of(order))
+
+        async def opened(order: Order) -> None:
+            async with turns:
+                await cordon(self._client, self._waiting.nodes, self.node_of(order), COMING, on=False)
+
+        async def noted(order: Order) -> None:
+            async with turns:
+                await self._orders.initialised(order, self._clock.now())
+
+        # All of one before any of the next: a pod must know its node before others may look at it.
+        for step in (nominated, opened, noted):
+            await asyncio.gather(*map(step, due))
+        for order in due:
+            self._shortages.had(offering_of(order.machine))
+            if (node := self._waiting.nodes.item("", self.node_of(order))) is not None:
+                self._teller.ready(node.tree, f"{described(order.machine)} has all that it was planned with")
+            log.info("%s is ready as node %s", order.name, self.node_of(order))
+
+    def _wishes(self) -> dict[str, set[str]]:
+        """What those ask for who wait for a machine, by order."""
+        found: dict[str, set[str]] = {}
         for pod in self._waiting.waiting():
-            promised = self._promises.order_of(pod.uid)
-            if promised in others or promised == order.name:
-                wishes.add(wish_of(pod))
-                awaited = awaited or promised in others
-        return awaited and len(wishes) > 1
+            if promised := self._promises.order_of(pod.uid):
+                found.setdefault(promised, set()).add(wish_of(pod))
+        return found
 
     # --- what comes to nothing -------------------------------------------------------------------------------------
 
