@@ -20,8 +20,7 @@ def search_plainly(
 ) -> Basket:
     """The best answer found until there is no time or no hope."""
     shares = _shares(problem)
-    best = Basket(problem, problem.counts)
-    _buy_greedily(best, truth, shares)
+    best = greedy(problem, truth)
     for buy in (by_karpenter, lambda basket, truth: by_cluster_autoscaler(basket, truth, "least-waste")):
         if keep_going():
             other = Basket(problem, problem.counts)
@@ -47,6 +46,13 @@ def search_plainly(
     if progress is not None:
         progress(best.cost, bound)
     return best
+
+
+def greedy(problem: Problem, truth: Truth) -> Basket:
+    """What a greedy hand buys."""
+    basket = Basket(problem, problem.counts)
+    _buy_greedily(basket, truth, _shares(problem))
+    return basket
 
 
 def _shares(problem: Problem) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from allotment.packing.basket import Basket
 from allotment.packing.cheapest import cheapest
+from allotment.packing.obvious import obvious
 from allotment.packing.plain import search_plainly
 from allotment.packing.problem import Holds, KeepGoing, Packing, Problem, Progress
 from allotment.packing.simple_bound import simple_bound
@@ -27,6 +28,10 @@ def solve(
     earlier if the answer is proven to be the best, or if nothing better was found for long.
     """
     truth = Truth(problem, holds)
+    if (known := obvious(problem, truth)) is not None:
+        if progress is not None:
+            progress(known.cost, known.cost)
+        return Packing(tuple(known.bought()), known.cost, known.cost, (), ())
     notes: list[str] = []
     try:
         from allotment.packing.search import Search

@@ -29,7 +29,7 @@ from allotment.model.resource import ResourceSlice
 _SIMULATED: Final = "allotment.dev/simulated"
 _HARDWARE: Final = "allotment.dev/hardware"
 #: Stands for the node's name while devices are made; part of nothing that is published.
-_ANY: Final = "node"
+ANY: Final = "node"
 
 
 class _Published(NamedTuple):
@@ -73,7 +73,7 @@ def template_of(
         instance,
         form,
         _node(instance, hardware_of(instance), form, node, zone, capacity_type),
-        tuple(_on(one, node) for one in published.slices),
+        tuple(on_node(one, node) for one in published.slices),
         published.runtime_only,
         published.unmeasured,
     )
@@ -81,11 +81,12 @@ def template_of(
 
 def hardware_of(instance: InstanceType) -> Hardware:
     """The hardware of a type that has whole GPUs."""
-    return _hardware(instance.hardware)
+    return hardware_called(instance.hardware)
 
 
 @lru_cache(maxsize=512)
-def _hardware(name: str) -> Hardware:
+def hardware_called(name: str) -> Hardware:
+    """Hardware by the name that a type has for it."""
     if name in servers():
         return hardware(name)
     count, times, model = name.partition("x")
@@ -94,19 +95,20 @@ def _hardware(name: str) -> Hardware:
 
 @lru_cache(maxsize=2048)
 def _published(name: str, mode: str, kube: str) -> _Published:
-    machine = _hardware(name)
+    machine = hardware_called(name)
     parsed = parse_mode(mode, machine)
-    made = slices_of(machine, parsed, _ANY, kube)
+    made = slices_of(machine, parsed, ANY, kube)
     names = runtime_only(made, parsed)
     unknown = unmeasured(machine) & names
     return _Published(symbolic(made, names, unknown), names, unknown)
 
 
-def _on(made: ResourceSlice, node: str) -> ResourceSlice:
+def on_node(made: ResourceSlice, node: str) -> ResourceSlice:
+    """A slice that was made for node `ANY` on another one."""
     spec = made.spec
     return msgspec.structs.replace(
         made,
-        metadata=ObjectMeta(name=f"{made.metadata.name.removesuffix(_ANY)}{node}"),
+        metadata=ObjectMeta(name=f"{made.metadata.name.removesuffix(ANY)}{node}"),
         spec=msgspec.structs.replace(spec, node_name=node, pool=msgspec.structs.replace(spec.pool, name=node)),
     )
 

@@ -5,6 +5,7 @@ Names carry the parent's minor number, profile, profile id and place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -83,15 +84,22 @@ def possible(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
     )
 
 
-def existing(gpu: Gpu, mig: Mig, made: Existing) -> Device | None:
-    """A MIG device that exists; none if its profile is unknown."""
+def told_of(gpu: Gpu) -> dict[str, DeviceAttribute]:
+    """What all MIG devices of a GPU say of it, with a profile and a UUID to be replaced, which keeps the order."""
+    return _attributes(gpu, uuid=string("?"))
+
+
+def existing(
+    gpu: Gpu, mig: Mig, made: Existing, told: Mapping[str, DeviceAttribute] | None = None
+) -> Device | None:  # fmt: skip
+    """A MIG device that exists; none if its profile is unknown. ``told``: what `told_of` says, for one of many."""
     profile = next((profile for profile in mig.profiles if profile.gi_id == made.profile_id), None)
     if profile is None:
         return None
     slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in Piece(profile, made.start).slices}
     return Device(
         name=piece_name(gpu, profile, made.start),
-        attributes=_attributes(gpu, profile.name, uuid=string(made.uuid)),
+        attributes=known({**(told or told_of(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}),
         capacity=_capacity(profile) | slices,
     )
 
@@ -128,6 +136,7 @@ def _attributes(gpu: Gpu, profile: str = "?", **more: DeviceAttribute | None) ->
     return known({**model(gpu), **own, **more})
 
 
+@lru_cache(maxsize=512)
 def _capacity(profile: MigProfile) -> dict[str, DeviceCapacity]:
     return {capacity: DeviceCapacity(value=_amount(field, profile)) for field, capacity, _ in DIMENSIONS}
 

@@ -14,7 +14,7 @@ from allotment.fleet.identity import name_uuid
 from allotment.fleet.mig import DIMENSIONS, pieces
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
 from allotment.fleet.nvidia.offering import Made, Offering
-from allotment.fleet.nvidia.pieces import counter_set, divisible, existing, piece_name, possible
+from allotment.fleet.nvidia.pieces import counter_set, divisible, existing, piece_name, possible, told_of
 from allotment.fleet.nvidia.whole import whole
 from allotment.fleet.profiles import Mig
 from allotment.model.resource import Device
@@ -42,10 +42,11 @@ def _whole(gpu: Gpu, mig: Mig) -> Device:
 def _pieces(gpu: Gpu, mig: Mig, node: str) -> list[Device]:
     taken = {device.name: device.consumes_counters for device in possible(gpu, mig)}
     found: list[Device] = []
+    told = told_of(gpu)
     for piece in sorted(pieces(mig), key=lambda piece: (piece.profile.size, _weight(piece.profile), -piece.start)):
         name = piece_name(gpu, piece.profile, piece.start)
         made = Made(piece.profile.gi_id, piece.start, f"MIG-{name_uuid(node + name)}")
-        device = existing(gpu, mig, made)
+        device = existing(gpu, mig, made, told)
         assert device is not None
         found.append(replace(device, consumes_counters=taken[name]))
     return found

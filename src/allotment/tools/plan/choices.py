@@ -293,7 +293,7 @@ def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bo
             found.append(phrase(showroom.why_not(instance, mode), instance, made.runtime_only))
     model = instance.accelerator
     if reasons and model is not None and model.mig is not None and found[0].rank == CLASS and UNDECIDED not in modes:
-        if showroom.fits(instance, UNDECIDED, 1) is not None:
+        if not showroom.suits_none(instance, UNDECIDED) and showroom.fits(instance, UNDECIDED, 1) is not None:
             found.append(
                 Phrase("limits", f"its GPUs would have to be in mode {UNDECIDED}, which is not allowed", LIMIT)
             )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
 from allotment.fleet.catalog.symbols import runtime_only, symbolic, unmeasured
-from allotment.fleet.catalog.templates import hardware_of, template_of
+from allotment.fleet.catalog.templates import ANY, hardware_called, on_node, template_of
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import Full, parse_mode
@@ -35,8 +35,9 @@ def template(
     if mode != UNDECIDED:
         return template_of(instance, mode, node, zone=zone, capacity_type=capacity_type, kube=kube)
     whole = template_of(instance, "", node, zone=zone, capacity_type=capacity_type, kube=kube)
-    slices, names = _undecided(instance.hardware, node, kube, hardware_of(instance))
-    return Template(instance, f"{whole.form}/{mode}", whole.node, slices, names, whole.unmeasured)
+    slices, names = _undecided(instance.hardware, kube)
+    there = tuple(on_node(one, node) for one in slices)
+    return Template(instance, f"{whole.form}/{mode}", whole.node, there, names, whole.unmeasured)
 
 
 def node_tree(made: Template) -> dict[str, Any]:
@@ -73,8 +74,10 @@ def modes(accelerator: Accelerator) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _undecided(name: str, node: str, kube: str, machine: Hardware) -> tuple[tuple[ResourceSlice, ...], frozenset[str]]:
-    made = _slices(machine, node, kube)
+def _undecided(name: str, kube: str) -> tuple[tuple[ResourceSlice, ...], frozenset[str]]:
+    """The pieces of hardware by its name, on node `ANY`."""
+    machine = hardware_called(name)
+    made = _slices(machine, ANY, kube)
     names = runtime_only(made, Full())
     return symbolic(made, names, unmeasured(machine) & names), names
 

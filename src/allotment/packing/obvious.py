@@ -1,0 +1,23 @@
+"""Small questions whose answer a greedy hand finds and a simple bound proves: no solver has to be loaded for these."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.packing.basket import Basket
+from allotment.packing.cheapest import cheapest
+from allotment.packing.plain import greedy
+from allotment.packing.problem import Problem
+from allotment.packing.simple_bound import simple_bound
+from allotment.packing.truth import Truth
+
+#: Items times sorts of bins up to which that is quicker than to load the solver.
+_SMALL: Final = 4_000
+
+
+def obvious(problem: Problem, truth: Truth) -> Basket | None:
+    """The cheapest packing of everything, if it is found and proven at once."""
+    if sum(problem.counts) * len(problem.bins) > _SMALL:
+        return None
+    basket = cheapest(greedy(problem, truth), truth)
+    return basket if basket.rank() <= (0, simple_bound(problem, problem.counts)) else None
