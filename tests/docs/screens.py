@@ -30,7 +30,9 @@ from allotment.tools.check import reference
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
-_PAGES = ("catalog", "check", "cluster-autoscaler", "cookbook", "drivers", "editors", "lab", "migrate", "plan", "replay")
+_PAGES = (
+    "catalog", "check", "cluster-autoscaler", "cookbook", "drivers", "editors", "lab", "migrate", "plan", "replay",
+)  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _PAGES))
 REASONS = ROOT / "docs" / "reasons.md"
 RULES = ROOT / reference.FOLDER

@@ -20,6 +20,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
 from allotment.fleet import CLASSES, Cluster, cluster_of, parse_fleet
 from allotment.fleet.catalog.templates import template_of
+from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.meta import Object
@@ -84,7 +85,7 @@ def there(given: Scenario) -> Cluster:
     taints = tuple(DeviceTaint(**taint) for taint in given.node.get("devices", ()))
     if taints:
         slices = tuple(_tainted(one, taints) for one in slices)
-    return Cluster(tuple(values_of(nodes)), slices, made.classes)
+    return Cluster(tuple(one for one in values_of(nodes) if isinstance(one, Node)), slices, made.classes)
 
 
 def _tainted(slice_: ResourceSlice, taints: tuple[DeviceTaint, ...]) -> ResourceSlice:

@@ -27,6 +27,7 @@ from allotment.scheduler import extended, readiness
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
+from allotment.tools.explain.extended import served
 
 _NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
 _ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")
@@ -144,7 +145,7 @@ class Attempts:
     ) -> Outcome:
         """Look at the places of a bit mask."""
         machines, demand = self.machines, pod.demand
-        by_devices = extended.served(self.allocator.inventory.classes, demand, self.features)
+        by_devices = served(self.allocator.inventory.classes, demand, self.features)
         table = self.tables.of(demand, by_devices)
         among = table.fits & only
         out: dict[int, Refusal] = {}

@@ -17,13 +17,13 @@ CAPACITY_POLICIES: Final[tuple[CapacityPolicy, ...]] = ("on-demand", "spot", "ch
 class Limits:
     """The bounds of a plan. Empty tuples mean any.
 
-    ``types``, ``without``: shell patterns on ``provider/type`` (``aws/g5.*``); ``zones`` by name. ``budget``: most USD
-    per hour in all. ``most``: how many machines at most, by pattern. ``machines``: how many in all. ``spot_share``:
-    most of the machines that may be spot, as a fraction, where ``capacity`` allows both. ``standing``: how many machines
-    there are already that it is of, too, and how many of these are spot. ``modes``: kinds of modes that
-    the planner may put GPUs into beside whole ones (``static-mig``, ``dynamic-mig``, ``consumable-shares``, ``shared``,
-    AMD's partitions); empty: those that some claim asks for. ``unavailable``: offerings that were out of stock just now
-    (type key, zone, capacity type; empty strings stand for any).
+    ``types``, ``without``: shell patterns on ``provider/type`` (``aws/g5.*``); ``zones`` by name. ``budget``: most
+    USD per hour in all. ``most``: how many machines at most, by pattern. ``machines``: how many in all.
+    ``spot_share``: most of the machines that may be spot, as a fraction, where ``capacity`` allows both.
+    ``standing``: how many machines there are already that it is of, too, and how many of these are spot. ``modes``:
+    kinds of modes that the planner may put GPUs into beside whole ones (``static-mig``, ``dynamic-mig``,
+    ``consumable-shares``, ``shared``, AMD's partitions); empty: those that some claim asks for. ``unavailable``:
+    offerings that were out of stock just now (type key, zone, capacity type; empty strings stand for any).
     """
 
     providers: tuple[str, ...] = ()

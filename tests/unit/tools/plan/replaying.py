@@ -79,16 +79,16 @@ def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceTy
                 ledger.put(_tree(claim, waiting))
         left.append(waiting)
         # Whenever a pod has a place those before it may have one, too: near it, say.
-        bound: Waiting | None = waiting
-        while bound is not None:
-            bound = None
-            for one in left:
-                tree = _pod(one, expected.get(one.key, ""))
-                node = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
-                if node:
-                    found[one.key] = node
-                    left.remove(one)
-                    bound = one
+        news = True
+        while news:
+            news = False
+            for pod in left:
+                tree = _pod(pod, expected.get(pod.key, ""))
+                place = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
+                if place:
+                    found[pod.key] = place
+                    left.remove(pod)
+                    news = True
                     break
     return [
         f"{one.key}: planned on {expected.get(one.key)!r}, the scheduler says {found.get(one.key, '')!r}"

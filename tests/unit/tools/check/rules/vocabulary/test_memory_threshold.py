@@ -15,8 +15,10 @@ def test_the_label_passes_and_the_figure_does_not() -> None:
     assert says(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
         (
             "warning",
-            "80Gi or more leaves out NVIDIA H100 80GB HBM3 (81559Mi) and NVIDIA H100 PCIe (81559Mi): they have less "
-            "than the label says",
+            (
+                "80Gi or more leaves out NVIDIA H100 80GB HBM3 (81559Mi) and NVIDIA H100 PCIe (81559Mi): they have "
+                "less than the label says"
+            ),
         )
     ]
     assert becomes(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [f'{MEMORY}.compareTo(quantity("79Gi")) >= 0']
