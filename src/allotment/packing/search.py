@@ -5,11 +5,12 @@ One step after the other, each short; which comes next depends on what was found
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from allotment.packing.assignment import assigned, ceiling
+from allotment.packing.assignment import Prices, assigned, ceiling
 from allotment.packing.basket import Basket
 from allotment.packing.construction import construct
 from allotment.packing.exchanges import exchanges
@@ -26,16 +27,15 @@ from allotment.packing.variants import vary
 
 #: Sorts whose loads are worth so much of their price are bought when an answer is improved; all, if they are so few.
 _RIVALLING, _ALL = 0.97, 12
-#: Steps of ruin and recreate between two rounds of new loads.
-_STEPS = 10
+#: Steps of ruin and recreate in a turn; only every so many turns if the answer is much nearer, so many times, to what
+#: parts of bins would cost than this is to the bound.
+_STEPS, _TURNS, _NEAR = 15, 4, 0.3
 #: So often so many steps without a better answer, after which there is no more hope.
 _PATIENCE = 60
 #: Items times sorts up to which the rivals' rules are tried at once, and how far from the bound they may help later.
 _SMALL, _FAR = 20_000, 1.15
 #: Loads up to which the best choice among them is looked for by an integer program, and for how long.
 _FEW, _NODES = 300, 200
-#: Every so many of them the bound has its turn anyway.
-_TURNS = 5
 #: An improvement of the linear program that is too small to wait for, as a fraction, in so many rounds.
 _LITTLE, _ROUNDS = 3e-4, 5
 
@@ -52,15 +52,8 @@ class Search:
         self._progress = progress
         self._seed = seed
         self._told_rivals = False
-        every = [sort_of(problem, number) for number in range(len(problem.bins))]
-        every = [sort for sort in every if len(sort.kinds)]
-        gone = dominated(every)
-        self._sorts = [sort for sort in every if sort.number not in gone]
-        self._worse = [sort for sort in every if sort.number in gone]
-        prices = assigned(problem, problem.counts, self._sorts)
-        ceilings = {sort.number: ceiling(sort, prices.items, prices.rows[sort.number]) for sort in self._sorts}
-        self.proof = Proof(0, prices.items, ceilings, dict(prices.tolls))
-        self.proof = Proof(self.proof.of(problem, problem.counts), prices.items, ceilings, dict(prices.tolls))
+        self._sorts, self._worse = _sorted_out(problem)
+        prices, self.proof = _first_proof(problem, problem.counts, self._sorts)
         #: So that nothing is worth nothing: what a free bin can hold is put there.
         self._some = 1e-3 * min((bin.price for bin in problem.bins if bin.price), default=1)
         self._weighings = Weighings()
@@ -110,10 +103,13 @@ class Search:
         master.add(self.basket.bins)
         loads = Generation(master, self._sharp, self.truth, self.proof, asks=True)
         self._settle(loads, lambda: loads.effort > 0)
-        duals = loads.duals
-        if duals is None:
+        if loads.duals is None:
             return
-        vary(master, duals, self.truth)
+        # Bounds are of rows alone and may exchange; answers are of what bins hold, each item in a place of its own.
+        rows = Master(self.problem, self.problem.counts, pairs)
+        rows.add(master.loads)
+        proving = Generation(rows, self._sharp, self.truth, self.proof, asks=False)
+        vary(master, loads.duals, self.truth)
         master.exchanging(False)
         loads.hurry()
         costs = [float("inf")] * _ROUNDS
@@ -124,31 +120,38 @@ class Search:
             return loads.effort > 0 or costs[-1 - _ROUNDS] - costs[-1] < _LITTLE * costs[-1]
 
         self._settle(loads, slow)
-        self._round(master)
-        # Bounds come from the same rounds if bins hold whatever rows allow, else from a search of their own.
-        master.exchanging(True)
-        proving = loads
-        if self.truth.refused:
-            rows = Master(self.problem, self.problem.counts, pairs)
-            rows.add(master.loads)
-            proving = Generation(rows, self._sharp, self.truth, self.proof, asks=False)
-        proving.hurry()
+        self._round(loads)
         if self.basket.cost > _FAR * self.bound():
             self._rivals()
         self._choose(master)
+        self._improve(loads, proving)
+
+    def _improve(self, loads: Generation, proving: Generation) -> None:
+        """By turns: a proof, new loads, and ruin and recreate, which has more turns the further the answer is off."""
+        assert loads.duals is not None
+        rounded = loads.duals.cost
         ruin = self._ruin(loads)
-        hopeless = 0
+        turns = hopeless = 0
         while self._keep_going() and self.basket.rank() > (0, self.bound()):
-            # Whatever is further off has its turn: the answer from parts of bins, or these from the bound.
-            parts = max(loads.duals.cost, 1.0) if loads.duals is not None else 1.0
-            proves = not proving.done and (
-                hopeless >= _PATIENCE or self.basket.cost / parts < parts / (self.bound() + 1)
-            )
-            if proves or (not proving.done and hopeless % _TURNS == _TURNS - 1):
+            turns += 1
+            if not proving.done:
+                known = len(proving.master.loads)
                 proving.round(self._keep_going)
                 self._prove(proving)
-                if proves:
-                    continue
+                held = [load for load in proving.master.loads[known:] if self.truth.accepts(*load)]
+                if loads.master.add(held):
+                    loads.hurry()
+            if not loads.done and loads.effort == 0:
+                loads.round(self._keep_going)
+                self._prove(loads)
+                if loads.duals.cost < rounded * (1 - _LITTLE):
+                    rounded = loads.duals.cost
+                    self._round(loads)
+                    ruin = self._ruin(loads)
+            parts = max(loads.duals.cost, 1.0)
+            near = self.basket.cost / parts - 1 < _NEAR * (parts / max(self.bound(), 1) - 1)
+            if near and not proving.done and turns % _TURNS:
+                continue
             better = False
             for _ in range(_STEPS):
                 if self._keep_going() and ruin.step(self._keep_going):
@@ -179,14 +182,15 @@ class Search:
             self.proof = loads.proof
             self.tell()
 
-    def _round(self, master: Master) -> None:
+    def _round(self, loads: Generation) -> None:
         """An answer from the linear program."""
-        duals = master.duals()
+        duals = loads.master.duals()
         if duals is None:
             return
+        loads.duals = duals
         basket = Basket(self.problem, self.problem.counts)
         items = [float(value) for value in duals.items]
-        buy_whole(basket, self.truth, master.loads, duals.times, {}, items)
+        buy_whole(basket, self.truth, loads.master.loads, duals.times, {}, items)
         near, rows = self._near(duals.items)
         construct(basket, self.truth, near, duals.items + self._some, rows, keep_going=self._keep_going)
         self.complete(basket)
@@ -197,9 +201,7 @@ class Search:
         master.add(self.basket.bins)
         if not self._keep_going() or len(master.loads) > _FEW:
             return
-        master.exchanging(False)
         chosen = master.whole(self.basket.bins, nodes=_NODES, keep_going=self._keep_going)
-        master.exchanging(True)
         basket = Basket(self.problem, self.problem.counts)
         items = [float(value) for value in self.proof.items]
         for (number, load), count in sorted((chosen or {}).items()):
@@ -227,3 +229,38 @@ class Search:
         assert loads.duals is not None
         near, rows = self._near(loads.duals.items)
         return Ruin(self.basket, self.truth, near, loads.duals.items + self._some, rows, self._seed)
+
+
+def _sorted_out(problem: Problem) -> tuple[list[Sort], list[Sort]]:
+    """Sorts that may be of use, and those in whose place another always does as well by rows."""
+    every = [sort for number in range(len(problem.bins)) if len((sort := sort_of(problem, number)).kinds)]
+    gone = dominated(every)
+    return [s for s in every if s.number not in gone], [s for s in every if s.number in gone]
+
+
+def _first_proof(problem: Problem, counts: Sequence[int], sorts: Sequence[Sort]) -> tuple[Prices, Proof]:
+    """What items and rows are worth if all may be cut, and what that proves."""
+    prices = assigned(problem, counts, sorts)
+    ceilings = {sort.number: ceiling(sort, prices.items, prices.rows[sort.number]) for sort in sorts}
+    proof = Proof(0, prices.items, ceilings, dict(prices.tolls))
+    return prices, replace(proof, bound=proof.of(problem, counts))
+
+
+def bounded(problem: Problem, counts: Sequence[int], rounds: int, keep_going: KeepGoing) -> int:
+    """A bound alone, by so many rounds of new loads: none of them is bought, so that rows are all that is asked."""
+    problem = replace(problem, counts=tuple(counts), budget=None)
+    sorts, _ = _sorted_out(problem)
+    prices, proof = _first_proof(problem, counts, sorts)
+    if not rounds or not any(counts):
+        return proof.bound
+    truth = Truth(problem, lambda bin, load: True)
+    weighings = Weighings()
+    basket = Basket(problem, counts)
+    construct(basket, truth, sorts, prices.items + 1.0, prices.rows, keep_going=keep_going)
+    master = Master(problem, counts, exchanges(problem, sorts))
+    master.add(basket.bins)
+    search = Generation(master, [Sharpened(problem, sort, weighings) for sort in sorts], truth, proof, asks=False)
+    while rounds and keep_going() and not search.done:
+        search.round(keep_going)
+        rounds -= 1
+    return search.proof.bound
