@@ -29,10 +29,14 @@ _MOST = 3
 
 
 def applied(value: _V, path: str, becomes: Any) -> _V:
-    """The object after a change, as `Change` words it. ``LookupError`` if it has nothing at that place."""
+    """The object after a change, as `Change` words it. ``LookupError`` if it has nothing at that place.
+
+    A key with dots in it stands in quotes: ``spec.nodeSelector["example.com/pool"]``.
+    """
     tree: Any = to_tree(value)
     at = tree
-    *steps, last = [int(s) if s.isdigit() else s for s in re.findall(r"[^.\[\]]+", path)]
+    found = re.findall(r'\["([^"]+)"\]|([^.\[\]]+)', path)
+    *steps, last = [quoted or (int(plain) if plain.isdigit() else plain) for quoted, plain in found]
     for step in steps:
         at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
     if becomes is None:

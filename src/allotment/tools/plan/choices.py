@@ -8,7 +8,7 @@ forbids is the nearest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
@@ -110,21 +110,34 @@ class Judge:
             verdicts=tuple(verdict for verdict, _ in ranked),
         )
 
-    def serving(self, kind: Kind, limits: Limits) -> list[Serving]:
-        """The types that serve a group by themselves, the cheapest first."""
+    def serving(self, kind: Kind, limits: Limits, below: Decimal) -> list[Serving]:
+        """The types that serve a group by themselves for less than ``below``, the cheapest first."""
+        return sorted(self._serving(kind, limits, below), key=lambda one: one.cost)
+
+    def cheapest(self, kind: Kind, limits: Limits, below: Decimal | None = None) -> Decimal | None:
+        """What a group costs by itself on its cheapest type; None if nothing serves it for less than ``below``."""
+        costs = [one.cost for one in self._serving(kind, limits, below, falling=True)]
+        return min(costs, default=None)
+
+    def _serving(
+        self, kind: Kind, limits: Limits, below: Decimal | None, *, falling: bool = False
+    ) -> Iterator[Serving]:  # fmt: skip
+        """By price, the least that a group costs on a type. ``falling``: only what is cheaper than all before."""
         group = self._group(kind, limits)
         physical: dict[str, _Physical] = {}
-        found: list[Serving] = []
-        for instance in self._catalog:
-            price = _price(instance, limits)
-            if price is None or _against_limits(instance, limits, price) is not None:
+        priced = [(price, one) for one in self._catalog if (price := _price(one, limits)) is not None]
+        for price, instance in sorted(priced, key=lambda pair: pair[0]):
+            if below is not None and price >= below:
+                return
+            if _against_limits(instance, limits, price) is not None:
                 continue
             if _against_size(group, instance, self._demand, limits) is not None:
                 continue
             holds, mode, lack = _devices(group, instance, self._showroom, physical, reasons=False)
-            if lack is None:
-                found.append(Serving(instance, mode, price * -(-len(kind.items) // holds)))
-        return sorted(found, key=lambda one: one.cost)
+            cost = price * -(-len(kind.items) // max(holds, 1))
+            if lack is None and (below is None or cost < below):
+                yield Serving(instance, mode, cost)
+                below = cost if falling else below
 
     def slices(self, instance: InstanceType, mode: str) -> tuple[ResourceSlice, ...]:
         """What a machine of the type will publish."""

@@ -86,21 +86,22 @@ def _requests(claim: ResourceClaim) -> Iterator[tuple[str, Any]]:
 def _of_selectors(
     kind: Kind, pod: Waiting, claim: ResourceClaim, demand: Demand, judge: Judge, limits: Limits, cost: Decimal | None
 ) -> Iterator[Concession]:
+    if cost is None:
+        return
     for path, request in _requests(claim):
         for index, selector in enumerate(request.selectors):
             expression = selector.cel.expression if selector.cel is not None else ""
             for condition in conditions(expression, demand.features):
                 where = f"{path}.selectors[{index}]"
                 dropped = _edit_of(pod, claim, where, condition.without())
-                for one in _steps(judge.serving(dropped.changed(kind), limits), cost):
+                for one in _steps(judge.serving(dropped.changed(kind), limits, cost)):
                     slices = judge.slices(one.instance, one.mode)
                     yield _edit_of(pod, claim, where, condition.towards(slices))
 
 
-def _steps(serving: Sequence[Serving], cost: Decimal | None) -> list[Serving]:
+def _steps(less: Sequence[Serving]) -> Sequence[Serving]:
     """The cheapest of the types that would be had for less, and the dearest, which is the smaller step."""
-    less = [one for one in serving if cost is not None and one.cost < cost]
-    return [less[0], less[-1]] if len(less) > 1 else less
+    return (less[0], less[-1]) if len(less) > 1 else less
 
 
 def _edit_of(pod: Waiting, claim: ResourceClaim, where: str, loosened: Loosened) -> Concession:
@@ -144,9 +145,9 @@ def of_nodes(kind: Kind) -> Iterator[Concession]:
             return replace(other, asked=Asked(altered(other.asked.spec, node_selector=rest)))
 
         # A mapping is merged into what stands there, so that one key of several is removed by its own path.
-        quoted = f"{path}" if not rest else f"{path}.{key}"
-        if "." not in key or not rest:
-            yield Concession(f"without nodeSelector {key}={value}", object_, quoted, Edit(None), on=on)
+        own = f'["{key}"]' if "." in key else f".{key}"
+        where = f"{path}{own}" if rest else path
+        yield Concession(f"without nodeSelector {key}={value}", object_, where, Edit(None), on=on)
     if pod.asked.required is not None:
         path = f"{prefix}spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 

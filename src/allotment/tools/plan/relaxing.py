@@ -22,7 +22,7 @@ from allotment.tools.explain.mending import applied
 from allotment.tools.plan.choices import Judge
 from allotment.tools.plan.concessions import Concession, of_claims, of_limits, of_nodes
 from allotment.tools.plan.demand import Demand, demand_of
-from allotment.tools.plan.grouping import Kind, kinds_of
+from allotment.tools.plan.grouping import kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan_for
 from allotment.tools.plan.report import Plan, Relaxation
@@ -78,7 +78,7 @@ def _promises(
     judge = Judge(demand, catalog)
     kinds = [kind for kind in kinds_of(demand) if not any(pod.claims.before for pod in kind.model.pods)]
     kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_GROUPS]
-    before = {kind.number: _cost(judge, kind, limits) for kind in kinds}
+    before = {kind.number: judge.cheapest(kind, limits) for kind in kinds}
     # Where most is paid, most can be saved.
     kinds.sort(key=lambda kind: -(before[kind.number] or Decimal(0)))
     for kind in kinds:
@@ -86,25 +86,20 @@ def _promises(
         for concession in (*of_claims(kind, demand, judge, limits, cost), *of_nodes(kind)):
             if not keep_going():
                 return
-            saves = _saved(cost, _cost(judge, concession.changed(kind), limits))
+            saves = _saved(cost, judge.cheapest(concession.changed(kind), limits, cost))
             if saves > 0:
                 yield _Promise(concession, saves)
     for concession in of_limits(limits, catalog):
         if not keep_going():
             return
         assert concession.limits is not None
-        saves = sum((_saved(before[kind.number], _cost(judge, kind, concession.limits)) for kind in kinds), Decimal(0))
+        costs = ((before[kind.number], judge.cheapest(kind, concession.limits, before[kind.number])) for kind in kinds)
+        saves = sum((_saved(cost, less) for cost, less in costs), Decimal(0))
         if concession.of_numbers:  # which no group feels by itself
             alone = sum((cost for cost in before.values() if cost is not None), Decimal(0))
             saves = max(plan.total - alone, saves, _SOME)
         if saves > 0:
             yield _Promise(concession, saves)
-
-
-def _cost(judge: Judge, kind: Kind, limits: Limits) -> Decimal | None:
-    """What a group costs by itself on its cheapest type; None if nothing serves it."""
-    serving = judge.serving(kind, limits)
-    return serving[0].cost if serving else None
 
 
 def _saved(before: Decimal | None, after: Decimal | None) -> Decimal:

@@ -102,6 +102,15 @@ def test_a_node_selector_is_dropped() -> None:
     assert (found.object, found.path, found.total) == ("Pod ml/a", "spec.nodeSelector", Decimal("0.5"))
 
 
+def test_one_node_selector_of_several_is_dropped() -> None:
+    wanted = {"topology.kubernetes.io/zone": "e1", "kubernetes.io/os": "linux"}
+    dear = instance("dear", "t4", 1, "2", zones=("e1",))
+    values = [claim_template("one", request()), pod("a", template="one", nodeSelector=wanted)]
+    (found,) = [one for one in saved(values, (*MINE, dear)) if "nodeSelector" in one.what]
+    assert found.path == 'spec.nodeSelector["topology.kubernetes.io/zone"]'
+    assert (found.object, found.total) == ("Pod ml/a", Decimal("0.5"))
+
+
 def test_a_required_node_affinity_is_dropped() -> None:
     term = {"matchExpressions": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a100"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
