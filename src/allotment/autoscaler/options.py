@@ -18,7 +18,6 @@ from allotment.tools.plan.report import Plan
 NAME: Final = "allotment-autoscaler"
 #: never: machines stay. empty: those that nobody uses go. cheaper: pods move, too, where that costs less.
 Consolidation: TypeAlias = Literal["never", "empty", "cheaper"]
-CONSOLIDATIONS: Final[tuple[Consolidation, ...]] = ("never", "empty", "cheaper")
 
 
 class Planner(Protocol):

@@ -54,10 +54,6 @@ class Cell(NamedTuple):
     column: int
 
 
-class _Bad(Exception):
-    """What was wanted of a cell."""
-
-
 def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[CatalogProblem, ...]]:
     """The rows of a catalogue that can be used, and what is wrong with the others.
 
@@ -265,9 +261,6 @@ class _Row:
         memory = self.size("memory_gib", "GiB", _MOST_GIB)
         told = self.size("gpu_memory_gib", "GiB of a GPU", _MOST_GIB)
         gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MOST_GPUS}", 0, MOST_GPUS)
-        told = self.number(
-            "gpu_memory_gib", f"GiB of a GPU, above 0 and at most {_MOST_GIB}", lambda n: 0 < n <= _MOST_GIB
-        )
         disk = self.size("ephemeral_gib", "GiB of disk for pods", _MOST_GIB)
         accelerator = self.accelerator(gpus)
         prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]

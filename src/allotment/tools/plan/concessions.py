@@ -55,13 +55,6 @@ class Concession:
 # --- claims ---------------------------------------------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
-    """A request in a claim: the claim's key, and the path of the request in it."""
-
-    claim: ResourceClaim
-    path: str
-
-
 def of_claims(kind: Kind, demand: Demand, judge: Judge, limits: Limits, cost: Decimal | None) -> Iterator[Concession]:
     """Conditions loosened to what cheaper types have, and constraints dropped."""
     seen: set[ObjectKey] = set()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from allotment.fleet.catalog.instance import CapacityType
 
 #: on-demand: only that. spot: only that. cheapest: per machine whichever costs less.
 CapacityPolicy: TypeAlias = Literal["on-demand", "spot", "cheapest"]
-CAPACITY_POLICIES: Final[tuple[CapacityPolicy, ...]] = ("on-demand", "spot", "cheapest")
 
 
 @dataclass(frozen=True, slots=True)

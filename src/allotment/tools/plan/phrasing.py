@@ -61,11 +61,7 @@ def phrase(refused: Refused, instance: InstanceType, runtime_only: Collection[st
         return Phrase("run-time-only", f"{miss.what} is known only once it runs", OTHER)
     if refused.code == "driver-missing":
         return _driver(refused, instance)
-    if miss is not None and refused.code in (
-        "class-matches-nothing",
-        "selector-matches-nothing",
-        "not-enough-capacity",
-    ):
+    if miss is not None and refused.code in _VALUES:
         return _missed(refused, miss, instance)
     if refused.code == "selector-fails":  # no hardware is at fault: nothing is nearer than to write it otherwise
         return Phrase(refused.code, _ON_DEVICE.sub(":", refused.summary), AMOUNT)

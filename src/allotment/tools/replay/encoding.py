@@ -38,8 +38,6 @@ from allotment.model.resource import (
 from allotment.model.trees import to_value
 from allotment.tools.replay.trace import WHOLE, TraceNode, TracePod
 
-#: How the GPUs are published, in the words of ``--fleet``.
-MODE: Final = f"consumable-shares={WHOLE}"
 #: The DeviceClass of the claims.
 CLASS: Final = "gpu.nvidia.com"
 #: The name of a pod's claim, in the pod.

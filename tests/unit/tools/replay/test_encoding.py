@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from allotment.fleet import hardware, parse_mode
 from allotment.fleet.catalog import catalog
-from allotment.fleet.modes import ConsumableShares
 from allotment.model.core import Node, Pod
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.tools.replay.encoding import MODE, SOLD, name_of, nodes_of, objects_of
+from allotment.tools.replay.encoding import SOLD, name_of, nodes_of, objects_of
 from allotment.tools.replay.trace import TraceNode, TracePod
 
 
@@ -77,10 +75,6 @@ def test_a_node_without_gpus_publishes_nothing() -> None:
 
 def test_names_are_made_fit_for_kubernetes() -> None:
     assert name_of(TracePod("Instance_0/A", 1, 1, 0, 0)) == "instance-0-a"
-
-
-def test_the_mode_is_one_that_fleets_are_given() -> None:
-    assert parse_mode(MODE, hardware("t4")) == ConsumableShares(1000)
 
 
 def test_every_product_that_stands_for_a_model_is_sold_somewhere() -> None:
