@@ -277,8 +277,12 @@ async def _main(given: argparse.Namespace, kubeconfig: Path) -> int:
     began, told, wrong = time.monotonic(), Counter[str](), 0
     async with connected(kubeconfig) as client:
         for word in words:
+            scenario = scenario_of(word, everything)
+            if scenario.fleet and given.opening != "gated":
+                continue  # machines that are there do not open, and who waits for one of those has been tried there
+            told["scenarios"] += 1
             try:
-                done = await kept(client, scenario_of(word, everything), opening=given.opening)
+                done = await kept(client, scenario, opening=given.opening)
             except (StatusError, KeyError) as error:
                 wrong += 1
                 sys.stdout.write(f"{word}: {type(error).__name__}: {error}\n")
@@ -290,7 +294,7 @@ async def _main(given: argparse.Namespace, kubeconfig: Path) -> int:
                     sys.stdout.write(f"{word}: {kind}: {pods}\n")
             sys.stdout.flush()
     took = time.monotonic() - began
-    sys.stdout.write(f"{len(words)} scenarios in {took:.0f} s, {wrong} wrong: {dict(told)}\n")
+    sys.stdout.write(f"{took:.0f} s, {wrong} wrong: {dict(told)}\n")
     return 1 if wrong else 0
 
 

@@ -2,7 +2,7 @@
 
 A node of ours is closed (cordoned) until all that it was planned with is there, and until the others that are under way
 are so, too, if pods of theirs could take its devices: Kubernetes keeps no device for a pod that is nominated. Then the
-pods hear where they were meant to go, and the nodes open together.
+pods hear where they were meant to go, and the nodes open together, for those pods first (``reserving``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from allotment.autoscaler.order import Order
 from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.provider import Provider, Standing
 from allotment.autoscaler.readiness import is_ready, lacks
+from allotment.autoscaler.reserving import admit, release, reserve
 from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.scaling_up import ScalingUp, offering_of
 from allotment.autoscaler.shortages import Shortages
@@ -67,6 +68,8 @@ class Tending:
         self._complete: dict[str, float] = {}
         self._ready: dict[str, float] = {}
         self._lame: dict[str, float] = {}
+        self._placeless: set[str] = set()
+        """Pods (uid) without a node."""
         self._coming: dict[tuple[str, str], Coming] = {}
 
     def node_of(self, order: Order) -> str:
@@ -95,6 +98,8 @@ class Tending:
         before = [order for order in self._orders if not self._orders.is_placing(order)]
         await self.look()
         complete: list[Order] = []
+        pods = self._waiting.pods.items()
+        self._placeless = {pod.uid for pod in pods if not pod.spec.get("nodeName") and not pod.deleting}
         for order in before:
             try:
                 if (now := self._orders.get(order.name)) is not None and now.confirmed == order.confirmed:
@@ -141,13 +146,16 @@ class Tending:
             await self._orders.give_back(order)
             log.warning("%s was given back: %s", order.name, useless)
             self._replan()
-        elif self._promises.to(order.name):
+        elif any(uid in self._placeless for uid in self._promises.to(order.name)):
             since = self._ready.setdefault(order.name, self._clock.seconds())
             if self._clock.seconds() - since > _PATIENCE:
                 # The scheduler does not take it as it is: what waits is planned for anew.
                 self._in_vain(order)
                 self._promises.break_off(order.name)
                 self._replan()
+        else:
+            self._promises.break_off(order.name)
+            await release(self._client, self._waiting.nodes, standing.node)
         return False
 
     async def _awaited(self, order: Order, standing: Standing) -> bool:
@@ -189,6 +197,13 @@ class Tending:
                 due.append(order)
         turns = asyncio.Semaphore(_AT_ONCE)
 
+        async def reserved(order: Order) -> None:
+            async with turns:
+                promised = set(self._promises.to(order.name))
+                pods = [pod for pod in self._waiting.waiting() if pod.uid in promised]
+                if pods and await admit(self._client, self._waiting.pods, pods, order.name):
+                    await reserve(self._client, self._waiting.nodes, self.node_of(order), order.name)
+
         async def nominated(order: Order) -> None:
             async with turns:
                 await nominate(self._client, self._waiting, self._promises.to(order.name), self.node_of(order))
@@ -202,7 +217,7 @@ class Tending:
                 await self._orders.initialised(order, self._clock.now())
 
         # All of one before any of the next: a pod must know its node before others may look at it.
-        for step in (nominated, opened, noted):
+        for step in (reserved, nominated, opened, noted):
             await asyncio.gather(*map(step, due))
         for order in due:
             self._shortages.had(offering_of(order.machine))

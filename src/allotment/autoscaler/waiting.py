@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from allotment.autoscaler.reserving import unreserved
 from allotment.cluster.cache import Cache, Item, by_node
 from allotment.cluster.client import Resource
 from allotment.cluster.program import Context
@@ -96,7 +97,7 @@ class Waiting:
 
         def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
             if new is not None and wants_machine(new):
-                if old is None or not wants_machine(old) or old.spec != new.spec:
+                if old is None or not wants_machine(old) or _spec(old) != _spec(new):
                     waits(new.uid)
             elif old is not None and new is not None and new.spec.get("nodeName") and not old.spec.get("nodeName"):
                 placed(new)
@@ -160,10 +161,17 @@ def wants_machine(pod: Item[Any]) -> bool:
 def wish_of(pod: Item[Any]) -> str:
     """What a pod asks for: equal for pods that any machine serves alike, such as those of one Deployment, or of one
     CronJob's Jobs."""
-    asked = {field: pod.spec[field] for field in _ASKED if pod.spec.get(field)}
+    spec = _spec(pod)
+    asked = {field: spec[field] for field in _ASKED if spec.get(field)}
     for field in ("initContainers", "containers"):
-        asked[field] = [container.get("resources") for container in pod.spec.get(field) or ()]
+        asked[field] = [container.get("resources") for container in spec.get(field) or ()]
     return json.dumps([pod.namespace, asked], sort_keys=True)
+
+
+def _spec(pod: Item[Any]) -> Mapping[str, Any]:
+    """Without what the autoscaler has added to it."""
+    spec: Mapping[str, Any] = unreserved(pod.tree)["spec"]
+    return spec
 
 
 def is_daemon(pod: Item[Any]) -> bool:
@@ -196,7 +204,7 @@ class Reading:
             known[key] = (
                 before
                 if before is not None and before[0] == item.revision
-                else (item.revision, read_value(item.tree, type))
+                else (item.revision, read_value(unreserved(item.tree), type))
             )
         self._known = known
         return [value for _, value in known.values()]

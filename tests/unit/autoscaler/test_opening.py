@@ -8,8 +8,9 @@ from decimal import Decimal
 
 from allotment.autoscaler.cordoning import COMING
 from allotment.autoscaler.options import Options
+from allotment.autoscaler.reserving import RESERVED, unreserved
 from allotment.cluster.client import Tree
-from allotment.cluster.resources import NODES
+from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.packing.problem import KeepGoing
@@ -47,6 +48,16 @@ def asks(cpu: str) -> Tree:
     return {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
 
 
+def kept_for(cluster: World, node: str) -> str:
+    taints = cluster.client.objects[NODES, "", node]["spec"].get("taints") or ()
+    return next((one["value"] for one in taints if one["key"] == RESERVED), "")
+
+
+def let_onto(cluster: World, pod: str) -> list[str]:
+    tolerations = cluster.get(pod)["spec"].get("tolerations") or ()
+    return [one["value"] for one in tolerations if one["key"] == RESERVED]
+
+
 def small(cluster: World) -> str:
     return next((name for name, kind in cluster.machines().items() if kind == "g4dn.xlarge"), "")
 
@@ -54,7 +65,7 @@ def small(cluster: World) -> str:
 def test_a_node_is_closed_until_its_devices_are_there() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("a")
-        await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
+        await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)), pause=0)
         node = small(cluster)
         assert COMING in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
         await cluster.until(lambda: cluster.is_open(node))
@@ -118,3 +129,58 @@ def test_a_cordon_of_somebody_else_stays() -> None:
         assert not cluster.is_open(small(cluster))
 
     play(options("aws/g5.*=slow:10", planner=by_name), story)
+
+
+def test_a_node_opens_for_those_first_for_whom_it_was_bought() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("small", spec=asks("1") | {"tolerations": [{"key": "mine", "operator": "Exists"}]})
+        cluster.pod("big", spec=asks("2"))
+        await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
+        for pod in ("small", "big"):
+            assert let_onto(cluster, pod) == [kept_for(cluster, cluster.nominated(pod))] != [""]
+        assert cluster.get("small")["spec"]["tolerations"][0] == {"key": "mine", "operator": "Exists"}
+        node, other = cluster.nominated("small"), cluster.nominated("big")
+        cluster.bind("small", node)
+        await cluster.until(lambda: not kept_for(cluster, node))
+        assert kept_for(cluster, other)
+        cluster.end("big")
+        await cluster.until(lambda: not kept_for(cluster, other))
+
+    play(options(planner=by_name), story)
+
+
+def test_a_node_that_nobody_takes_is_kept_for_half_a_minute_only() -> None:
+    async def story(cluster: World) -> None:
+        cluster.pod("small")
+        await cluster.until(lambda: cluster.told("MachineReady"))
+        node = cluster.nominated("small")
+        assert kept_for(cluster, node)
+        await cluster.after(20)
+        assert kept_for(cluster, node)
+        await cluster.until(lambda: not kept_for(cluster, node))
+
+    play(options(planner=by_name), story, speed=60)
+
+
+def test_where_pods_may_not_be_changed_nodes_open_for_everybody() -> None:
+    async def story(cluster: World) -> None:
+        cluster.client.unchangeable.add(PODS)
+        cluster.pod("small")
+        await cluster.until(lambda: cluster.told("MachineReady"))
+        node = cluster.nominated("small")
+        assert cluster.is_open(node)
+        assert not kept_for(cluster, node)
+        assert not let_onto(cluster, "small")
+
+    play(options(planner=by_name), story)
+
+
+def test_what_was_reserved_is_nothing_that_plans_are_made_of() -> None:
+    toleration = {"key": RESERVED, "operator": "Equal", "value": "order", "effect": "NoSchedule"}
+    own = {"key": "mine", "operator": "Exists"}
+    assert unreserved({"spec": {"tolerations": [own, toleration]}}) == {"spec": {"tolerations": [own]}}
+    assert unreserved({"spec": {"tolerations": [toleration]}}) == {"spec": {}}
+    taint = {"key": RESERVED, "value": "order", "effect": "NoSchedule"}
+    assert unreserved({"spec": {"taints": [taint], "unschedulable": True}}) == {"spec": {"unschedulable": True}}
+    plain: Tree = {"kind": "ConfigMap"}
+    assert unreserved(plain) is plain

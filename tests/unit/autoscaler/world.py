@@ -16,7 +16,7 @@ from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Client, Event, Listing, Resource, Tree
+from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
@@ -45,6 +45,16 @@ class ClusterClient(MemoryClient):
         super().__init__()
         self.refuse_eviction: set[str] = set()
         self.evicted: list[str] = []
+        self.unchangeable: set[Resource] = set()
+        """What we have no right to patch, statuses apart."""
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
+        subresource: str = "", force: bool = False, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        if resource in self.unchangeable and not subresource:
+            raise refusal(403, "Forbidden", f"{resource.plural} may not be patched")
+        return await super().patch(resource, name, patch, namespace, kind=kind, subresource=subresource)
 
     async def create(
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
@@ -172,11 +182,12 @@ class World:
         events = [tree for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
         return sum(tree.get("series", {}).get("count", 1) for tree in events)
 
-    async def until(self, true: Callable[[], object], seconds: float = 8.0) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 8.0, pause: float = 0.005) -> None:
+        """``pause``: between looks; none sees also what is true for a moment only."""
         try:
             async with asyncio.timeout(seconds):
                 while not true():
-                    await asyncio.sleep(0.005)
+                    await asyncio.sleep(pause)
         except TimeoutError:
             lines = [f"{key[0].plural}/{key[2]}: {tree.get('status') or tree.get('note') or tree.get('data')}"[:300]
                      for key, tree in self.client.objects.items()]  # fmt: skip

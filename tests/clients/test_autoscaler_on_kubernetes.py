@@ -1,0 +1,118 @@
+"""The autoscaler and Kubernetes' own kube-scheduler: what is bought is used by those for whom it was bought.
+
+kube-scheduler comes from ``$ALLOTMENT_KUBE_BIN`` (a folder), unmodified, and works in a lab that has none of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.autoscaler.providers.faults import parse_faults
+from allotment.fleet.catalog import catalog
+from allotment.fleet.catalog.instance import InstanceType
+from allotment.lab.autoscaling import Autoscale, types_of
+from allotment.lab.lab import Lab
+from bench import real_kube
+
+Tree = dict[str, Any]
+EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
+TYPES: dict[str, InstanceType] = {one.key: one for one in catalog()}
+
+
+@contextmanager
+def lab(folder: Path, *faults: str, types: str = "aws,gcp") -> Iterator[Lab]:
+    """A lab with an autoscaler and no machine, whose scheduler is Kubernetes' own."""
+    paths = real_kube.programs(("kube-scheduler",))
+    if paths is None:
+        pytest.skip(f"kube-scheduler is not there: ${real_kube.FOLDER} is to name a folder with it")
+    scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), plan_seconds=1.0, consolidation="never")
+    with ExitStack() as stack:
+        running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=20, tls=True, without=("scheduler",)))
+        output = stack.enter_context((folder / "kube-scheduler.log").open("wb"))
+        command = [paths["kube-scheduler"], f"--kubeconfig={running.kubeconfig}", "--secure-port=0"]
+        process = subprocess.Popen([*command, "--leader-elect=false"], stdout=output, stderr=output, cwd=folder)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        yield running
+
+
+def until(true: Callable[[], Any], lab: Lab, seconds: float = 45.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        if time.monotonic() > end:
+            told = [f"{one['metadata']['name']}: {one['reason']}: {one.get('message') or one.get('note')}"
+                    for one in lab.list("events")]  # fmt: skip
+            raise AssertionError("did not come true:\n" + "\n".join(told))
+        time.sleep(0.05)
+    return found
+
+
+def running(lab: Lab, number: int) -> list[Tree]:
+    """The pods, when so many of them run."""
+
+    def there() -> list[Tree] | None:
+        pods = [pod for pod in lab.list("pods") if pod["status"].get("phase") == "Running"]
+        return pods if len(pods) == number else None
+
+    found: list[Tree] = until(there, lab)
+    return found
+
+
+def workload(name: str, replicas: int, expression: str = "", count: int = 1) -> list[Tree]:
+    """A Deployment whose pods have so many GPUs each."""
+    asked: Tree = {"deviceClassName": "gpu.nvidia.com", "count": count}
+    if expression:
+        asked["selectors"] = [{"cel": {"expression": expression}}]
+    container = {"name": "c", "image": "registry.example/app:1", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {"containers": [container], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]}
+    return [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name},
+         "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
+                  "template": {"metadata": {"labels": {"app": name}}, "spec": spec}}},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("example", "pods", "form"),
+    [
+        ("01-one-ampere-gpu.yaml", 1, "a10g"),
+        ("02-time-slicing.yaml", 3, "a10g"),
+        ("03-mps.yaml", 3, "a10g"),
+        ("04-seven-mig-slices.yaml", 7, "a100-40gb/static-mig=1g.5gb:7"),
+    ],
+)
+def test_the_cases_of_the_article_end_running_on_the_planned_node(
+    tmp_path: Path, example: str, pods: int, form: str
+) -> None:
+    with lab(tmp_path) as cluster:
+        cluster.apply(EXAMPLES / example)
+        found = running(cluster, pods)
+        (node,) = cluster.list("nodes")
+        assert node["metadata"]["annotations"]["allotment.dev/hardware"] == form
+        assert {pod["spec"]["nodeName"] for pod in found} == {node["metadata"]["name"]}
+        name = node["metadata"]["name"]
+        until(lambda: not cluster.get("node", name)["spec"].get("taints"), cluster)  # it was kept for them
+        (bound, *_) = (one for one in cluster.list("events") if one["reason"] == "Scheduled")
+        assert bound["reportingComponent"] == "default-scheduler"
+
+
+def test_many_machines_of_one_plan_serve_whom_they_were_bought_for(tmp_path: Path) -> None:
+    """Any GPU would do for some of the pods, and each is tried when the first node opens: nothing is bought twice."""
+    ampere = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
+    with lab(tmp_path, types="aws") as cluster:
+        cluster.apply([*workload("any", 4), *workload("ampere", 3, ampere), *workload("four", 1, ampere, count=4)])
+        pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in running(cluster, 8)}
+        events = [one for one in cluster.list("events") if one["reason"] == "TriggeredScaleUp"]
+        ordered = {one["involvedObject"]["name"]: one["message"].rpartition(" as node ")[2] for one in events}
+        assert len(events) == 8
+        assert ordered == pods
+        assert set(pods.values()) == {node["metadata"]["name"] for node in cluster.list("nodes")}
