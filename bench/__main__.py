@@ -58,6 +58,9 @@ def main() -> int:
     print("replaying traces …", flush=True)
     _section("A trace of GPU pods under several policies, beside published figures")
     print(_module("replay"), end="")
+    print("planning for traces, 30 s each …", flush=True)
+    _section("Machines for the pods of traces: cost by the proven bound, with the engine in the loop")
+    print(_module("plan"), end="")
     _section("Promises")
     for kept, text in report.promises(ours, theirs):
         print(f"{'kept  ' if kept else 'MISSED'}  {text}")

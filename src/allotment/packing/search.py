@@ -36,6 +36,8 @@ _PATIENCE = 60
 _SMALL, _FAR = 20_000, 1.15
 #: Loads up to which the best choice among them is looked for by an integer program, and for how long.
 _FEW, _NODES = 300, 200
+#: Rounds of new loads before the first answer by their prices.
+_FIRST = 8
 #: An improvement of the linear program that is too small to wait for, as a fraction, in so many rounds.
 _LITTLE, _ROUNDS = 3e-4, 5
 
@@ -102,6 +104,9 @@ class Search:
         master = Master(self.problem, self.problem.counts, pairs)
         master.add(self.basket.bins)
         loads = Generation(master, self._sharp, self.truth, self.proof, asks=True)
+        first = iter(range(_FIRST))
+        self._settle(loads, lambda: loads.effort > 0 or next(first, None) is None)
+        self._construct(loads)
         self._settle(loads, lambda: loads.effort > 0)
         if loads.duals is None:
             return
@@ -109,8 +114,12 @@ class Search:
         rows = Master(self.problem, self.problem.counts, pairs)
         rows.add(master.loads)
         proving = Generation(rows, self._sharp, self.truth, self.proof, asks=False)
+        proving.effort = 1
+        proving.round(self._keep_going)
+        self._prove(proving)
         vary(master, loads.duals, self.truth)
         master.exchanging(False)
+        self._round(loads)
         loads.hurry()
         costs = [float("inf")] * _ROUNDS
 
@@ -181,6 +190,16 @@ class Search:
         if loads.proof.bound > self.proof.bound:
             self.proof = loads.proof
             self.tell()
+
+    def _construct(self, loads: Generation) -> None:
+        """An answer by the prices of this moment, better ones than those of the beginning."""
+        if loads.duals is not None and self._keep_going():
+            basket = Basket(self.problem, self.problem.counts)
+            near, rows = self._near(loads.duals.items)
+            values = loads.duals.items + self._some
+            construct(basket, self.truth, near, values, rows, keep_going=self._keep_going)
+            self.complete(basket)
+            self.consider(basket)
 
     def _round(self, loads: Generation) -> None:
         """An answer from the linear program."""
