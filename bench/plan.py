@@ -25,10 +25,12 @@ from allotment.packing.solve import solve
 from allotment.tools.plan.demand import demand_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.question import Question
-from allotment.tools.replay.encoding import MODE, SOLD, objects_of
-from allotment.tools.replay.trace import TracePod, read_pods
+from allotment.tools.replay.encoding import SOLD, objects_of
+from allotment.tools.replay.trace import WHOLE, TracePod, read_pods
 from bench.replay import MIXES, Absent, folder
 
+#: How GPUs are shared, so that a claim for a share finds its capacity.
+MODE = f"consumable-shares={WHOLE}"
 PODS = 2000
 SECONDS = 30.0
 #: The seconds after which an answer is noted as well.
