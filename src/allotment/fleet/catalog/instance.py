@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
 from allotment.fleet.profiles import Accelerator
-from allotment.model.core import Node
+from allotment.model.core import Node, Taint
 from allotment.model.resource import ResourceSlice
 
 CapacityType: TypeAlias = Literal["on-demand", "spot"]
@@ -62,6 +62,8 @@ class InstanceType:
     memory_bound: bool = False
     disk_gib: Decimal | None = None
     """What pods may write to the node's disk (``ephemeral-storage``), where a catalogue says it."""
+    taints: tuple[Taint, ...] = ()
+    """Of its nodes, where a catalogue says that whoever makes them taints them."""
 
     @property
     def key(self) -> str:

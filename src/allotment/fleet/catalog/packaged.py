@@ -57,6 +57,7 @@ def _over(known: InstanceType, row: InstanceType) -> InstanceType:
             memory_gib=memory,
             room=room,
             disk_gib=row.disk_gib or known.disk_gib,
+            taints=row.taints or known.taints,
             arch="arm64" if row.arch == "arm64" else known.arch,  # which blank is taken for the other
             gpus=row.gpus if equipped else known.gpus,
             accelerator=row.accelerator or known.accelerator,

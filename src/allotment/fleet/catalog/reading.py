@@ -19,6 +19,7 @@ from allotment.fleet.catalog.zones import zones_of
 from allotment.fleet.errors import FleetError, nearest
 from allotment.fleet.hardware import accelerator_of
 from allotment.fleet.profiles import Accelerator
+from allotment.model.core import Taint
 from allotment.model.problems import Position, Problem
 
 CatalogProblem: TypeAlias = Problem
@@ -36,14 +37,19 @@ PRICES: Final[Mapping[CapacityType, str]] = {"on-demand": "on_demand_usd_per_hou
 #: Every column; only the first two must be there.
 COLUMNS: Final = (
     PROVIDER, NAME, "region", "zones", "arch", "vcpu", "memory_gib", "gpu_count", "gpu", "gpu_model", "gpu_fraction",
-    "gpu_memory_gib", *PRICES.values(), "alloc_vcpu_milli", "alloc_memory_mib", "ephemeral_gib", "pods", "as_of",
-    "price_source", "spec_source", "notes",
+    "gpu_memory_gib", *PRICES.values(), "alloc_vcpu_milli", "alloc_memory_mib", "ephemeral_gib", "pods", "taints",
+    "as_of", "price_source", "spec_source", "notes",
 )  # fmt: skip
 
 _PROVIDER = re.compile(r"[a-z0-9]([-a-z0-9.]{0,38}[a-z0-9])?")
 _INSTANCE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.+]{0,61}[A-Za-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
+_TAINT = re.compile(
+    r"(?P<key>([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)"
+    r"(=(?P<value>([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?))?"
+    r":(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)"
+)
 _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 
@@ -248,6 +254,16 @@ class _Row:
             return rule
         return Room(milli or rule.cpu_milli, mib or rule.memory_mib, pods or PODS, milli is None or mib is None)
 
+    def taints(self) -> Iterator[Taint]:
+        """Such as ``kubectl taint`` takes, with a space between them."""
+        for text in self.text("taints").split():
+            found = _TAINT.fullmatch(text)
+            if found is None:
+                words = "key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute"
+                self._say("bad-cell", f"taints: wanted {words}, found {text!r}", self._column("taints"))
+            else:
+                yield Taint(key=found["key"], value=found["value"] or "", effect=found["effect"])
+
     def instance(self) -> InstanceType | None:
         """The instance type; None if anything is wrong with the row."""
         if self.problems:
@@ -266,6 +282,7 @@ class _Row:
         prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]
         zones = tuple(self.text("zones").split())
         room = self.room(provider, vcpu, memory)
+        taints = tuple(self.taints())
         if self.problems:
             return None
         return judged(
@@ -277,5 +294,6 @@ class _Row:
                 prices=tuple((capacity, price) for capacity, price in prices if price is not None),
                 as_of=as_of, price_source=self.text("price_source") or f"{self.file}:{self.line}",
                 spec_source=self.text("spec_source"), notes=self.text("notes"), disk_gib=disk,
+                taints=taints,
             )
         )  # fmt: skip

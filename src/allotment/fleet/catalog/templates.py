@@ -21,7 +21,7 @@ from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import mode_names, parse_mode
 from allotment.fleet.profiles import servers
 from allotment.fleet.slices import slices_of
-from allotment.model.core import Node, NodeStatus
+from allotment.model.core import Node, NodeSpec, NodeStatus
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
@@ -118,7 +118,11 @@ def _node(
 ) -> Node:
     labels = labels_of(instance, machine, node, zone, capacity_type)
     annotations = {_SIMULATED: "true"} | ({_HARDWARE: form} if form else {})
-    return Node(metadata=ObjectMeta(name=node, labels=labels, annotations=annotations), status=_status(instance))
+    return Node(
+        metadata=ObjectMeta(name=node, labels=labels, annotations=annotations),
+        spec=NodeSpec(taints=instance.taints),
+        status=_status(instance),
+    )
 
 
 def _status(instance: InstanceType) -> NodeStatus:

@@ -36,6 +36,7 @@ def _cells(one: InstanceType) -> Iterator[tuple[str, str]]:
         yield "alloc_memory_mib", str(one.room.memory_mib)
         yield "pods", str(one.room.pods)
     yield "ephemeral_gib", _number(one.disk_gib)
+    yield "taints", " ".join(f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in one.taints)
     yield from (("as_of", one.as_of), ("price_source", one.price_source))
     yield from (("spec_source", one.spec_source), ("notes", one.notes))
 

@@ -246,7 +246,7 @@ def _against_size(group: _Group, instance: InstanceType, demand: Demand, limits:
     if instance.room is None:
         return Phrase("unusable", instance.unusable or "its size is not known", NOTHING)
     return against_room(group.need, instance, instance.room) or against_node(
-        group.item, _places(instance, demand, limits)
+        group.item, _places(instance, demand, limits), instance.taints
     )
 
 

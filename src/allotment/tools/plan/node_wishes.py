@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from allotment.engine.cluster.reach import NodeFacts
+from allotment.model.core import Taint
 from allotment.model.selection import NodeSelectorRequirement
 from allotment.placing.demand import admits
+from allotment.placing.filters.admission import tolerates
 from allotment.tools.plan.demand import Waiting
 from allotment.tools.plan.grouping import Item
 from allotment.tools.plan.phrasing import KIND, OTHER, Phrase
 
 
-def against_node(item: Item, places: Sequence[NodeFacts]) -> Phrase | None:
+def against_node(item: Item, places: Sequence[NodeFacts], taints: Sequence[Taint] = ()) -> Phrase | None:
     """What keeps a pod of an item from every node that the type could be; None if one of them would do.
 
-    New nodes have no taints: what a node pool adds to them is not known here.
+    ``taints``: those that its nodes have. What a node pool adds to them is not known here.
     """
     for pod in item.pods:
+        unwelcome = untolerated(pod, taints)
+        if unwelcome:
+            return Phrase("node-not-eligible", unwelcome, KIND, 1.0)
         if pod.asked.node_selector or pod.asked.required is not None:
             found = [_against(pod, facts) for facts in places]
             if all(found) and found:
@@ -25,6 +30,14 @@ def against_node(item: Item, places: Sequence[NodeFacts]) -> Phrase | None:
         if pod.pod.spec.node_name:
             return Phrase("node-not-eligible", f"nodeName {pod.pod.spec.node_name} asked", OTHER)
     return None
+
+
+def untolerated(pod: Waiting, taints: Iterable[Taint]) -> str:
+    """The first taint that keeps a pod away, in words; empty if there is none."""
+    for taint in taints:
+        if taint.effect != "PreferNoSchedule" and not tolerates(pod.asked.tolerations, taint):
+            return f"taint {taint.key}{f'={taint.value}' if taint.value else ''} is not tolerated"
+    return ""
 
 
 def _against(pod: Waiting, facts: NodeFacts) -> Phrase | None:

@@ -32,6 +32,7 @@ from allotment.tools.plan.grouping import Item, Kind, kinds_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.mass import MEMORY_SLICES, Measured, measure
 from allotment.tools.plan.modes import Modes
+from allotment.tools.plan.node_wishes import untolerated
 from allotment.tools.plan.offers import MICRO, Offer, any_offer, offers_of, quota_limits, quotas
 from allotment.tools.plan.places import FITS, Alone, Place, devices, reaches
 from allotment.tools.plan.sharing import clashes_inside, conflicts, most_each
@@ -387,7 +388,8 @@ def _admitted(pod: Waiting, place: Place) -> Alone:
     for filter in FILTERS:
         refusal = filter(pod.asked, place.machine)
         if refusal is not None:
-            return Alone(refusal.cause, refusal.texts[0])
+            taint = untolerated(pod, place.machine.taints) if refusal.cause == "taint" else ""
+            return Alone(refusal.cause, taint or refusal.texts[0])
     for claim in pod.claims.before:
         if not reaches(claim, place):
             return Alone("claim", f"claim {key_of(claim)} is allocated on another node")
