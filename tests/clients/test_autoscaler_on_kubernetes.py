@@ -27,12 +27,13 @@ TYPES: dict[str, InstanceType] = {one.key: one for one in catalog()}
 
 
 @contextmanager
-def lab(folder: Path, *faults: str, types: str = "aws,gcp") -> Iterator[Lab]:
+def lab(folder: Path, *faults: str, types: str = "aws,gcp", **more: Any) -> Iterator[Lab]:
     """A lab with an autoscaler and no machine, whose scheduler is Kubernetes' own."""
     paths = real_kube.programs(("kube-scheduler",))
     if paths is None:
         pytest.skip(f"kube-scheduler is not there: ${real_kube.FOLDER} is to name a folder with it")
-    scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), plan_seconds=1.0, consolidation="never")
+    chosen = {"plan_seconds": 1.0, "consolidation": "never", **more}
+    scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), **chosen)
     with ExitStack() as stack:
         running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=20, tls=True, without=("scheduler",)))
         output = stack.enter_context((folder / "kube-scheduler.log").open("wb"))
@@ -116,3 +117,12 @@ def test_many_machines_of_one_plan_serve_whom_they_were_bought_for(tmp_path: Pat
         assert len(events) == 8
         assert ordered == pods
         assert set(pods.values()) == {node["metadata"]["name"] for node in cluster.list("nodes")}
+
+
+def test_a_node_that_opens_before_the_others_is_not_taken_by_those_who_wait_for_them(tmp_path: Path) -> None:
+    """Any GPU would do for most pods, whose machines are slow; one needs the GPU that is there first."""
+    ampere = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
+    with lab(tmp_path, "aws/g4dn.*=slow:30", types="aws", together=0.0) as cluster:
+        cluster.apply([*workload("any", 5), *workload("ampere", 1, ampere)])
+        pods = running(cluster, 6)
+        assert {pod["spec"]["nodeName"][:3] for pod in pods if pod["metadata"]["labels"]["app"] == "any"} == {"g4d"}
