@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from allotment.tools.explain.report import GivenClaim
-from allotment.tools.plan.company import Company
 from allotment.tools.plan.demand import Waiting
 from allotment.tools.plan.grouping import Item
 from allotment.tools.plan.machines import Berth
@@ -96,7 +95,6 @@ class _Run:
         """Pods of kinds of which one that is gone found nothing: nor will the next."""
         self._lonely: list[_Turn] = []
         """Those that the pods to come may help, in the order of the queue."""
-        self._company = Company(question.demand)
         self._kinds: list[tuple[int, Item]] = [(kind, item) for kind, ones in enumerate(items) for item in ones]
         self._left = [berth.expected.copy() for berth in berths]
         self._by_kind: dict[int, list[int]] = {}
@@ -109,13 +107,20 @@ class _Run:
         queue = [_Turn(kind, item, pod, (kind, at)) for kind, item in self._kinds for at, pod in enumerate(item.pods)]
         queue.sort(key=lambda turn: turn.pod.order)
         for turn in queue:
-            if self._take(turn):
-                self._cheer(turn.pod)
-            elif self._company.may_help(turn.pod):
-                self._lonely.append(turn)
-            else:
-                self._fail(turn)
-        for turn in self._lonely:
+            if not self._take(turn):
+                (self._lonely.append if _may_be_helped(turn.pod) else self._fail)(turn)
+        self._again()
+
+    def _again(self) -> None:
+        """Pods that others may let in by coming are tried again when all have had their turn.
+
+        Kubernetes, too, lets a pod that found no node wait for a second at least, whatever happens in the meantime.
+        """
+        left = [turn for turn in self._lonely if not self._take(turn)]
+        while len(left) < len(self._lonely):
+            self._lonely = left
+            left = [turn for turn in left if not self._take(turn)]
+        for turn in left:
             self._fail(turn)
 
     def _take(self, turn: _Turn) -> bool:
@@ -126,16 +131,6 @@ class _Run:
             return False
         known = self._where.get(id(turn.item))
         return self._sit(turn, known) if known is not None else self._first(turn)
-
-    def _cheer(self, pod: Waiting) -> None:
-        """A pod has come: those that wanted company are tried again, as the scheduler's queue does it."""
-        came = [pod]
-        while came and self._lonely:
-            newcomer = came.pop()
-            for turn in tuple(self._lonely):
-                if self._company.is_wanted(newcomer, turn.pod) and self._take(turn):
-                    self._lonely.remove(turn)
-                    came.append(turn.pod)
 
     def _fail(self, turn: _Turn) -> None:
         item = turn.item
@@ -157,7 +152,7 @@ class _Run:
         question, kind = self._question, turn.kind
         if any(not question.is_unknowable(kind, berth.place) and self._sit(turn, berth) for berth in self.berths):
             return True
-        if not self._company.may_help(turn.pod) and id(turn.item) in self._words:
+        if not _may_be_helped(turn.pod) and id(turn.item) in self._words:
             self._hopeless[turn.key] = self._words[id(turn.item)]
         return False
 
@@ -208,3 +203,8 @@ class _Run:
             if id(item) in self._where and id(item) not in self._gone:
                 self._where[id(item)].expected[kind] += 1
         return [berth for berth in self.berths if berth.name in self.used or not berth.new]
+
+
+def _may_be_helped(pod: Waiting) -> bool:
+    """Whether others could let a pod onto a node by coming: some that it must be near, or that even out a spread."""
+    return bool(pod.asked.affinity) or any(one.when_unsatisfiable == "DoNotSchedule" for one in pod.asked.spread)
