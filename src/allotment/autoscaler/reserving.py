@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from allotment.cluster.cache import Cache, Item
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES, PODS
+from allotment.placing.machines import RESERVED
 
 log = logging.getLogger(__name__)
 
-#: Taint of a node that is kept for those for whom it was bought. Its value is the order.
-RESERVED: Final = "allotment.dev/reserved"
+__all__ = ["RESERVED", "admit", "is_reserved", "release", "reserve", "unreserved"]
 
 _AT_ONCE = 16
 

@@ -24,6 +24,8 @@ Tree = dict[str, Any]
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 #: On a node that is cordoned because it is still to get its devices; whoever ordered it ends that.
 COMING: Final = "allotment.dev/coming"
+#: Taint of a node that is kept for those for whom it was bought, until they are there. Its value is the order.
+RESERVED: Final = "allotment.dev/reserved"
 #: Pods on a node that does not say how many it takes.
 _ANY_NUMBER: Final = 1 << 30
 
@@ -141,7 +143,9 @@ class Machines:
             for t in spec.get("taints") or ()
         )
         machine.unschedulable = bool(spec.get("unschedulable"))
-        machine.coming = machine.unschedulable and COMING in (metadata.get("annotations") or {})
+        machine.coming = (machine.unschedulable and COMING in (metadata.get("annotations") or {})) or any(
+            taint.key == RESERVED for taint in machine.taints
+        )
         machine.set_allocatable(_read_amounts(status.get("allocatable") or status.get("capacity") or {}))
         self._note(machine)
 

@@ -23,6 +23,15 @@ from allotment.tools.explain.rewording import owner_of, template_of
 
 #: Refusals that the pod's own words, or the node's taints, are the cause of.
 _CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
+#: Nodes that somebody ordered: what they are, and until when.
+_CLOSED = (
+    "on their way, and not complete yet",
+    "nodes that were ordered take pods when all that they are to have is there.",
+)
+_KEPT = (
+    "kept for the pods that they were ordered for",
+    "they are for all when those pods are there, or after half a minute.",
+)
 #: Nodes for which a way in is looked for.
 _TRIED = 8
 Holds = Callable[[Machine], bool]
@@ -35,12 +44,11 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
         return []
     summary = shortage.lines(pod.demand, refused)[0]
     changes = ways_in(pod, refused, has_devices)
-    if not changes and (coming := [machine.name for machine, _ in refused if machine.coming]):
-        first = f"on their way, and not complete yet: {shortage.named(coming)} (node-not-eligible)"
-        return [
-            first,
-            f"{reasons.ADVICE}Wait: nodes that were ordered take pods when all that they are to have is there.",
-        ]
+    if not changes and (coming := [machine for machine, _ in refused if machine.coming]):
+        closed = [machine.name for machine in coming if machine.unschedulable]
+        what, until = _CLOSED if closed else _KEPT
+        names = shortage.named(closed or [machine.name for machine in coming])
+        return [f"{what}: {names} (node-not-eligible)", f"{reasons.ADVICE}Wait: {until}"]
     return reasons.of_diagnosis(
         str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
     )

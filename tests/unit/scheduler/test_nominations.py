@@ -109,3 +109,18 @@ def test_who_may_not_preempt_stays_expected() -> None:
             await lab.until(lambda: not lab.pod("bold")["status"].get("nominatedNodeName"))
 
     asyncio.run(scenario())
+
+
+def test_nobody_is_told_to_tolerate_that_a_node_is_kept_for_others() -> None:
+    async def scenario() -> None:
+        kept = {"key": "allotment.dev/reserved", "value": "order", "effect": "NoSchedule"}
+        mine = {"key": "allotment.dev/reserved", "operator": "Equal", "value": "order", "effect": "NoSchedule"}
+        async with world(node("a", taints=[kept]), pod("other"), expected("p", "a", tolerations=[mine])) as lab:
+            await lab.bound("p")
+            said = await lab.told("other")
+            assert "kept for the pods that they were ordered for: a" in said
+            assert "tolerate the" not in said
+            lab.put(*node("a"))
+            await lab.bound("other")
+
+    asyncio.run(scenario())
