@@ -1,13 +1,14 @@
 """The autoscaler and Kubernetes' own kube-scheduler: what is bought is used by those for whom it was bought.
 
-kube-scheduler comes from ``$ALLOTMENT_KUBE_BIN`` (a folder), unmodified, and works in a lab that has none of its own.
+kube-scheduler and kube-controller-manager come from ``$ALLOTMENT_KUBE_BIN`` (a folder), unmodified, and work in a lab
+that has none of its own.
 """
 
 from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,32 +16,35 @@ from typing import Any
 import pytest
 
 from allotment.autoscaler.providers.faults import parse_faults
-from allotment.fleet.catalog import catalog
-from allotment.fleet.catalog.instance import InstanceType
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from bench import real_kube
 
 Tree = dict[str, Any]
+SCHEDULER, MANAGER = "kube-scheduler", "kube-controller-manager"
+_INSTEAD = {SCHEDULER: "scheduler", MANAGER: "controllers"}
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
-TYPES: dict[str, InstanceType] = {one.key: one for one in catalog()}
 
 
 @contextmanager
-def lab(folder: Path, *faults: str, types: str = "aws,gcp", **more: Any) -> Iterator[Lab]:
-    """A lab with an autoscaler and no machine, whose scheduler is Kubernetes' own."""
-    paths = real_kube.programs(("kube-scheduler",))
+def lab(
+    folder: Path, *faults: str, types: str = "aws,gcp", kubernetes: Sequence[str] = (SCHEDULER,), **more: Any
+) -> Iterator[Lab]:
+    """A lab with an autoscaler and no machine, in which programs of Kubernetes work instead of ours."""
+    paths = real_kube.programs(kubernetes)
     if paths is None:
-        pytest.skip(f"kube-scheduler is not there: ${real_kube.FOLDER} is to name a folder with it")
+        pytest.skip(f"{', '.join(kubernetes)}: not there; ${real_kube.FOLDER} is to name a folder")
+    without = [_INSTEAD[name] for name in kubernetes]
     chosen = {"plan_seconds": 1.0, "consolidation": "never", **more}
     scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), **chosen)
     with ExitStack() as stack:
-        running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=20, tls=True, without=("scheduler",)))
-        output = stack.enter_context((folder / "kube-scheduler.log").open("wb"))
-        command = [paths["kube-scheduler"], f"--kubeconfig={running.kubeconfig}", "--secure-port=0"]
-        process = subprocess.Popen([*command, "--leader-elect=false"], stdout=output, stderr=output, cwd=folder)
-        stack.callback(process.wait)
-        stack.callback(process.kill)
+        running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=20, tls=True, without=without))
+        for name, path in paths.items():
+            output = stack.enter_context((folder / f"{name}.log").open("wb"))
+            flags = (f"--kubeconfig={running.kubeconfig}", "--secure-port=0", "--leader-elect=false")
+            process = subprocess.Popen([path, *flags], stdout=output, stderr=output, cwd=folder)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
         yield running
 
 
@@ -104,6 +108,22 @@ def test_the_cases_of_the_article_end_running_on_the_planned_node(
         until(lambda: not cluster.get("node", name)["spec"].get("taints"), cluster)  # it was kept for them
         (bound, *_) = (one for one in cluster.list("events") if one["reason"] == "Scheduled")
         assert bound["reportingComponent"] == "default-scheduler"
+
+
+def test_claims_that_kubernetes_makes_from_templates_are_bought_for(tmp_path: Path) -> None:
+    """Pods of a Deployment, claims of a template: kube-controller-manager makes both, kube-scheduler serves them."""
+    with lab(tmp_path, types="aws", kubernetes=(SCHEDULER, MANAGER)) as cluster:
+        cluster.apply(workload("trainer", 2, count=2))
+        pods = running(cluster, 2)
+        claims = cluster.list("resourceclaims")
+        assert {one["metadata"]["ownerReferences"][0]["name"] for one in claims} == {
+            one["metadata"]["name"] for one in pods
+        }
+        managers = {one["manager"] for claim in claims for one in claim["metadata"]["managedFields"]}
+        assert managers - {"gpu.nvidia.com"} == {SCHEDULER, MANAGER}  # and the driver, which tells of its devices
+        events = [one for one in cluster.list("events") if one["reason"] == "TriggeredScaleUp"]
+        ordered = {one["involvedObject"]["name"]: one["message"].rpartition(" as node ")[2] for one in events}
+        assert ordered == {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods}
 
 
 def test_many_machines_of_one_plan_serve_whom_they_were_bought_for(tmp_path: Path) -> None:
