@@ -54,7 +54,11 @@ _ALLOCATED: Final = "2026-01-01T00:00:00Z"
 Opening = Literal["gated", "reserved", "together"]
 """``gated``: all nodes are open before the first pod is let go. ``reserved``: a node of the plan opens for those only
 that were planned for it, which tolerate its taint. ``together``: nodes open one right after the other while pods wait,
-and kube-scheduler gives those that open first to whom it will, for it keeps no device for a pod that is nominated."""
+and kube-scheduler gives those that open first to whom it will, for it keeps no device for a pod that is nominated.
+
+When they are gated, what shares a GPU may go elsewhere now and then, and be in the way there: kube-scheduler (1.36.3)
+counts a share twice for the moment between its write and the answer to that, and takes the pod's nomination back when
+it finds no room. Reserved, such a pod comes again a second later."""
 
 
 class Kept(NamedTuple):
