@@ -34,7 +34,7 @@ def tried(kubeconfig: Path, words: str, opening: Opening) -> Kept:
     return asyncio.run(one())
 
 
-@pytest.mark.parametrize("words", ["kube/8", "kube/17", "kube/54", "wide-kube/3", "wide-kube/22"])
+@pytest.mark.parametrize("words", ["kube/8", "kube/17", "kube/80", "kube/85", "wide-kube/22"])
 def test_every_planned_pod_is_bound_where_it_was_planned(kubeconfig: Path, words: str) -> None:
     done = tried(kubeconfig, words, "gated")
     assert done.planned > 0
