@@ -67,6 +67,6 @@ def construct(
                 heapq.heappush(offers, (-offer[0], number, offer[1]))
             continue
         basket.buy(number, load, times)
-        offer = best(by_number[number])
+        offer = best(by_number[number]) if basket.free(number) else None
         if offer is not None:
             heapq.heappush(offers, (-offer[0], number, offer[1]))

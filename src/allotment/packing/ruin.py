@@ -6,7 +6,7 @@ principle" (2000).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -33,13 +33,17 @@ class Ruin:
         values: Floats,
         prices: Mapping[int, Floats],
         seed: int,
+        *,
+        keep: Collection[int] = (),
     ) -> None:
+        """``keep``: bins that are never ruined."""
         self.basket = basket
         self._truth = truth
         self._sorts = sorts
         self._values = values
         self._prices = prices
         self._random = Random(seed)
+        self._keep = frozenset(keep)
 
     def step(self, keep_going: KeepGoing) -> bool:
         """Ruin and recreate once; whether it is better now."""
@@ -62,7 +66,7 @@ class Ruin:
         random = self._random
         problem = self.basket.problem
         many = random.randint(3, 14)
-        lines = list(self.basket.bins)
+        lines = [line for line in self.basket.bins if line[0] not in self._keep]
         worth = {
             line: sum(self._values[kind] * n for kind, n in line[1]) / max(problem.bins[line[0]].price, 1e-9)
             for line in lines

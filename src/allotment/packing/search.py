@@ -13,6 +13,7 @@ import numpy as np
 from allotment.packing.assignment import Prices, assigned, ceiling
 from allotment.packing.basket import Basket
 from allotment.packing.construction import construct
+from allotment.packing.crowded import Crowd, crowd
 from allotment.packing.exchanges import exchanges
 from allotment.packing.generation import Generation, Proof
 from allotment.packing.master import Master
@@ -54,14 +55,25 @@ class Search:
         self._progress = progress
         self._seed = seed
         self._told_rivals = False
-        self._sorts, self._worse = _sorted_out(problem)
-        prices, self.proof = _first_proof(problem, problem.counts, self._sorts)
+        there = crowd(problem)
+        self._crowd = Crowd(problem, there) if there else None
+        self._sorts, self._worse = _sorted_out(problem, there)
+        prices, self.proof = _first_proof(problem, problem.counts, self._sorts, self._crowd)
         #: So that nothing is worth nothing: what a free bin can hold is put there.
         self._some = 1e-3 * min((bin.price for bin in problem.bins if bin.price), default=1)
         self._weighings = Weighings()
         self._sharp = [Sharpened(problem, sort, self._weighings) for sort in self._sorts]
-        self.basket = Basket(problem, problem.counts)
+        self._there = Basket(problem, problem.counts)
         values = prices.items + self._some
+        if self._crowd is not None:
+            # What is free is for those whose place would have to be bought most dearly.
+            bought = assigned(problem, problem.counts, self._sorts)
+            self._crowd.take(self._there, truth, bought.items + self._some, keep_going)
+        self.basket = self._there.copy()
+        #: Of what the search is about: the same, unless bins were filled before it.
+        self._local = self.proof
+        if self._crowd is not None:
+            _, self._local = _first_proof(problem, self._wanted, self._sorts)
         construct(self.basket, truth, self._sorts, values, prices.rows, keep_going=keep_going)
         self.complete(self.basket)
         self.tell()
@@ -86,6 +98,11 @@ class Search:
         if self._progress is not None:
             self._progress(self.basket.cost, self.bound())
 
+    @property
+    def _wanted(self) -> list[int]:
+        """Items by kind that are not in bins that were filled first."""
+        return [max(n, 0) for n in self._there.left]
+
     def bound(self) -> int:
         """Of what the answer holds: items that are left need no bins."""
         counts = [count - max(n, 0) for count, n in zip(self.problem.counts, self.basket.left, strict=True)]
@@ -96,14 +113,15 @@ class Search:
         if sum(self.problem.counts) * len(self.problem.bins) <= _SMALL:
             self._rivals()
         self._search()
+        self._prove_all()
         if not self._told_rivals:
             self._rivals()
 
     def _search(self) -> None:
         pairs = exchanges(self.problem, self._sorts)
-        master = Master(self.problem, self.problem.counts, pairs)
+        master = Master(self.problem, self._wanted, pairs)
         master.add(self.basket.bins)
-        loads = Generation(master, self._sharp, self.truth, self.proof, asks=True)
+        loads = Generation(master, self._sharp, self.truth, self._local, asks=True)
         first = iter(range(_FIRST))
         self._settle(loads, lambda: loads.effort > 0 or next(first, None) is None)
         self._construct(loads)
@@ -111,9 +129,9 @@ class Search:
         if loads.duals is None:
             return
         # Bounds are of rows alone and may exchange; answers are of what bins hold, each item in a place of its own.
-        rows = Master(self.problem, self.problem.counts, pairs)
+        rows = Master(self.problem, self._wanted, pairs)
         rows.add(master.loads)
-        proving = Generation(rows, self._sharp, self.truth, self.proof, asks=False)
+        proving = Generation(rows, self._sharp, self.truth, self._local, asks=False)
         proving.effort = 1
         proving.round(self._keep_going)
         self._prove(proving)
@@ -158,7 +176,7 @@ class Search:
                     self._round(loads)
                     ruin = self._ruin(loads)
             parts = max(loads.duals.cost, 1.0)
-            near = self.basket.cost / parts - 1 < _NEAR * (parts / max(self.bound(), 1) - 1)
+            near = self.basket.cost / parts - 1 < _NEAR * (parts / max(self._local.bound, 1) - 1)
             if near and not proving.done and turns % _TURNS:
                 continue
             better = False
@@ -187,14 +205,26 @@ class Search:
                 return
 
     def _prove(self, loads: Generation) -> None:
-        if loads.proof.bound > self.proof.bound:
-            self.proof = loads.proof
-            self.tell()
+        if loads.proof.bound > self._local.bound:
+            self._local = loads.proof
+            if self._crowd is None:
+                self.proof = self._local
+                self.tell()
+
+    def _prove_all(self) -> None:
+        """Of all items, with what the bins that were filled first could have held at best."""
+        if self._crowd is not None:
+            ceilings = self._local.ceilings | self._crowd.ceilings(self._local.items)
+            proof = replace(self._local, ceilings=ceilings)
+            proof = replace(proof, bound=proof.of(self.problem, self.problem.counts))
+            if proof.bound > self.proof.bound:
+                self.proof = proof
+                self.tell()
 
     def _construct(self, loads: Generation) -> None:
         """An answer by the prices of this moment, better ones than those of the beginning."""
         if loads.duals is not None and self._keep_going():
-            basket = Basket(self.problem, self.problem.counts)
+            basket = self._there.copy()
             near, rows = self._near(loads.duals.items)
             values = loads.duals.items + self._some
             construct(basket, self.truth, near, values, rows, keep_going=self._keep_going)
@@ -207,7 +237,7 @@ class Search:
         if duals is None:
             return
         loads.duals = duals
-        basket = Basket(self.problem, self.problem.counts)
+        basket = self._there.copy()
         items = [float(value) for value in duals.items]
         buy_whole(basket, self.truth, loads.master.loads, duals.times, {}, items)
         near, rows = self._near(duals.items)
@@ -221,7 +251,7 @@ class Search:
         if not self._keep_going() or len(master.loads) > _FEW:
             return
         chosen = master.whole(self.basket.bins, nodes=_NODES, keep_going=self._keep_going)
-        basket = Basket(self.problem, self.problem.counts)
+        basket = self._there.copy()
         items = [float(value) for value in self.proof.items]
         for (number, load), count in sorted((chosen or {}).items()):
             for _ in range(count):
@@ -247,20 +277,28 @@ class Search:
     def _ruin(self, loads: Generation) -> Ruin:
         assert loads.duals is not None
         near, rows = self._near(loads.duals.items)
-        return Ruin(self.basket, self.truth, near, loads.duals.items + self._some, rows, self._seed)
+        return Ruin(
+            self.basket, self.truth, near, loads.duals.items + self._some, rows, self._seed, keep=crowd(self.problem)
+        )
 
 
-def _sorted_out(problem: Problem) -> tuple[list[Sort], list[Sort]]:
+def _sorted_out(problem: Problem, without: Sequence[int] = ()) -> tuple[list[Sort], list[Sort]]:
     """Sorts that may be of use, and those in whose place another always does as well by rows."""
-    every = [sort for number in range(len(problem.bins)) if len((sort := sort_of(problem, number)).kinds)]
+    gone = set(without)
+    numbers = [number for number in range(len(problem.bins)) if number not in gone]
+    every = [sort for number in numbers if len((sort := sort_of(problem, number)).kinds)]
     gone = dominated(every)
     return [s for s in every if s.number not in gone], [s for s in every if s.number in gone]
 
 
-def _first_proof(problem: Problem, counts: Sequence[int], sorts: Sequence[Sort]) -> tuple[Prices, Proof]:
+def _first_proof(
+    problem: Problem, counts: Sequence[int], sorts: Sequence[Sort], there: Crowd | None = None
+) -> tuple[Prices, Proof]:
     """What items and rows are worth if all may be cut, and what that proves."""
-    prices = assigned(problem, counts, sorts)
+    prices = assigned(problem, counts, [*sorts, *(there.pooled() if there is not None else ())])
     ceilings = {sort.number: ceiling(sort, prices.items, prices.rows[sort.number]) for sort in sorts}
+    if there is not None:
+        ceilings |= there.ceilings(prices.items)
     proof = Proof(0, prices.items, ceilings, dict(prices.tolls))
     return prices, replace(proof, bound=proof.of(problem, counts))
 
@@ -268,9 +306,10 @@ def _first_proof(problem: Problem, counts: Sequence[int], sorts: Sequence[Sort])
 def bounded(problem: Problem, counts: Sequence[int], rounds: int, keep_going: KeepGoing) -> int:
     """A bound alone, by so many rounds of new loads: none of them is bought, so that rows are all that is asked."""
     problem = replace(problem, counts=tuple(counts), budget=None)
-    sorts, _ = _sorted_out(problem)
-    prices, proof = _first_proof(problem, counts, sorts)
-    if not rounds or not any(counts):
+    many = crowd(problem)
+    sorts, _ = _sorted_out(problem, many)
+    prices, proof = _first_proof(problem, counts, sorts, Crowd(problem, many) if many else None)
+    if not rounds or many or not any(counts):
         return proof.bound
     truth = Truth(problem, lambda bin, load: True)
     weighings = Weighings()

@@ -53,7 +53,7 @@ def test_no_better_answer_exists_than_bounds_and_answers_say(first: int) -> None
         problem, holds = drawn(Random(seed), limits=seed % 3 == 0)
         left, optimum = best(problem, holds)
         holds.asked.clear()
-        packing = solve(problem, holds, keep_going=counted(60))
+        packing = solve(problem, holds, keep_going=counted(30))
         check(problem, holds, packing)
         served = needed(problem, packing.left)
         if packing.left:

@@ -1,0 +1,45 @@
+"""Hundreds of nodes that are there already, each with something else left."""
+
+from __future__ import annotations
+
+from random import Random
+
+from allotment.packing.bound import lower_bound
+from allotment.packing.crowded import crowd
+from allotment.packing.problem import Bin, Problem, Row
+from allotment.packing.solve import solve
+from tests.unit.packing.small import Exact, check
+
+
+def _problem(seed: int, nodes: int, items: int) -> Problem:
+    random = Random(seed)
+    needs = (((3,), (2,)), ((5,), (1,)), ((1,), (6,)))
+    there = [
+        Bin(f"node {n}", 0, (Row("cpu", 1, random.randint(3, 9)), Row("memory", 1, random.randint(2, 9))), needs, 1)
+        for n in range(nodes)
+    ]
+    new = Bin("new", 10, (Row("cpu", 1, 16), Row("memory", 1, 16)), needs)
+    return Problem(("a", "b", "c"), (items, items, items), (*there, new))
+
+
+def test_what_is_free_is_filled_before_anything_is_bought() -> None:
+    problem = _problem(1, 320, 250)
+    assert len(crowd(problem)) == 320
+    holds = Exact(problem)
+    left = iter(range(900))
+    packing = solve(problem, holds, keep_going=lambda: next(left, None) is not None)
+    check(problem, holds, packing)
+    assert not packing.left
+    assert 0 < packing.bound <= packing.cost
+    # Alone on new machines they would cost far more.
+    assert packing.cost < 0.7 * lower_bound(Problem(problem.kinds, problem.counts, problem.bins[-1:]))
+
+
+def test_a_crowd_with_room_for_all_costs_nothing() -> None:
+    problem = _problem(2, 400, 20)
+    holds = Exact(problem)
+    packing = solve(problem, holds, keep_going=lambda: True)
+    check(problem, holds, packing)
+    assert packing.cost == packing.bound == 0
+    assert not packing.left
+    assert lower_bound(problem) == 0
