@@ -25,7 +25,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import EVENTS, NODES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.model.trees import to_tree
-from allotment.tools.plan.nodeclaims import FORM
+from allotment.tools.plan.provisioning.nodeclaims import FORM
 
 Tree = dict[str, Any]
 

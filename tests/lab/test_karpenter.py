@@ -31,7 +31,7 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import to_tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.nodeclaims import ClaimSettings, node_claims
+from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, node_claims
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat
 from tests.lab import karpenter
 from tests.lab.stage import Stage, stage

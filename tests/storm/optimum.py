@@ -35,7 +35,7 @@ from allotment.placing.filters import judge
 from allotment.placing.machines import Machines
 from allotment.placing.resident import Resident
 from allotment.tools.explain.extended import extended_claim
-from allotment.tools.plan.templates import UNDECIDED, template
+from allotment.tools.plan.offering.templates import UNDECIDED, template
 from tests.storm.demands import AMD, GROUPS, Scenario, Tree
 from tests.storm.plans import planned
 from tests.storm.scheduled import FEATURES, KUBE, classes, there, values_of

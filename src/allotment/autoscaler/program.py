@@ -32,8 +32,8 @@ from allotment.cluster.cache import Item, all_synced
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
+from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, Unserved
-from allotment.tools.plan.wording import counted
 
 log = logging.getLogger(__name__)
 

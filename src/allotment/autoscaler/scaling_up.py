@@ -29,10 +29,10 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.nearest import with_nearest
-from allotment.tools.plan.promises import with_promises
+from allotment.tools.plan.reasons.nearest import with_nearest
+from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, PlannedMachine
-from allotment.tools.plan.wording import counted
+from allotment.tools.plan.seating.promises import with_promises
 
 T = TypeVar("T")
 

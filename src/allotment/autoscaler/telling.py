@@ -10,8 +10,8 @@ from typing import Any, Final
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Tree
 from allotment.cluster.recorder import Recorder
+from allotment.tools.plan.reasons.wording import dollars
 from allotment.tools.plan.report import PlannedMachine
-from allotment.tools.plan.wording import dollars
 
 _ORDERED: Final = "TriggeredScaleUp"
 _PROPOSED: Final = "ProposedScaleUp"

@@ -25,7 +25,7 @@ from allotment.cli.release import features
 from allotment.fleet.catalog import InstanceType
 from allotment.lab import needs
 from allotment.model.features import Features
-from allotment.tools.plan.disruption import Budget
+from allotment.tools.plan.consolidating.disruption import Budget
 
 if TYPE_CHECKING:
     from allotment.cluster.kubeconfig import Target
@@ -150,7 +150,7 @@ def provider_of(
         raise Mistake("--cloud: wanted together with --provider simulated", "it says what a simulated cloud does wrong")
     from allotment.autoscaler.providers.karpenter import Karpenter
     from allotment.cli.node_classes import mig_manager, node_classes
-    from allotment.tools.plan.nodeclaims import ClaimSettings
+    from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings
 
     sold = list(dict.fromkeys(one.provider for one in found.catalog.types))
     settings = ClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
@@ -169,7 +169,7 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
 
 def _tell(plan: Plan, *, dry_run: bool) -> None:
     from allotment.autoscaler.telling import described
-    from allotment.tools.plan.wording import verdict
+    from allotment.tools.plan.reasons.wording import verdict
 
     said = "would order" if dry_run else "ordered"
     lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]

@@ -34,7 +34,7 @@ from allotment.externalgrpc import failures
 from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
-from allotment.tools.plan.rehousing import House
+from allotment.tools.plan.consolidating.rehousing import House
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from allotment.externalgrpc.expander import Option
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.rehousing import House, NoPlace
+from allotment.tools.plan.consolidating.rehousing import House, NoPlace
 
 _HOSTNAME = "kubernetes.io/hostname"
 

@@ -14,8 +14,8 @@ from allotment.autoscaler.provider import Absent, Refused, Standing, State
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
-from allotment.tools.plan.mig_layouts import MIG_FILE, mig_config_map, mig_layout, with_layout
-from allotment.tools.plan.nodeclaims import INSTANCE, OWNER, ClaimSettings, NoNodeClass, node_claim
+from allotment.tools.plan.provisioning.mig_layouts import MIG_FILE, mig_config_map, mig_layout, with_layout
+from allotment.tools.plan.provisioning.nodeclaims import INSTANCE, OWNER, ClaimSettings, NoNodeClass, node_claim
 from allotment.tools.plan.report import PlannedMachine
 
 Tree = dict[str, Any]

@@ -13,11 +13,11 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from allotment.cli.pictures.lettering import FAMILY, fitted, width_of
 from allotment.cli.pictures.palette import EDGE, FAINT, FREE, INK, OTHER, PAPER, TRACK, ink_on
-from allotment.tools.plan.alike import Alike
-from allotment.tools.plan.anatomy import Gpu, Part
-from allotment.tools.plan.phrasing import short_name
+from allotment.tools.plan.reasons.alike import Alike
+from allotment.tools.plan.reasons.anatomy import Gpu, Part
+from allotment.tools.plan.reasons.phrasing import short_name
+from allotment.tools.plan.reasons.wording import dollars, workload_of
 from allotment.tools.plan.report import Seat
-from allotment.tools.plan.wording import dollars, workload_of
 
 #: The widest that a GPU is drawn.
 _WIDEST_GPU: Final = 2.5

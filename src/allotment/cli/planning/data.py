@@ -10,8 +10,8 @@ import msgspec
 
 from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import ObjectKey
+from allotment.tools.plan.reasons.wording import verdict
 from allotment.tools.plan.report import Choice, Plan
-from allotment.tools.plan.wording import verdict
 
 
 def data_of(

@@ -8,7 +8,7 @@ from typing import Any
 from allotment.cli.mistakes import Mistake
 from allotment.cli.node_classes import node_classes
 from allotment.model.formats import to_yaml
-from allotment.tools.plan.nodeclaims import ClaimSettings, NoNodeClass, manifests
+from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, NoNodeClass, manifests
 from allotment.tools.plan.report import PlannedMachine
 
 

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from allotment.cli.screen import Screen, folded
+from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short
 from allotment.tools.plan.report import Choice, Plan, TypeVerdict
-from allotment.tools.plan.wording import counted, dollars, names_in_short
 
 _WIDTH: Final = 80
 #: Refusals that are told of a group, and groups that are told, where nobody asks for all.

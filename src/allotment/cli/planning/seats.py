@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from allotment.tools.plan.alike import Alike
+from allotment.tools.plan.reasons.alike import Alike
+from allotment.tools.plan.reasons.wording import names_in_short
 from allotment.tools.plan.report import Seat
-from allotment.tools.plan.wording import names_in_short
 
 #: Pods of one workload on one machine that are told one by one.
 _EACH: Final = 3

@@ -10,10 +10,10 @@ from allotment.cli.planning.refusals import tell_choices
 from allotment.cli.planning.seats import seat_lines
 from allotment.cli.screen import Screen, folded, table
 from allotment.model.meta import ObjectKey
-from allotment.tools.plan.alike import Alike, alike
-from allotment.tools.plan.anatomy import Anatomy
+from allotment.tools.plan.reasons.alike import Alike, alike
+from allotment.tools.plan.reasons.anatomy import Anatomy
+from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short, saved, sum_of, verdict
 from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Seat, Unserved
-from allotment.tools.plan.wording import counted, dollars, names_in_short, saved, sum_of, verdict
 
 DEFAULT_WIDTH: Final = 80
 _HEADERS: Final = ("NODE", "TYPE", "ZONE", "CAPACITY", "USD/H", "GPUS", "FREE")

@@ -14,7 +14,7 @@ from typing import Final
 
 from allotment.model.meta import Object
 from allotment.model.replicas import pods_of
-from allotment.tools.plan.wording import dollars
+from allotment.tools.plan.reasons.wording import dollars
 
 #: Up to so many pods: so many seconds for improving. Most plans are proven the cheapest long before.
 _SECONDS: Final = ((20, 1.0), (200, 3.0))

@@ -27,8 +27,8 @@ from allotment.fleet.catalog import catalog
 from allotment.fleet.classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.trees import to_tree
+from allotment.tools.plan.consolidating.rehousing import House
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.rehousing import House
 from tests.unit.cluster.memory import MemoryClient
 
 Tree = dict[str, Any]

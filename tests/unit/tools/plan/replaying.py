@@ -23,8 +23,8 @@ from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import Ledger
 from allotment.scheduler.pods import WaitingPod, claims_of
 from allotment.tools.explain.input import key_of
-from allotment.tools.plan.demand import Waiting, demand_of
 from allotment.tools.plan.report import Plan, PlannedMachine
+from allotment.tools.plan.waiting.demand import Waiting, demand_of
 
 Tree = dict[str, Any]
 

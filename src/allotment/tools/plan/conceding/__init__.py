@@ -1,0 +1,1 @@
+"""What one concession would save, each tried."""

@@ -1,0 +1,1 @@
+"""Which running machines could go, with a proven place for every pod."""

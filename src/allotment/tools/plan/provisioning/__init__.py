@@ -1,0 +1,1 @@
+"""Planned machines as objects of those who make them."""

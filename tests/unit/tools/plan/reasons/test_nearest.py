@@ -1,0 +1,30 @@
+"""Pods that no type serves hear which came nearest."""
+
+from __future__ import annotations
+
+from allotment.model.meta import Object
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.reasons.nearest import with_nearest
+from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, planned, pod, request
+
+CATALOG = (instance("t4", "t4", 1, "0.5"), instance("a10g", "a10g", 1, "1.0"))
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
+
+
+def test_the_nearest_type_and_its_miss_are_in_the_words() -> None:
+    values: list[Object] = [
+        claim_template("huge", request(MEMORY.format("400Gi"))), claim_template("any", request()),
+        pod("never", template="huge"), pod("served", template="any"),
+    ]  # fmt: skip
+    found = with_nearest(planned(values, CATALOG), values, CATALOG, Limits(), FEATURES)
+    (unserved,) = found.unserved
+    assert unserved.pod.name == "never"
+    assert unserved.nearest == ("cloud/a10g",)
+    assert unserved.text.endswith("nearest is cloud/a10g: A10G has 23028Mi, 400Gi asked")
+    assert [machine.instance for machine in found.machines] == ["cloud/t4"]
+
+
+def test_a_plan_that_serves_all_stays_as_it_is() -> None:
+    values: list[Object] = [claim_template("any", request()), pod("served", template="any")]
+    plan = planned(values, CATALOG)
+    assert with_nearest(plan, values, CATALOG, Limits(), FEATURES) is plan
