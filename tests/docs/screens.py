@@ -62,6 +62,7 @@ _CHANCE = re.compile(
     | \ \(x\d+\ over\ [^)]*\)                        # how often an event came
     | \b[0-9a-f]{64}\b
     | (?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b       # the end of a generated name
+    | (?<=-)[0-9a-f]{8}\b                            # and of a machine's
     """,
     re.VERBOSE,
 )
