@@ -47,7 +47,6 @@ _QUIET_SECONDS: Final = 6.0
 _HEARD_SECONDS: Final = 0.1
 _PRIORITIES: Final = (500, 1000)
 _GATE: Final = "example.com/not-yet"
-_PROMISED: Final = "example.com/promised"
 #: kube-scheduler writes it; where it is missing, the next user of the claim cannot be written down.
 _ALLOCATED: Final = "2026-01-01T00:00:00Z"
 
@@ -107,8 +106,8 @@ async def kept(client: HttpClient, given: Scenario, *, opening: Opening = "gated
     seats = [*made.existing, *(seat for machine in made.machines for seat in machine.seats)]
     places = {names[seat.pod.name]: seat.node for seat in seats if seat.pod.name in names}
     await _empty(client)
-    told = _Told(client, places, {machine.node for machine in made.machines}, opening)
-    await told.all(objects_of(made, given, cluster, places))
+    told = _Told(client, places, opening)
+    await told.all(objects_of(made, given, cluster, places, reserved=opening == "reserved"))
     found = await _settled(client, places)
     bound = {name: pod["spec"]["nodeName"] for name, pod in found.items() if pod["spec"].get("nodeName")}
     return Kept(
@@ -121,10 +120,9 @@ async def kept(client: HttpClient, given: Scenario, *, opening: Opening = "gated
 class _Told:
     """A server that gets objects which ours would take as they are: statuses apart, and uids are its own."""
 
-    def __init__(self, client: HttpClient, places: dict[str, str], planned: set[str], opening: Opening) -> None:
+    def __init__(self, client: HttpClient, places: dict[str, str], opening: Opening) -> None:
         self._client = client
         self._places = places
-        self._planned = planned
         self._opening = opening
         self._uids: dict[str, str] = {}
 
@@ -169,31 +167,13 @@ class _Told:
             }
             await self._status(PODS, pod["metadata"]["name"], {key: value for key, value in status.items() if value})
         await asyncio.sleep(_HEARD_SECONDS)
-        if self._opening == "reserved":
-            await self._reserve(waiting)
-        await asyncio.gather(*(self._open(node) for node in nodes))
+        names = [node["metadata"]["name"] for node in nodes]
+        await asyncio.gather(*(self._client.patch(NODES, name, {"spec": {"unschedulable": None}}) for name in names))
         if self._opening == "gated":
             await asyncio.sleep(_HEARD_SECONDS)
             for pod in waiting:
                 name = pod["metadata"]["name"]
                 await self._client.patch(PODS, name, {"spec": {"schedulingGates": None}}, NAMESPACE)
-
-    async def _open(self, node: Tree) -> None:
-        name = node["metadata"]["name"]
-        spec: Tree = {"unschedulable": None}
-        if self._opening == "reserved" and name in self._planned:
-            taint = {"key": _PROMISED, "value": name, "effect": "NoSchedule"}
-            spec["taints"] = [*node.get("spec", {}).get("taints", ()), taint]
-        await self._client.patch(NODES, name, {"spec": spec})
-
-    async def _reserve(self, pods: Sequence[Tree]) -> None:
-        for pod in pods:
-            name = pod["metadata"]["name"]
-            node = self._places.get(name)
-            if node in self._planned:
-                there = (await self._client.get(PODS, name, NAMESPACE))["spec"].get("tolerations", [])
-                toleration = {"key": _PROMISED, "operator": "Equal", "value": node, "effect": "NoSchedule"}
-                await self._client.patch(PODS, name, {"spec": {"tolerations": [*there, toleration]}}, NAMESPACE)
 
     async def _status(self, kind: Resource, name: str, status: Tree) -> None:
         await self._client.patch(kind, name, {"status": status}, NAMESPACE, subresource="status")

@@ -26,6 +26,7 @@ from allotment.model.loading import load_text
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from allotment.model.trees import to_tree
+from allotment.placing.machines import RESERVED
 from allotment.tools.plan.report import Plan
 from tests.storm.demands import NAMESPACE, Scenario, Tree
 from tests.unit.scheduler.world import World, world
@@ -159,12 +160,13 @@ def named_by_plan(given: Scenario) -> dict[str, str]:
 async def left_unbound(made: Plan, given: Scenario, cluster: Cluster, *, nominated: bool) -> dict[str, str]:
     """Planned pods that the scheduler binds nowhere, with where they should be and what is said of them.
 
-    ``nominated``: pods are told where to go, as the autoscaler tells them.
+    ``nominated``: pods are told where to go, and planned nodes are kept for them, as the autoscaler does it.
     """
     names = named_by_plan(given)
     seats = [*made.existing, *(seat for machine in made.machines for seat in machine.seats)]
     places = {names[seat.pod.name]: seat.node for seat in seats if seat.pod.name in names}
-    async with world(*objects_of(made, given, cluster, places if nominated else {}), features=FEATURES) as running:
+    objects = objects_of(made, given, cluster, places if nominated else {}, reserved=nominated)
+    async with world(*objects, features=FEATURES) as running:
         began = time.monotonic()
         quiet_since, bound = began, 0
         while not places.keys() <= dict(running.client.bound).keys():
@@ -188,8 +190,13 @@ def _condition(running: World, name: str) -> Any:
     return running.client.objects[PODS, NAMESPACE, name].get("status", {}).get("conditions")
 
 
-def objects_of(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, str]) -> _Objects:
-    """All that the scheduler is to see: the machines of a plan as they really come, and the pods told where to go."""
+def objects_of(
+    made: Plan, given: Scenario, cluster: Cluster, places: dict[str, str], *, reserved: bool
+) -> _Objects:  # fmt: skip
+    """All that the scheduler is to see: the machines of a plan as they really come, and the pods told where to go.
+
+    ``reserved``: planned nodes are for those only who were planned for them.
+    """
     types = {one.key: one for one in given.catalog}
     nodes: list[Tree] = [to_tree(node, "v1", "Node") for node in cluster.nodes]
     slices: list[ResourceSlice] = list(cluster.slices)
@@ -198,7 +205,12 @@ def objects_of(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, 
             types[machine.instance], machine.form.partition("/")[2], machine.node, zone=machine.zone,
             capacity_type=machine.capacity_type,
         )  # fmt: skip
-        nodes.append(to_tree(template.node, "v1", "Node"))
+        tree = to_tree(template.node, "v1", "Node")
+        if reserved:
+            spec = tree.get("spec", {})
+            taint = {"key": RESERVED, "value": machine.node, "effect": "NoSchedule"}
+            tree["spec"] = {**spec, "taints": [*spec.get("taints", ()), taint]}
+        nodes.append(tree)
         if machine.form:
             slices += cluster_of(parse_fleet([f"{machine.node}={machine.form}"]), KUBE).slices
     pods, claims = pods_and_claims(given)
@@ -210,6 +222,9 @@ def objects_of(made: Plan, given: Scenario, cluster: Cluster, places: dict[str, 
         node = places.get(pod["metadata"]["name"], "")
         if not pod["spec"].get("nodeName"):
             pod["status"] = {**pod["status"], "nominatedNodeName": node}
+        if reserved and any(machine.node == node for machine in made.machines):
+            mine = {"key": RESERVED, "operator": "Equal", "value": node, "effect": "NoSchedule"}
+            pod["spec"] = {**pod["spec"], "tolerations": [*pod["spec"].get("tolerations", ()), mine]}
     by_kind = {"ResourceSlice": SLICES, "DeviceClass": DEVICE_CLASSES}
     others: Sequence[tuple[Resource, Tree]] = [
         (by_kind[one["kind"]], one) for one in given.objects if one["kind"] in by_kind
