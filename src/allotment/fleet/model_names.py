@@ -87,8 +87,8 @@ def product_of_label(value: str) -> tuple[str, bool]:
 
     What is not known keeps the label's dashes, and it is not certain.
 
-    >>> product_of_label("Tesla-T4-SHARED"), product_of_label("NVIDIA-L40")
-    (('Tesla T4', True), ('NVIDIA-L40', False))
+    >>> product_of_label("Tesla-T4-SHARED"), product_of_label("NVIDIA-L2")
+    (('Tesla T4', True), ('NVIDIA-L2', False))
     """
     bare = _ADDED.sub("", value, count=1)
     known = _by_label().get(bare)

@@ -39,7 +39,7 @@ def mode_of(layout: Layout) -> str:
     """The mode in the words of ``--fleet``; empty where every GPU stays whole.
 
     >>> mode_of((("1g.5gb", "1g.5gb", "2g.10gb"), ()))
-    'static-mig=1g.5gb:2+2g.10gb/full'
+    'static-mig=1g.5gb:2+2g.10gb:1/full'
     """
     if not any(layout):
         return ""
