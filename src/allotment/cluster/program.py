@@ -17,6 +17,7 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Cache, Caches, Changed, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
+from allotment.cluster.observing import UNOBSERVED, Observing
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events, Recorder
 
@@ -45,6 +46,7 @@ class Context(NamedTuple):
     clock: Clock
     events: Events
     random: Random
+    observing: Observing = UNOBSERVED
 
     def recorder(self, component: str) -> Recorder:
         """For events; ``component`` is what they show as their source."""

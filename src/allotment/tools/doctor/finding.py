@@ -1,0 +1,22 @@
+"""What a check of a cluster finds."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Finding(NamedTuple):
+    """Something to know.
+
+    ``code`` is stable (``D101``); ``subject`` the object as kubectl names it (``node/gpu-1``, ``claim ml/train``), or
+    what it is about (``server``). ``evidence`` is what was seen, with figures and names; ``remedy`` the next command or
+    change, empty only for notes.
+    """
+
+    code: str
+    severity: Severity
+    subject: str
+    evidence: str
+    remedy: str = ""
