@@ -28,12 +28,12 @@ class Sample(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """Of a histogram: ``counts`` below each of ``bounds`` (seconds, rising; cumulated), all of them, and their sum."""
+    """Of a histogram: how many are below each of ``bounds`` (rising, in the metric's unit), all of them, and their sum."""
 
     labels: tuple[str, ...]
     bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-    count: int
+    below: tuple[int, ...]
+    all: int
     sum: float
 
 
