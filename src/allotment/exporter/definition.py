@@ -28,7 +28,7 @@ class Sample(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """Of a histogram: how many are below each of ``bounds`` (rising, in the metric's unit), all of them, and their sum."""
+    """Of a histogram: how many are below each of ``bounds`` (rising, in its unit), all of them, and their sum."""
 
     labels: tuple[str, ...]
     bounds: tuple[float, ...]
