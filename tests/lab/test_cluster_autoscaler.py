@@ -20,6 +20,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from allotment import protobuf
 from allotment.externalgrpc import encoding, objects
 from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
@@ -69,8 +70,8 @@ class Servers:
         return [option.nodeGroupId for option in answer.options]
 
     def _call(self, channel: grpc.Channel, path: str, request: Message, answer: type[M]) -> M:
-        method = channel.unary_unary(path, request_serializer=encoding.encode, response_deserializer=bytes)
-        return encoding.decode(answer, method(request, timeout=20, wait_for_ready=True))
+        method = channel.unary_unary(path, request_serializer=protobuf.encode, response_deserializer=bytes)
+        return protobuf.decode(answer, method(request, timeout=20, wait_for_ready=True))
 
     def close(self) -> None:
         self._cloud.close()

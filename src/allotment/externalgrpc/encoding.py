@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from allotment import protobuf
 from allotment.externalgrpc import objects
 from allotment.externalgrpc.cloud_provider import (
     Group,
@@ -45,29 +45,6 @@ _OUT_OF_RESOURCES, _OTHER = 1, 99
 #: Numbers that no field can have, and the response's own.
 _KEPT_FOR_PROTOBUF: Final = range(19_000, 20_000)
 _LAST_NUMBER: Final = 2**29 - 1
-
-
-def encode(message: Message) -> bytes:
-    """The same bytes for the same message: maps sorted by key."""
-    return message.SerializeToString(deterministic=True)
-
-
-class Garbled(Exception):
-    """What a peer sent is no message of the kind that was due; the text is grpc-go's."""
-
-    def __init__(self) -> None:
-        super().__init__("grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data")
-
-
-_M = TypeVar("_M", bound=Message)
-
-
-def decode(kind: type[_M], data: bytes) -> _M:
-    """The message in ``data``. Raises Garbled; gRPC's own way is to log it and hand on None."""
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise Garbled from error
 
 
 # --- the cloud provider ----------------------------------------------------------------------------------------------
@@ -167,7 +144,7 @@ def checked_slices_field(number: int) -> int:
 def template_response(template: TemplateNode, slices_field: int = 0) -> bytes:
     """A template, with its slices if their field has a number in the autoscaler that asks; it skips what it has not."""
     node = objects.to_bytes(objects.NODE, template.node)
-    data = encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
+    data = protobuf.encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
     if not slices_field:
         return data
     tag = _varint(slices_field << 3 | 2)

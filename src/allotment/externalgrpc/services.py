@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from allotment import protobuf
 from allotment.externalgrpc import encoding, failures
 from allotment.externalgrpc.cloud_provider import CloudProvider
 from allotment.externalgrpc.expander import Chooser
@@ -136,9 +137,9 @@ def expander_service(chooser: Chooser) -> Service:
 def _method(kind: type[_M], answer: Callable[[_M], Awaitable[Message | bytes]]) -> _Handler:
     async def handle(request: bytes, context: _Context) -> bytes:
         try:
-            answered = await answer(encoding.decode(kind, request))
-            return answered if isinstance(answered, bytes) else encoding.encode(answered)
-        except encoding.Garbled as error:
+            answered = await answer(protobuf.decode(kind, request))
+            return answered if isinstance(answered, bytes) else protobuf.encode(answered)
+        except protobuf.Garbled as error:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))
         except Unreadable as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _fitting(str(error)))

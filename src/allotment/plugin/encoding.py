@@ -7,9 +7,9 @@ of is therefore answered without shares, as upstream's conversion does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from allotment.plugin.messages import ClaimRef, DeviceHealth, Health, Prepared, PreparedDevice
 from allotment.plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
@@ -45,29 +45,6 @@ _HEALTH: Final[Mapping[Health, health_v1alpha1_pb2.HealthStatus]] = {
     "Unhealthy": health_v1alpha1_pb2.UNHEALTHY,
 }
 _HEALTH_NAMES: Final = {number: name for name, number in _HEALTH.items()}
-
-
-def encode(message: Message) -> bytes:
-    """The same bytes for the same message: maps sorted by key."""
-    return message.SerializeToString(deterministic=True)
-
-
-class Garbled(Exception):
-    """What a peer sent is no message of the kind that was due; the text is grpc-go's."""
-
-    def __init__(self) -> None:
-        super().__init__("grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data")
-
-
-_M = TypeVar("_M", bound=Message)
-
-
-def decode(kind: type[_M], data: bytes) -> _M:
-    """The message in ``data``. Raises Garbled; gRPC's own way is to log it and hand on None."""
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise Garbled from error
 
 
 def claims_request(version: Version, method: str, claims: Iterable[ClaimRef]) -> Message:

@@ -13,6 +13,7 @@ from typing import Final
 
 import grpc
 
+from allotment import protobuf
 from allotment.plugin import encoding
 from allotment.plugin.client import PluginInfo, VersionsUnknown, chosen, open_channel
 from allotment.plugin.statuses import failed, garbled
@@ -75,12 +76,12 @@ async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def _asked(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
-    ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=encoding.encode, response_deserializer=bytes)
+    ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=protobuf.encode, response_deserializer=bytes)
     try:
         data = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
-        info = encoding.decode(registration_pb2.PluginInfo, data)
-    except (grpc.aio.AioRpcError, encoding.Garbled) as error:
-        reason = garbled(error) if isinstance(error, encoding.Garbled) else failed(error, socket)
+        info = protobuf.decode(registration_pb2.PluginInfo, data)
+    except (grpc.aio.AioRpcError, protobuf.Garbled) as error:
+        reason = garbled(error) if isinstance(error, protobuf.Garbled) else failed(error, socket)
         raise RegistrationFailed(
             f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {reason}"
         ) from error
@@ -106,7 +107,7 @@ def _judge(info: PluginInfo, socket: Path) -> None:
 async def _told(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
     # There is nothing in the answer.
     tell = channel.unary_unary(
-        _METHODS + "NotifyRegistrationStatus", request_serializer=encoding.encode, response_deserializer=bytes
+        _METHODS + "NotifyRegistrationStatus", request_serializer=protobuf.encode, response_deserializer=bytes
     )
     status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.clean(error_text))
     try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from allotment import protobuf
 from allotment.plugin import encoding
 from allotment.plugin.encoding import Version
 from allotment.plugin.messages import CallFailed, DeviceHealth, Plugin
@@ -107,16 +108,16 @@ def _dra(plugin: Plugin, version: Version) -> _Service:
         return encoding.unprepare_response(version, answers)
 
     methods = {
-        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=encoding.encode),
-        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(unprepare, response_serializer=encoding.encode),
+        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=protobuf.encode),
+        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(unprepare, response_serializer=protobuf.encode),
     }
     return grpc.method_handlers_generic_handler(version.service, methods)
 
 
 async def _read(kind: type[_M], request: bytes, context: _Context) -> _M:
     try:
-        return encoding.decode(kind, request)
-    except encoding.Garbled as error:
+        return protobuf.decode(kind, request)
+    except protobuf.Garbled as error:
         return await context.abort(grpc.StatusCode.INTERNAL, str(error))
 
 
@@ -141,7 +142,7 @@ def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
             async for devices in _until(ending, news):
                 yield encoding.health_response(devices)
 
-    handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=encoding.encode)
+    handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=protobuf.encode)
     return grpc.method_handlers_generic_handler(encoding.HEALTH, {encoding.WATCH: handler})
 
 
@@ -188,7 +189,7 @@ def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered
         return registration_pb2.RegistrationStatusResponse()
 
     methods = {
-        "GetInfo": grpc.unary_unary_rpc_method_handler(get_info, response_serializer=encoding.encode),
-        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(notify, response_serializer=encoding.encode),
+        "GetInfo": grpc.unary_unary_rpc_method_handler(get_info, response_serializer=protobuf.encode),
+        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(notify, response_serializer=protobuf.encode),
     }
     return grpc.method_handlers_generic_handler("pluginregistration.Registration", methods)

@@ -8,8 +8,8 @@ from typing import Final
 
 import grpc
 
-from allotment.plugin.encoding import Garbled
 from allotment.plugin.messages import CallFailed
+from allotment.protobuf import Garbled
 
 #: A status travels in a header; with one over 8 KiB peers see nothing of it. Escaped, a byte takes up to three.
 _LONGEST_DETAIL: Final = 2048

@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 import pytest
 
+from allotment import protobuf
 from allotment.cluster.clock import Clock
-from allotment.plugin import encoding
 from allotment.plugin.messages import Plugin, Prepared
 from allotment.plugin.registry import Registry
 from allotment.plugin.server import served
@@ -74,10 +74,10 @@ async def introduced(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]
     server = grpc.aio.server()
     methods = {
         "GetInfo": grpc.unary_unary_rpc_method_handler(
-            get_info, registration_pb2.InfoRequest.FromString, encoding.encode
+            get_info, registration_pb2.InfoRequest.FromString, protobuf.encode
         ),
         "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(
-            notify, registration_pb2.RegistrationStatus.FromString, encoding.encode
+            notify, registration_pb2.RegistrationStatus.FromString, protobuf.encode
         ),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("pluginregistration.Registration", methods),))

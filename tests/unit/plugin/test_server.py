@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
+from allotment import protobuf
 from allotment.plugin import encoding, sockets
 from allotment.plugin.client import PluginInfo, connect
 from allotment.plugin.messages import CallFailed, DeviceHealth, Prepared
@@ -31,7 +32,7 @@ def folder() -> Iterator[Path]:
 
 async def ask(path: Path, method: str, request: Any, answer: Any) -> Any:
     async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
-        call = channel.unary_unary(method, request_serializer=encoding.encode, response_deserializer=answer.FromString)
+        call = channel.unary_unary(method, request_serializer=protobuf.encode, response_deserializer=answer.FromString)
         return await call(request, timeout=5)
 
 
@@ -238,7 +239,7 @@ def test_who_has_no_health_to_tell_does_not_implement_it(folder: Path) -> None:
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                     watch = channel.unary_stream(
                         "/v1alpha1.DRAResourceHealth/NodeWatchResources",
-                        request_serializer=encoding.encode,
+                        request_serializer=protobuf.encode,
                         response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
                     )
                     with pytest.raises(grpc.aio.AioRpcError) as failed:
