@@ -15,8 +15,9 @@ from allotment.model.core import Pod
 from allotment.model.trees import to_value
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.machines import UNSCHEDULABLE, Machine
-from allotment.scheduler import reasons, shortage
+from allotment.scheduler import shortage
 from allotment.scheduler.pods import WaitingPod
+from allotment.tools.explain import messages
 from allotment.tools.explain.mending import let_in
 from allotment.tools.explain.nodes import KnownNode, served_node
 from allotment.tools.explain.rewording import owner_of, template_of
@@ -39,7 +40,7 @@ _PARTS = ("nodeName", "nodeSelector", "affinity", "tolerations")
 
 
 def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> list[str]:
-    """Lines as `reasons.of_diagnosis` gives them; none if something else is nearer to being the cause."""
+    """Lines as `messages.of_diagnosis` gives them; none if something else is nearer to being the cause."""
     if not refused or any(refusal.cause not in _CAUSES for _, refusal in refused):
         return []
     summary = shortage.lines(pod.demand, refused)[0]
@@ -48,8 +49,8 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
         closed = [machine.name for machine in coming if machine.unschedulable]
         what, until = _CLOSED if closed else _KEPT
         names = shortage.named(closed or [machine.name for machine in coming])
-        return [f"{what}: {names} (node-not-eligible)", f"{reasons.ADVICE}Wait: {until}"]
-    return reasons.of_diagnosis(
+        return [f"{what}: {names} (node-not-eligible)", f"{messages.ADVICE}Wait: {until}"]
+    return messages.of_diagnosis(
         str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
     )
 

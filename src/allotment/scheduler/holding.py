@@ -15,9 +15,9 @@ from allotment.engine.refusal import Change
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import to_value
-from allotment.scheduler import reasons
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.pods import Hold, WaitingPod
+from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import missing, no_group, told
 
 Tree = dict[str, Any]
@@ -75,7 +75,7 @@ class Held:
             return
         self._told[uid] = hold.text
         lines = self._explained(pod, hold)
-        self._recorder.event(pod.tree, "Warning", "FailedScheduling", reasons.event(lines, hold.text), "Scheduling")
+        self._recorder.event(pod.tree, "Warning", "FailedScheduling", messages.event(lines, hold.text), "Scheduling")
 
     def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
         entry = to_value(pod.tree["spec"]["resourceClaims"][hold.entry], PodResourceClaim)
@@ -102,4 +102,4 @@ class Held:
             return [f"{summary} (claim-deleting)"]
         else:
             return [f"the claim for {entry.name} has not been made yet (template {template})"]
-        return reasons.of_diagnosis(str(pod.key), found, likely)
+        return messages.of_diagnosis(str(pod.key), found, likely)

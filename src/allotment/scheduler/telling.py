@@ -23,11 +23,12 @@ from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.model.meta import ObjectKey
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.machines import Machine
-from allotment.scheduler import exclusion, extended, reasons, shortage
+from allotment.scheduler import exclusion, extended, shortage
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
 from allotment.scheduler.verdict import Verdict
+from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of
 from allotment.tools.explain.rewording import by_origin
@@ -161,14 +162,14 @@ class Teller:
         if pod.uid not in self._queue:
             return
         self._told[pod.uid] = (verdict.reason, verdict.sentence, now)
-        message = reasons.condition(told, verdict.sentence)
+        message = messages.condition(told, verdict.sentence)
         patch = condition_patch(pod.tree, verdict.reason, message, self._clock.now())
         if verdict.nominated is not None and verdict.nominated != pod.nominated:
             patch["nominatedNodeName"] = verdict.nominated or None
         if not patch:
             return
         if "conditions" in patch:
-            note = reasons.event(told, verdict.sentence)
+            note = messages.event(told, verdict.sentence)
             self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
         await self.patch(pod.key, pod.uid, patch)
 
@@ -206,9 +207,9 @@ class Teller:
     def _explained(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
         if verdict.group:
             key = ObjectKey(pod.key.namespace, verdict.group)
-            return reasons.of_diagnosis(str(pod.key), no_group(key, self._attempts.groups.known()))
+            return messages.of_diagnosis(str(pod.key), no_group(key, self._attempts.groups.known()))
         if verdict.full is not None:
-            return reasons.of_diagnosis(str(pod.key), taken(*verdict.full))
+            return messages.of_diagnosis(str(pod.key), taken(*verdict.full))
         machines = self._attempts.machines
         refusals = verdict.refusals
         if verdict.pending and (refusals is None or any(r.cause == "devices" for r in refusals.values())):
@@ -226,12 +227,12 @@ class Teller:
         ]
         away = [self._elsewhere(claim) for claim in verdict.elsewhere]
         if away and not told:
-            told = reasons.of_diagnosis(str(pod.key), told_of("claim-on-other-node", away.pop(0)))
+            told = messages.of_diagnosis(str(pod.key), told_of("claim-on-other-node", away.pop(0)))
         elif not told:
             told = self._unserved(pod, others) or exclusion.reasons_of(pod, others, self._has_devices(verdict))
-        elif told[-1].startswith(reasons.ADVICE):  # the devices may be where the pod does not go
+        elif told[-1].startswith(messages.ADVICE):  # the devices may be where the pod does not go
             changes = exclusion.ways_in(pod, others, self._has_devices(verdict))
-            told = [*told[:-1], *reasons.way(changes)] if changes else told
+            told = [*told[:-1], *messages.way(changes)] if changes else told
         lines = [*(f"{summary} (claim-on-other-node)" for summary in away), *shortage.lines(pod.demand, others)]
         if told:
             return [*told, *(f"  {line}" for line in lines if line not in told[0])]
@@ -252,7 +253,7 @@ class Teller:
         found = extended.unserved(
             attempts.allocator.inventory.classes, pod.demand, attempts.machines, attempts.features
         )
-        return reasons.of_diagnosis(str(pod.key), found) if found is not None else []
+        return messages.of_diagnosis(str(pod.key), found) if found is not None else []
 
     def _elsewhere(self, name: str) -> str:
         namespace, _, claim_name = name.partition("/")
@@ -277,7 +278,7 @@ class Teller:
         if found is None:
             diagnosis = self._diagnoser[1].diagnose(verdict.pending, nodes)
             diagnosis = by_origin(diagnosis, templates, f"ResourceClaim {pod.key}-extended-resources")
-            found = (reasons.of_diagnosis(str(pod.key), diagnosis), names)
+            found = (messages.of_diagnosis(str(pod.key), diagnosis), names)
             if len(self._diagnoses) < _DIAGNOSES:
                 self._diagnoses[alike] = found
         lines, theirs = found

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.placing.filters import judge
 from allotment.placing.machines import Machines
-from allotment.scheduler import reasons, sentence, shortage
+from allotment.scheduler import sentence, shortage
 from allotment.scheduler.telling import condition_patch
+from allotment.tools.explain import messages
 from tests.unit.scheduler.machines import demand, machines_of, resident, tree_of
 from tests.unit.scheduler.world import node
 
@@ -29,8 +30,8 @@ _LINES = st.builds(str.__add__, st.sampled_from(_BEGINNINGS), st.text(max_size=3
 
 @given(st.lists(_LINES, max_size=20), st.text(min_size=1, max_size=1200))
 def test_event_never_exceeds_its_bytes_and_keeps_first_and_last(told: list[str], words: str) -> None:
-    note = reasons.event(told, words)
-    assert len(note.encode()) <= reasons.EVENT_BYTES
+    note = messages.event(told, words)
+    assert len(note.encode()) <= messages.EVENT_BYTES
     if len(words.encode()) <= 600:
         assert note.endswith(words)
         if told and len(told[0].encode()) < 300:
@@ -42,7 +43,7 @@ def test_event_keeps_what_to_change_and_the_nearest_miss_before_the_way_there() 
     remedy = ["  to make it fit on a: ask for 1 device", "    ResourceClaim ns/c", "    spec:", "      1"]
     told = ["3 devices asked, the node has 1 (too-few-devices)", *way, "  nearest miss: gpu-0", *remedy, "  b: no"]
     words = "0/2 nodes are available: 2 cannot allocate all claims."
-    noted = reasons.event(told, words).splitlines()
+    noted = messages.event(told, words).splitlines()
     first, some = noted[0], noted[1 : noted.index("  …")]
     assert first == told[0]
     assert some == way[: len(some)]
@@ -52,14 +53,14 @@ def test_event_keeps_what_to_change_and_the_nearest_miss_before_the_way_there() 
 
 def test_advice_stands_where_no_change_is_known() -> None:
     refused = Refused(code="driver-missing", summary="no ResourceSlice offers a device to the node")
-    told = reasons.of_diagnosis("ns/p", Diagnosis(headline=refused))
+    told = messages.of_diagnosis("ns/p", Diagnosis(headline=refused))
     assert told[-1].startswith("  what to do: Install the DRA driver on the node")
 
 
 def test_nobody_is_told_to_write_a_status() -> None:
     free = Change(text="free claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a")
     refused = Refused(code="devices-in-use", summary="every matching device is in use", changes=(free,))
-    told = reasons.of_diagnosis("ns/p", Diagnosis(headline=refused))
+    told = messages.of_diagnosis("ns/p", Diagnosis(headline=refused))
     assert told == ["every matching device is in use (devices-in-use)", "  to make it fit on a: free claim ns/b"]
 
 
