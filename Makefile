@@ -6,16 +6,20 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clients vectors storm bench clean
+.PHONY: help demo test test-kube lint clients vectors storm bench clean
 
 help:  ## what can be made here
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 10
 
 demo: $(READY)  ## install, then run the articles' manifests in a lab of mixed A100, T4 and MI300X nodes
 	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
 test: lint clients  ## install, lint, check types and floors, run every test
 	$(BIN)/python -m pytest -q
+
+test-kube: clients  ## on Kubernetes' own programs: builds them the first time (Go, some ten minutes) or takes $$ALLOTMENT_KUBE_BIN
+	@$(BIN)/python -m tests.kube.binaries
+	$(BIN)/python -m pytest -q tests/kube
 
 lint: $(READY)  ## ruff, mypy (strict), import-linter
 	$(BIN)/ruff check

@@ -26,6 +26,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SCORES] = []
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What needs Kubernetes' own programs is tried when it is asked for: ``make test-kube``."""
+    kube = Path(__file__).parent / "kube"
+    if collection_path != kube:
+        return None
+    asked = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
+    return None if any(path.resolve().is_relative_to(kube.resolve()) for path in asked) else True
+
+
 def _shared_root() -> Path:
     here = Path(__file__)
     candidates = [p.parent.parent.parent / "shared" for p in (here.absolute(), here.resolve())]
