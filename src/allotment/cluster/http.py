@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import platform
 import random
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote
@@ -40,12 +41,24 @@ _PATCHES: Final[dict[PatchKind, str]] = {
 _EVENTS: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
-class HttpClient:
-    """:class:`~allotment.cluster.client.Client` over HTTP. Use ``async with``, or ``await close()`` at the end."""
+#: Told of each answer: method, code (0: none came), seconds until it began.
+OnAnswer = Callable[[str, int, float], None]
 
-    def __init__(self, target: Target, manager: str = "allotment", *, timeout_seconds: float = 60) -> None:
+
+class HttpClient:
+    """:class:`~allotment.cluster.client.Client` over HTTP. Use ``async with``, or ``await close()`` at the end.
+
+    ``manager``: whose fields its writes are. ``agent``: the first part of the User-Agent.
+    """
+
+    def __init__(
+        self, target: Target, manager: str = "allotment", *, timeout_seconds: float = 60, agent: str = "allotment",
+        on_answer: OnAnswer | None = None,
+    ) -> None:  # fmt: skip
         self.target = target
         self._manager = manager
+        self._agent = agent
+        self._on_answer = on_answer
         self._credentials = Credentials(target)
         self._timeout = httpx.Timeout(timeout_seconds, connect=10, pool=None)
         self._http: httpx.AsyncClient | None = None
@@ -205,8 +218,11 @@ class HttpClient:
                 headers=[*headers, *await self._credentials.headers()],
                 extensions={"sni_hostname": self.target.server_name} if self.target.server_name else None,
             )  # fmt: skip
+            began = time.monotonic()
+            code = 0
             try:
                 response = await http.send(request, stream=True)
+                code = response.status_code
             except httpx.RemoteProtocolError as error:
                 # The server closed a kept connection just as we used it: nothing was done yet, to read again is safe.
                 if method == "GET" and not disconnected:
@@ -215,6 +231,9 @@ class HttpClient:
                 raise Unreachable(_told(method, str(request.url), error)) from error
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
                 raise Unreachable(_told(method, str(request.url), error)) from error
+            finally:
+                if self._on_answer is not None:
+                    self._on_answer(method, code, time.monotonic() - began)
             try:
                 if response.is_success:
                     yield response
@@ -238,7 +257,7 @@ class HttpClient:
                 limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60)
                 self._http = httpx.AsyncClient(
                     verify=await self._credentials.context(), proxy=self.target.proxy or None, limits=limits,
-                    headers={"User-Agent": f"allotment/{__version__} ({platform.system().lower()})"},
+                    headers={"User-Agent": f"{self._agent}/{__version__} ({platform.system().lower()})"},
                 )  # fmt: skip
             return self._http
 
