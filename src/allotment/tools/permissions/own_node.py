@@ -1,0 +1,56 @@
+"""A driver's slices are those of its own node: what roles cannot say, an admission policy does.
+
+A role lets a driver write all slices or none. The token of a pod says on which node the pod runs, and a
+ValidatingAdmissionPolicy compares that with the slice's node; so whoever takes over one node cannot publish devices of
+another. Only the driver's own account is held to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.tools.permissions.roles import NAMESPACE, labels_of, name_of
+from allotment.tools.permissions.rule import Part
+
+Tree = dict[str, Any]
+
+_GROUP: Final = "admissionregistration.k8s.io"
+_NODE: Final = "request.userInfo.extra[?'authentication.kubernetes.io/node-name'][0].orValue('')"
+_SLICE: Final = "(request.operation == 'DELETE' ? oldObject : object).spec.?nodeName.orValue('')"
+
+
+def own_node_policy(driver: Part, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
+    """The policy and its binding, for the account under which a driver runs."""
+    user = f"system:serviceaccount:{namespace}:{account or name_of(driver)}"
+    metadata: Tree = {"name": f"{name_of(driver)}-own-node", "labels": labels_of(driver)}
+    rule = {
+        "apiGroups": ["resource.k8s.io"],
+        "apiVersions": ["v1", "v1beta2", "v1beta1"],
+        "operations": ["CREATE", "UPDATE", "DELETE"],
+        "resources": ["resourceslices"],
+    }
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "is-the-driver", "expression": f"request.userInfo.username == '{user}'"}],
+        "variables": [{"name": "own", "expression": _NODE}, {"name": "slices", "expression": _SLICE}],
+        "validations": [
+            {
+                "expression": "variables.own != ''",
+                "message": "this token is of no pod on a node, so no slice is its own",
+            },
+            {
+                "expression": "variables.own == variables.slices",
+                "messageExpression": "'the driver on node ' + variables.own + ' may write slices of that node only, "
+                "not of ' + (variables.slices == '' ? 'all nodes' : 'node ' + variables.slices)",
+            },
+        ],
+    }
+    binding = {"policyName": metadata["name"], "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": f"{_GROUP}/v1", "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec},
+        {
+            "apiVersion": f"{_GROUP}/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": dict(metadata),
+            "spec": binding,
+        },
+    ]  # fmt: skip

@@ -1,0 +1,76 @@
+"""Parts as the objects that Kubernetes grants permissions with: an account, its roles, and what binds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from allotment.tools.permissions.rule import Part, Rule
+
+Tree = dict[str, Any]
+
+GROUP: Final = "rbac.authorization.k8s.io"
+#: Where a part's account, Lease and records are, unless somebody says otherwise: a namespace that every cluster has.
+NAMESPACE: Final = "kube-system"
+
+
+def name_of(part: Part) -> str:
+    """What a part's objects are called, and its account unless somebody says otherwise."""
+    return f"allotment-{part.name}"
+
+
+def manifests(part: Part, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
+    """A part's ServiceAccount, ClusterRole and ClusterRoleBinding, and Role and RoleBinding where it has a home.
+
+    ``account``: its name; of the part by default. In an order in which they can be created.
+    """
+    name, account = name_of(part), account or name_of(part)
+    who = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    found = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(part, account, namespace)},
+        _role("ClusterRole", _metadata(part, name), part.everywhere),
+        _binding("ClusterRole", _metadata(part, name), name, who),
+    ]
+    if part.at_home:
+        found += [
+            _role("Role", _metadata(part, name, namespace), part.at_home),
+            _binding("Role", _metadata(part, name, namespace), name, who),
+        ]
+    return found
+
+
+def rule_tree(rule: Rule) -> Tree:
+    """A rule as roles hold it: a PolicyRule."""
+    if rule.paths:
+        return {"nonResourceURLs": list(rule.paths), "verbs": list(rule.verbs)}
+    tree = {"apiGroups": list(rule.groups), "resources": list(rule.resources)}
+    if rule.names:
+        tree["resourceNames"] = list(rule.names)
+    return {**tree, "verbs": list(rule.verbs)}
+
+
+def labels_of(part: Part) -> dict[str, str]:
+    """The labels of all that belongs to a part."""
+    return {
+        "app.kubernetes.io/name": "allotment",
+        "app.kubernetes.io/component": part.name,
+        "app.kubernetes.io/part-of": "allotment",
+    }
+
+
+def _metadata(part: Part, name: str, namespace: str = "") -> Tree:
+    return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels_of(part)}
+
+
+def _role(kind: str, metadata: Tree, rules: Iterable[Rule]) -> Tree:
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "rules": [rule_tree(one) for one in rules]}
+
+
+def _binding(kind: str, metadata: Tree, role: str, who: Tree) -> Tree:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "subjects": [who],
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role},
+    }
