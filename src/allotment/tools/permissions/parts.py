@@ -1,7 +1,8 @@
 """The parts of Allotment and what each must be allowed to do: roles, charts, checks and pages are made of this table.
 
 Without any verb of any resource here something fails, or is not done. Reading needs ``list`` where objects are read
-once, and ``watch`` with it where they are followed; nobody has ``get`` for good measure. What every identity may do anyway stands nowhere: ``/version``, discovery, reviews of one's own permissions.
+once, and ``watch`` with it where they are followed; nobody has ``get`` for good measure. What every
+identity may do anyway stands nowhere: ``/version``, discovery, reviews of one's own permissions.
 """
 
 from __future__ import annotations
