@@ -68,7 +68,7 @@ class _Annotator:
         self._pods = context.caches.trees(PODS)
         self._objects = Objects(context.caches)
         self._changed = asyncio.Event()
-        self._told: dict[str, str] = {}
+        self._told: dict[str, tuple[str, bool]] = {}
         """What pods (uid) were told last, in short."""
 
     async def run(self) -> None:
@@ -137,7 +137,7 @@ class _Annotator:
             del self._told[uid]
 
 
-async def _told_before(client: Client) -> dict[str, str]:
+async def _told_before(client: Client) -> dict[str, tuple[str, bool]]:
     """What a copy of us said last of each pod (uid), as far as the cluster remembers."""
     try:
         listing = await client.list(EVENTS, fields=f"reportingComponent={NAME}")
@@ -148,13 +148,14 @@ async def _told_before(client: Client) -> dict[str, str]:
     return {event["involvedObject"].get("uid", ""): _short(event.get("message", "")) for event in told}
 
 
-def _short(note: str) -> str:
-    """By which a reason counts as another one: how many devices are in use changes all the time.
+def _short(note: str) -> tuple[str, bool]:
+    """By which a reason counts as another one, and whether the scheduler had spoken: how many devices are in use
+    changes all the time.
 
     >>> _short("2 of 8 devices are free (in-use)\\nThe scheduler says: no")
-    '# of # devices are free (in-use)'
+    ('# of # devices are free (in-use)', True)
     """
-    return re.sub(r"[0-9]+", "#", note.partition("\n")[0])
+    return re.sub(r"[0-9]+", "#", note.partition("\n")[0]), not note.endswith(_SILENT)
 
 
 def _waits(pod: Item[Any]) -> bool:

@@ -1,0 +1,177 @@
+"""Pods that another scheduler leaves waiting are told why, once, and again when the reason is another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from allotment.annotator.program import FITS, NAME, WAITS, Options, annotator
+from allotment.cluster.cache import Caches
+from allotment.cluster.program import Context, run
+from allotment.cluster.recorder import Events
+from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, PODS
+from allotment.model.features import Features
+from tests.lab.stage import Stage, stage
+
+Tree = dict[str, Any]
+FEATURES = Features(kube="1.36")
+SAID = "0/1 nodes are available: 1 cannot allocate all claims."
+
+
+@asynccontextmanager
+async def annotated(on: Stage, **options: Any) -> AsyncIterator[None]:
+    """The annotator runs, beside a scheduler that says no more than Kubernetes' own."""
+    plane = on.plane
+    client = plane.client(NAME)
+    caches = Caches(client, clock=plane.clock, random=Random(1))
+    context = Context(
+        lambda name, manager="": client, caches, plane.clock, Events(client, clock=plane.clock), Random(1)
+    )
+    program = annotator(Options(FEATURES, **{"patience": 0.0, "every": 0.5, **options}))
+    task = asyncio.create_task(run({NAME: program}, context))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def template(name: str, count: int = 1) -> Tree:
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": count}
+    requests = [{"name": "gpu", "exactly": exactly}]
+    return {"metadata": {"name": name}, "spec": {"spec": {"devices": {"requests": requests}}}}
+
+
+def pod(name: str, template: str, **spec: Any) -> Tree:
+    container = {"name": "main", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": template}]
+    asked = {"schedulerName": "another", "containers": [container], "resourceClaims": claims, **spec}
+    return {"metadata": {"name": name}, "spec": asked}
+
+
+async def refused(on: Stage, name: str, message: str = SAID) -> None:
+    """What the other scheduler says of a pod."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    await on.client.patch(
+        PODS, name, {"status": {"conditions": [condition]}}, "default", kind="strategic", subresource="status"
+    )
+
+
+async def told(on: Stage, name: str) -> list[Tree]:
+    """The events of ours about a pod, oldest first."""
+    fields = f"involvedObject.name={name},reportingComponent={NAME}"
+    items = (await on.client.list(EVENTS, "default", fields=fields)).items
+    return sorted(items, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+
+async def until(on: Stage, name: str, true: Callable[[list[Tree]], Any]) -> list[Tree]:
+    events: list[Tree] = []
+    try:
+        async with asyncio.timeout(10):
+            while not true(events := await told(on, name)):
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"{name} was told {[event['message'] for event in events]}") from None
+    return events
+
+
+async def quiet(on: Stage, seconds: float = 3.0) -> None:
+    """Long enough for several looks."""
+    await on.plane.clock.sleep(seconds)
+
+
+def test_the_reason_stands_before_what_the_scheduler_said() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("greedy", "nine"), "default")
+            await refused(on, "greedy")
+            (event,) = (await until(on, "greedy", lambda events: events and SAID in events[-1]["message"]))[-1:]
+            first, *_, last = event["message"].splitlines()
+            assert first.endswith("(too-few-devices)"), first
+            assert last == f"The scheduler says: {SAID}"
+            assert (event["type"], event["reason"], event["involvedObject"]["kind"]) == ("Warning", WAITS, "Pod")
+
+    asyncio.run(story())
+
+
+def test_a_pod_whose_claim_cannot_be_made_is_told_though_no_scheduler_speaks_of_it() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+            await on.client.create(PODS, pod("lost", "absent"), "default")
+            (event,) = await until(on, "lost", bool)
+            assert "absent" in event["message"].splitlines()[0]
+            assert event["message"].endswith("The scheduler has said nothing of it.")
+
+    asyncio.run(story())
+
+
+def test_the_same_reason_is_told_once_also_after_a_restart_and_another_reason_anew() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on:
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("greedy", "nine"), "default")
+            async with annotated(on):
+                await until(on, "greedy", bool)
+                await on.client.patch(NODES, "t4-4x-pcie-1", {"metadata": {"labels": {"changed": "yes"}}})
+                await quiet(on)
+            async with annotated(on):
+                await quiet(on)
+                (event,) = await told(on, "greedy")
+                assert "series" not in event
+                await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": True}})
+                _, other = await until(on, "greedy", lambda events: len(events) == 2)
+                assert other["message"].splitlines()[0] != event["message"].splitlines()[0]
+
+    asyncio.run(story())
+
+
+def test_a_pod_that_would_fit_is_told_only_once_its_scheduler_has_refused_it() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+            await on.client.create(CLAIM_TEMPLATES, template("one"), "default")
+            await on.client.create(PODS, pod("fine", "one"), "default")
+            await quiet(on)
+            assert await told(on, "fine") == []
+            await refused(on, "fine")
+            (event,) = await until(on, "fine", bool)
+            assert (event["type"], event["reason"]) == ("Normal", FITS)
+            assert event["message"].startswith("Its claims fit on node t4-4x-pcie-1 now (gpu-0).")
+
+    asyncio.run(story())
+
+
+def test_pods_that_are_not_for_a_scheduler_or_ask_for_no_device_are_left_alone() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            plain = {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "999"}}}]}
+            gated = pod("gated", "nine", schedulingGates=[{"name": "wait"}])
+            for one in (
+                {"metadata": {"name": "plain"}, "spec": {"schedulerName": "another", **plain}},
+                gated,
+                pod("placed", "nine", nodeName="t4-4x-pcie-1"),
+                pod("greedy", "nine"),
+            ):
+                await on.client.create(PODS, one, "default")
+            await until(on, "greedy", bool)
+            await quiet(on)
+            assert [await told(on, name) for name in ("plain", "gated", "placed")] == [[], [], []]
+
+    asyncio.run(story())
+
+
+def test_a_pod_is_given_time_to_be_placed() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",), speed=5.0) as on, annotated(on, patience=10.0):
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            made = await on.client.create(PODS, pod("greedy", "nine"), "default")
+            await quiet(on, 2.0)
+            assert await told(on, "greedy") == []
+            await until(on, "greedy", bool)
+            assert on.plane.clock.left(made["metadata"]["creationTimestamp"], 10.0) <= 0
+
+    asyncio.run(story())
