@@ -1,8 +1,8 @@
 """One leader among several copies of a program, by a Lease that the leader keeps renewing.
 
 Times in the Lease come from different machines, so no copy trusts them: a Lease counts as abandoned when it has not
-*changed* for its duration as measured here. A leader that could not renew in time stops at once, before another
-may start.
+*changed* for its duration as measured here. A leader that could not renew in time, or sees that another has it, stops
+at once, before another may start.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class Terms(NamedTuple):
 USUAL: Final = Terms()
 
 
+class LeaseLost(Exception):
+    """Raised when a leader leads no longer: its Lease is another's, or could not be renewed in time."""
+
+
 class LeaderElection:
     """A copy, ``identity``, that stands for the Lease ``namespace/name``."""
 
@@ -47,22 +51,40 @@ class LeaderElection:
         self._random = random
         self._terms = terms
         self._seen: tuple[str, float] = ("", 0.0)  # resourceVersion of the Lease, and since when it has been that
+        self.leading = False
+        """Whether this copy leads now."""
+        self.holder: str | None = None
+        """Whose the Lease is, as last seen; None before it was."""
+        self.refused = ""
+        """Why it could not be had the last time, if that was not another's right."""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Lead whenever it is this copy's turn, for ever; ``lead`` is cancelled when the Lease is lost."""
         while True:
-            while not await self._try():
-                await self._pause()
-            log.info("%s: %s leads", self._name, self._identity)
-            leading = asyncio.ensure_future(lead())
             try:
-                await self._keep(leading)
-            finally:
-                leading.cancel()
-                await asyncio.wait([leading])
-            if not leading.cancelled() and (error := leading.exception()) is not None:
-                raise error
-            log.info("%s: %s leads no longer", self._name, self._identity)
+                await self.lead(lead)
+            except LeaseLost as error:
+                log.info("%s: %s", self._name, error)
+
+    async def lead(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for this copy's turn and lead once, until ``lead`` ends. Raises LeaseLost, with ``lead`` cancelled."""
+        asked = self._clock.seconds()
+        while not await self._try(self._terms.renew):
+            await self._pause()
+            asked = self._clock.seconds()
+        log.info("%s: %s leads", self._name, self._identity)
+        self.leading = True
+        leading = asyncio.ensure_future(lead())
+        try:
+            lost = await self._keep(leading, asked)
+        finally:
+            self.leading = False
+            leading.cancel()
+            await asyncio.wait([leading])
+        if not leading.cancelled() and (error := leading.exception()) is not None:
+            raise error
+        if lost:
+            raise LeaseLost(f"{self._identity} leads no longer: {lost}")
 
     async def release(self) -> None:
         """Give the Lease back, so that the next leader need not wait."""
@@ -71,29 +93,48 @@ class LeaderElection:
             spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             await self._client.update(LEASES, {**lease, "spec": spec})
 
-    async def _keep(self, leading: asyncio.Future[None]) -> None:
-        renewed = self._clock.seconds()
+    async def _keep(self, leading: asyncio.Future[None], renewed: float) -> str:
+        """Renew until the work is done (then empty) or the Lease is lost (then why)."""
         while not leading.done():
             pause = asyncio.ensure_future(self._pause())
             await asyncio.wait([leading, pause], return_when=asyncio.FIRST_COMPLETED)
             pause.cancel()
             if leading.done():
-                return
-            if await self._try():
-                renewed = self._clock.seconds()
+                break
+            asked = self._clock.seconds()
+            # An answer that comes too late is none: by then another may lead.
+            if await self._try(renewed + self._terms.renew - asked):
+                renewed = asked  # the server counts from somewhere between question and answer
+            elif self.holder not in ("", None, self._identity):
+                return f"{self.holder} has its Lease"
             elif self._clock.seconds() - renewed >= self._terms.renew:
-                return
+                return f"its Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
+        return ""
 
     async def _pause(self) -> None:
         await self._clock.sleep(self._terms.retry * (1 + self._random.random() / 5))
 
-    async def _try(self) -> bool:
-        """Take or renew the Lease; whether it is ours now."""
+    async def _try(self, seconds: float) -> bool:
+        """Take or renew the Lease within some time; whether it is ours now."""
+        taking = asyncio.ensure_future(self._take())
+        late = self._clock.later(seconds, lambda: _call_off(taking))
         try:
-            return await self._take()
-        except StatusError as error:
-            log.debug("%s: %s", self._name, error)
-        except Unreachable as error:
+            await asyncio.wait([taking])
+        finally:
+            late.cancel()
+            taking.cancel()
+        self.refused = ""
+        if taking.cancelled():
+            self.refused = "the server did not answer in time"
+            log.info("%s: %s", self._name, self.refused)
+            return False
+        error = taking.exception()
+        if error is None:
+            return taking.result()
+        if not isinstance(error, StatusError | Unreachable):
+            raise error
+        if not isinstance(error, StatusError) or error.code not in (404, 409):  # others were faster
+            self.refused = str(error)
             log.info("%s: %s", self._name, error)
         return False
 
@@ -111,9 +152,10 @@ class LeaderElection:
                 "spec": self._spec({}),
             }
             await self._client.create(LEASES, new, self._namespace)
+            self.holder = self._identity
             return True
         spec = lease.get("spec") or {}
-        holder = spec.get("holderIdentity", "")
+        holder = self.holder = spec.get("holderIdentity", "")
         revision = lease["metadata"]["resourceVersion"]
         if revision != self._seen[0]:
             self._seen = revision, self._clock.seconds()
@@ -122,6 +164,7 @@ class LeaderElection:
             return False
         # The resourceVersion in the metadata makes sure that nobody else takes it at the same time.
         await self._client.update(LEASES, {**lease, "spec": self._spec(spec)})
+        self.holder = self._identity
         return True
 
     def _spec(self, old: Tree) -> Tree:
@@ -135,3 +178,7 @@ class LeaderElection:
             "renewTime": now,
             "leaseTransitions": old.get("leaseTransitions", 0) + (1 if old and not mine else 0),
         }
+
+
+def _call_off(task: asyncio.Future[bool]) -> None:
+    task.cancel()

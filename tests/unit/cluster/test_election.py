@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Any
 
+import pytest
+
+from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
-from allotment.cluster.election import LeaderElection, Terms
+from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES
 from tests.unit.cluster.memory import MemoryClient
 
 FAST = Clock(speed=100)
+SLOWER = Clock(speed=20)
 TERMS = Terms(lease=3, renew=2.0, retry=0.4)
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
 
 
 class Copy:
@@ -82,5 +91,56 @@ def test_a_released_lease_is_taken_at_once() -> None:
         await asyncio.sleep(0.01)
         assert leading == ["second"]
         second.task.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_sees_another_holder_ends_before_its_time_is_up() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        leading: list[str] = []
+
+        async def lead() -> None:
+            leading.append("first")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                leading.clear()
+
+        election = LeaderElection(client, "controllers", "first", clock=SLOWER, random=Random(1), terms=TERMS)
+        task = asyncio.create_task(election.lead(lead))
+        await asyncio.sleep(0.02)
+        assert leading == ["first"]
+        assert election.leading
+        lease = client.objects[LEASES, "kube-system", "controllers"]
+        await client.update(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "thief"}})
+        with pytest.raises(LeaseLost, match="first leads no longer: thief has its Lease"):
+            await asyncio.wait_for(task, 0.075)  # 1.5 s of its clock, of the 2 s that it may try
+        assert leading == []
+        assert not election.leading
+
+    asyncio.run(story())
+
+
+def test_a_server_that_is_silent_takes_the_lease_away_in_time() -> None:
+    """A request that hangs must not make a leader believe that it still leads."""
+
+    class Silent(MemoryClient):
+        silent = False
+
+        async def get(self, *words: Any, **more: Any) -> Tree:
+            if self.silent:
+                await asyncio.Event().wait()
+            return await super().get(*words, **more)
+
+    async def story() -> None:
+        client = Silent()
+        election = LeaderElection(client, "controllers", "first", clock=SLOWER, random=Random(1), terms=TERMS)
+        task = asyncio.create_task(election.lead(_for_ever))
+        await asyncio.sleep(0.02)
+        assert election.leading
+        client.silent = True
+        with pytest.raises(LeaseLost, match="could not be renewed for 2 s: the server did not answer in time"):
+            await asyncio.wait_for(task, TERMS.lease / SLOWER.speed)
 
     asyncio.run(story())
