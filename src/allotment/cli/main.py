@@ -22,6 +22,7 @@ from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.migrate_commands import add_migrate
 from allotment.cli.parser import EXIT_BAD_INPUT, Help, Parser
 from allotment.cli.plan_commands import add_plan
+from allotment.cli.rbac_commands import add_rbac
 from allotment.cli.replay_commands import add_replay
 from allotment.cli.vocabulary_commands import add_vocabulary
 
@@ -183,6 +184,7 @@ def _parser() -> Parser:
     add_driver(commands, _lazy)
     add_autoscale(commands, _lazy)
     add_cluster_autoscaler(commands, _lazy)
+    add_rbac(commands, _lazy)
     _add_examples(commands)
 
     demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in seconds")

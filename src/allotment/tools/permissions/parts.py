@@ -1,8 +1,8 @@
 """The parts of Allotment and what each must be allowed to do: roles, charts, checks and pages are made of this table.
 
 Without any verb of any resource here something fails, or is not done. Reading needs ``list`` where objects are read
-once, and ``watch`` with it where they are followed; nobody has ``get`` for good measure. What every
-identity may do anyway stands nowhere: ``/version``, discovery, reviews of one's own permissions.
+once, and ``watch`` with it where they are followed (``allot explain --watch``); nobody has ``get`` for good measure.
+What every identity may do anyway stands nowhere: ``/version``, discovery, reviews of one's own permissions.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ _READER: Final = Part(
     "reader",
     "the tools that only read: explain, free, check, plan, snapshot, doctor",
     (
-        Rule(_CORE, ("nodes",), _LIST, "where devices are, and which nodes a pod may use"),
+        Rule(_CORE, ("nodes",), _FOLLOW, "where devices are, and which nodes a pod may use"),
         Rule(
-            _DRA, ("deviceclasses", "resourceslices", "resourceclaims"), _LIST,
+            _DRA, ("deviceclasses", "resourceslices", "resourceclaims"), _FOLLOW,
             "which devices there are, and who has them",
         ),
-        Rule(_DRA, ("devicetaintrules",), _LIST, "devices that an administrator has tainted"),
-        Rule(_DRA, ("resourceclaimtemplates",), _LIST, "what the claims of pods will ask"),
-        Rule(_CORE, ("pods",), _LIST, "what asks for devices"),
-        Rule(_CORE, ("namespaces",), _LIST, "whether admin access is allowed, and what selectors of namespaces match"),
+        Rule(_DRA, ("devicetaintrules",), _FOLLOW, "devices that an administrator has tainted"),
+        Rule(_DRA, ("resourceclaimtemplates",), _FOLLOW, "what the claims of pods will ask"),
+        Rule(_CORE, ("pods",), _FOLLOW, "what asks for devices"),
+        Rule(_CORE, ("namespaces",), _FOLLOW, "whether admin access is allowed there, and which match a selector"),
         Rule(
-            ("apps",), ("deployments", "replicasets", "statefulsets", "daemonsets"), _LIST,
+            ("apps",), ("deployments", "replicasets", "statefulsets", "daemonsets"), _FOLLOW,
             "the workloads that make pods",
         ),
-        Rule(("batch",), ("jobs", "cronjobs"), _LIST, "the workloads that make pods"),
-        Rule(_CORE, ("replicationcontrollers",), _LIST, "the workloads that make pods"),
-        Rule(("scheduling.k8s.io",), ("podgroups",), _LIST, "pods that are placed together (gate GenericWorkload)"),
+        Rule(("batch",), ("jobs", "cronjobs"), _FOLLOW, "the workloads that make pods"),
+        Rule(_CORE, ("replicationcontrollers",), _FOLLOW, "the workloads that make pods"),
+        Rule(("scheduling.k8s.io",), ("podgroups",), _FOLLOW, "pods that are placed together (gate GenericWorkload)"),
         Rule(
             _CORE, ("persistentvolumes", "persistentvolumeclaims"), _LIST,
             "volumes that keep a pod in a zone, for plans and snapshots",
@@ -243,6 +243,7 @@ _ANNOTATOR: Final = Part(
             _FOLLOW, "what they ask of devices, and which there are",
         ),
         _events(_NEW_EVENTS, "pods hear why they wait"),
+        Rule(_CORE, ("events",), _LIST, "what they were told before it was started again"),
         *_SERVING,
     ),
     _leading("annotator"),

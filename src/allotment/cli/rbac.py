@@ -1,0 +1,167 @@
+"""``allot rbac``: what each part of Allotment must be allowed to do, ready for ``kubectl apply``, or who lacks what."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+from typing import Any, Final, NamedTuple
+
+from allotment.cli.live.connection import on_cluster
+from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import Screen, open_screen
+from allotment.cluster.kubeconfig import Target
+from allotment.fleet.errors import nearest
+from allotment.model.formats import to_json, to_yaml
+from allotment.tools.permissions.asking import Ask, asks
+from allotment.tools.permissions.own_node import own_node_policy
+from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.roles import NAMESPACE, manifests
+from allotment.tools.permissions.rule import Part, Rule
+
+Tree = dict[str, Any]
+
+EXIT_MISSING: Final = 1
+_USUAL: Final = ("reader",)
+_COLUMNS: Final = 78
+
+
+def run(arguments: Namespace) -> int:
+    """Print manifests or names, and return 0; or check, and return 1 if somebody lacks a permission."""
+    screen = open_screen()
+    if arguments.user and not arguments.check:
+        raise Mistake("--as: wanted together with --check", "manifests are for an account: --account NAME")
+    parts = [_part(name) for name in dict.fromkeys(arguments.parts or (tuple(PARTS) if arguments.list else _USUAL))]
+    if arguments.list:
+        return _list(screen, arguments, parts)
+    namespace = arguments.namespace or NAMESPACE
+    if arguments.check:
+        return _check(screen, arguments, parts, namespace)
+    documents = _documents(parts, namespace, arguments.account)
+    if arguments.output == "json":
+        items = [tree for tree, _ in documents]
+        screen.line(to_json({"apiVersion": "v1", "kind": "List", "items": items}))
+    else:
+        sys.stdout.write("---\n".join(_yaml(tree, rules) for tree, rules in documents))
+    return 0
+
+
+def _part(name: str) -> Part:
+    if name not in PARTS:
+        raise Mistake(f"no part is called {name!r}", nearest(name, PARTS) or f"there are {', '.join(PARTS)}")
+    return PARTS[name]
+
+
+def _list(screen: Screen, arguments: Namespace, parts: Sequence[Part]) -> int:
+    rows = [{"name": part.name, "rules": len(part.everywhere) + len(part.at_home), "for": part.summary}
+            for part in parts]  # fmt: skip
+    if arguments.output:
+        screen.out.write(f"{to_json(rows)}\n" if arguments.output == "json" else to_yaml([rows]))
+    else:
+        screen.table(["PART", "RULES", "FOR"], [[str(value) for value in row.values()] for row in rows])
+    return 0
+
+
+# --- manifests --------------------------------------------------------------------------------------------------------
+
+
+def _documents(parts: Iterable[Part], namespace: str, account: str) -> list[tuple[Tree, Sequence[Rule]]]:
+    """Each object once, with the rules that it is made of."""
+    found: dict[tuple[str, str], tuple[Tree, Sequence[Rule]]] = {}
+    for part in parts:
+        trees = manifests(part, namespace=namespace, account=account)
+        if part.name == "driver":
+            trees += own_node_policy(part, namespace=namespace, account=account)
+        rules = {"ClusterRole": part.everywhere, "Role": part.at_home}
+        for tree in trees:
+            found.setdefault((tree["kind"], tree["metadata"]["name"]), (tree, rules.get(tree["kind"], ())))
+    return list(found.values())
+
+
+def _yaml(tree: Tree, rules: Sequence[Rule]) -> str:
+    """An object; each rule of a role under its reason."""
+    if not rules:
+        return to_yaml([tree])
+    head = to_yaml([{key: value for key, value in tree.items() if key != "rules"}])
+    told = (f"{_comment(rule.why)}{to_yaml([[one]])}" for rule, one in zip(rules, tree["rules"], strict=True))
+    return f"{head}rules:\n{''.join(told)}"
+
+
+def _comment(text: str) -> str:
+    return "".join(f"# {line}\n" for line in wrap(f"{text[0].upper()}{text[1:]}.", _COLUMNS))
+
+
+# --- who has them -----------------------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    """What one part lacks. ``asked``: how many permissions it needs in this cluster."""
+
+    part: str
+    asked: int
+    missing: Sequence[Ask]
+
+
+def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespace: str) -> int:
+    from allotment.cluster import permitted
+    from allotment.cluster.discovery import discover
+    from allotment.cluster.http import HttpClient
+
+    user = arguments.user
+    if arguments.account:
+        user = user or f"system:serviceaccount:{namespace}:{arguments.account}"
+
+    async def asked(client: HttpClient, way: Target) -> tuple[str, list[_Found]]:
+        discovery = await discover(client)
+        found = []
+        for part in parts:
+            needed = permitted.served(discovery, asks(part, namespace))
+            found.append(_Found(part.name, len(needed), await permitted.missing(client, needed, user)))
+        return user or await permitted.who(client), found
+
+    name, found = on_cluster(arguments, asked)
+    if arguments.output:
+        data = _data(name, found)
+        screen.out.write(f"{to_json(data)}\n" if arguments.output == "json" else to_yaml([data]))
+    else:
+        _tell(screen, name, found, namespace)
+    return EXIT_MISSING if any(one.missing for one in found) else 0
+
+
+def _tell(screen: Screen, name: str, found: Sequence[_Found], namespace: str) -> None:
+    who = name or "you"
+    for one in found:
+        if not one.missing:
+            screen.line(f"{one.part}: {who} may do all {one.asked} things that it needs here.")
+            continue
+        screen.line(f"{one.part}: {who} may not do {len(one.missing)} of {one.asked} things that it needs here.")
+        screen.line()
+        screen.table(
+            ["MAY NOT", "RESOURCE", "NAME", "NAMESPACE", "WHY IT IS NEEDED"], _rows(one.missing), ("WHY IT IS NEEDED",)
+        )
+        screen.line()
+    lacking = [one.part for one in found if one.missing]
+    if lacking:
+        home = f" -n {namespace}" if namespace != NAMESPACE else ""
+        screen.line(
+            f"An administrator grants them to an account: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -"
+        )
+
+
+def _rows(missing: Iterable[Ask]) -> Iterator[list[str]]:
+    """Verbs of one resource and reason together."""
+    for _, group in groupby(missing, lambda ask: ask._replace(verb="")):
+        asked = list(group)
+        first = asked[0]
+        yield [",".join(ask.verb for ask in asked), str(first), first.name or "*", first.namespace or "*", first.why]
+
+
+def _data(name: str, found: Iterable[_Found]) -> Tree:
+    return {
+        "user": name,
+        "parts": [
+            {"part": one.part, "needed": one.asked, "missing": [ask._asdict() for ask in one.missing]} for one in found
+        ],
+    }

@@ -1,0 +1,44 @@
+"""The arguments of ``allot rbac``. Nothing is imported here that a screen needs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from allotment.cli.cluster_commands import Lazy, add_way
+
+_RBAC: Final = """\
+The permissions that a part of Allotment needs, and nothing more, as manifests
+with the reason of each rule; or whether somebody has them.
+
+  allot rbac                     for the tools that only read
+  allot rbac scheduler | kubectl apply -f -
+                                 an account for the scheduler, and its roles
+  allot rbac --list              the parts
+  allot rbac reader --check      may I use these tools here?
+  allot rbac scheduler --check --as system:serviceaccount:gpu:scheduler
+                                 may this account run the scheduler?
+
+Exit codes: 0, or with --check 1 if something is missing.
+"""
+_AS: Final = "with --check: of this user (accounts: system:serviceaccount:NAMESPACE:NAME), instead of yourself"
+
+
+def add_rbac(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+    """``rbac``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "rbac", help="the permissions that each part needs, as manifests; whether you have them", description=_RBAC,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.set_defaults(run=lazy("rbac"))
+    parser.add_argument("parts", nargs="*", metavar="PART", help="reader (what is meant without), scheduler, driver, …")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="only name the parts")
+    what.add_argument("--check", action="store_true", help="ask the cluster what of it is missing")
+    parser.add_argument(
+        "-n", "--namespace", default="", metavar="NAME", help="of the account, its Lease and records (kube-system)"
+    )
+    parser.add_argument("--account", default="", metavar="NAME", help="its name (default: allotment-PART)")
+    parser.add_argument("--as", dest="user", default="", metavar="USER", help=_AS)
+    add_way(parser)
+    parser.add_argument("-o", "--output", choices=("yaml", "json"), metavar="FORMAT", help="output as yaml or json")

@@ -1,0 +1,61 @@
+"""A part's permissions as questions to a cluster, each as small as roles get: one verb, one resource, one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from allotment.tools.permissions.roles import NAMESPACE
+from allotment.tools.permissions.rule import Part, Rule
+
+Tree = dict[str, Any]
+
+
+class Ask(NamedTuple):
+    """May somebody do ``verb`` to a resource (with its ``subresource``), or to a ``path`` that is none?
+
+    ``name``: to the object of that name, empty where it is about all. ``namespace``: empty where it is about all.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    name: str
+    namespace: str
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        """As Kubernetes writes resources: ``resourceclaims.resource.k8s.io/status``."""
+        if self.path:
+            return self.path
+        whole = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{whole}/{self.subresource}" if self.subresource else whole
+
+
+def asks(part: Part, namespace: str = NAMESPACE) -> tuple[Ask, ...]:
+    """All that a part needs; ``namespace`` is its home."""
+    everywhere = [ask for rule in part.everywhere for ask in _asks(rule, "")]
+    return (*everywhere, *(ask for rule in part.at_home for ask in _asks(rule, namespace)))
+
+
+def attributes(ask: Ask) -> Tree:
+    """The part of an access review's spec that says what is asked."""
+    if ask.path:
+        return {"nonResourceAttributes": {"path": ask.path, "verb": ask.verb}}
+    said = ask._asdict()
+    fields = ("verb", "group", "resource", "subresource", "name", "namespace")
+    return {"resourceAttributes": {field: said[field] for field in fields if said[field]}}
+
+
+def _asks(rule: Rule, namespace: str) -> Iterator[Ask]:
+    for path in rule.paths:
+        for verb in rule.verbs:
+            yield Ask(verb, "", "", "", "", "", path, rule.why)
+    for group in rule.groups:
+        for whole in rule.resources:
+            resource, _, subresource = whole.partition("/")
+            for name in rule.names or ("",):
+                for verb in rule.verbs:
+                    yield Ask(verb, group, resource, subresource, name, namespace, "", rule.why)
