@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
@@ -17,9 +18,10 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Cache, Caches, Changed, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
-from allotment.cluster.observing import UNOBSERVED, Observing
+from allotment.cluster.observing import UNOBSERVED, Done, Observing
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events, Recorder
+from allotment.cluster.stopping import NEVER, Stopping
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ class Context(NamedTuple):
     events: Events
     random: Random
     observing: Observing = UNOBSERVED
+    stopping: Stopping = NEVER
 
     def recorder(self, component: str) -> Recorder:
         """For events; ``component`` is what they show as their source."""
@@ -56,16 +59,19 @@ class Context(NamedTuple):
 Program = Callable[[Context], Awaitable[None]]
 
 
-async def follow(queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache[Any], Changed[Any]]]) -> None:
+async def follow(
+    queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache[Any], Changed[Any]]], stopping: Stopping = NEVER
+) -> None:
     """What most programs are: callbacks that note keys, and queues that work on them, once all caches are there."""
     watches = tuple(watches)
-    await all_synced(*(cache for cache, _ in watches))
+    if not await stopping.unless(all_synced(*(cache for cache, _ in watches))):
+        return
     with ExitStack() as stack:
         for cache, callback in watches:
             stack.callback(cache.on_change(callback))
         async with asyncio.TaskGroup() as group:
             for queue in queues:
-                group.create_task(queue.run(), name=queue.name)
+                group.create_task(queue.run(stopping), name=queue.name)
 
 
 async def run(programs: Mapping[str, Program], context: Context) -> None:
@@ -78,15 +84,25 @@ async def run(programs: Mapping[str, Program], context: Context) -> None:
 
 
 async def kept_alive(name: str, context: Context, program: Program) -> None:
-    """Run one program for ever: one that crashes or ends is started again, after a while that grows."""
+    """Run one program until it is to stop: one that crashes or ends before is started again, after a while that grows.
+
+    Each start again is told as work ``run`` of the subject ``name``.
+    """
     backoff = Backoff(context.random, first=0.1, longest=30.0)
     while True:
-        began = context.clock.seconds()
+        began, at = context.clock.seconds(), time.time()
+        result = "ended"
         try:
             await program(context)
+            if context.stopping.begun:
+                return
             log.error("%s: ended, which it must not", name)
         except Exception:
             log.exception("%s: crashed", name)
+            result = "crashed"
+        context.observing.tell(Done("run", name, at, time.time() - at, result, {}))
+        if context.stopping.begun:
+            return
         if context.clock.seconds() - began >= _HEALTHY_SECONDS:
             backoff.reset()
         await context.clock.sleep(backoff.next())

@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.stopping import NEVER, Stopping
 
 K = TypeVar("K", bound=Hashable)
 
@@ -47,6 +48,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, Backoff] = {}
         self._active = 0
         self._group: asyncio.TaskGroup | None = None
+        self._stopping = NEVER
 
     def __len__(self) -> int:
         """Keys ready or being worked on."""
@@ -83,13 +85,14 @@ class WorkQueue(Generic[K]):
 
         self._timers[key] = due, self._clock.later(after, ring)
 
-    async def run(self) -> None:
-        """Work for ever."""
+    async def run(self, stopping: Stopping = NEVER) -> None:
+        """Work until it is to stop; then finish what is under way."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            self._stopping = stopping
             try:
                 self._staff()
-                await asyncio.Event().wait()
+                await stopping.wait()
             finally:
                 self._group = None
                 for _, timer in self._timers.values():
@@ -103,7 +106,7 @@ class WorkQueue(Generic[K]):
 
     async def _worker(self) -> None:
         try:
-            while self._ready:
+            while self._ready and not self._stopping.begun:
                 key = self._ready.popleft()
                 self._waiting.discard(key)
                 self._running.add(key)

@@ -33,6 +33,9 @@ class _Pod(NamedTuple):
     name: str
     uid: str
 
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
 
 class _Eviction(NamedTuple):
     """In how many seconds a pod has to go, and the rules that are among the reasons."""
@@ -57,6 +60,7 @@ class _DeviceTaints:
         self._rule_client = context.client_for(_COMPONENT, _COMPONENT)
         self._recorder = context.recorder(_COMPONENT)
         self._clock = context.clock
+        self._observing, self._stopping = context.observing, context.stopping
         self._pods = context.caches.trees(PODS)
         self._claims = context.caches.trees(CLAIMS)
         self._slices = context.caches.trees(SLICES)
@@ -73,12 +77,15 @@ class _DeviceTaints:
         options: dict[str, Any] = {"clock": context.clock, "random": context.random}
         self._queue: WorkQueue[_Pod] = WorkQueue("device_taint_eviction", self._sync_pod, **options)
         self._statuses: WorkQueue[str] = WorkQueue("device_taint_rules", self._sync_rule, workers=1, **options)
+        for queue in (self._queue, self._statuses):
+            context.observing.level("queue", queue.name, queue.__len__)
 
     async def run(self) -> None:
         await follow(
             [self._queue, self._statuses],
             [(self._slices, self._slice_changed), (self._rules, self._rule_changed),
              (self._claims, self._claim_changed), (self._pods, self._pod_changed)],
+            self._stopping,
         )  # fmt: skip
 
     # --- what calls for work --------------------------------------------------------------------------------------
@@ -213,7 +220,10 @@ class _DeviceTaints:
                 self._statuses.add(rule.name)
         if eviction.left > 0:
             return eviction.left
-        await self._evict(pod, key)
+        with self._observing.work("evict", key.uid) as work:
+            work.attributes["pod"] = str(key)
+            await self._evict(pod, key)
+            work.result = "evicted"
         self._marked.discard(key)
         for uid in eviction.rules:
             self._evicted[uid] = self._evicted.get(uid, 0) + 1

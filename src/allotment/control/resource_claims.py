@@ -36,6 +36,9 @@ class _Key(NamedTuple):
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
 
 def resource_claims(features: Features) -> Program:
     """The program."""
@@ -49,6 +52,7 @@ def resource_claims(features: Features) -> Program:
 class _ResourceClaims:
     def __init__(self, context: Context, features: Features) -> None:
         self._client = context.client_for("resource-claim-controller")
+        self._observing, self._stopping = context.observing, context.stopping
         self._pods = context.caches.trees(PODS)
         self._claims = context.caches.trees(CLAIMS)
         self._templates = context.caches.trees(CLAIM_TEMPLATES)
@@ -66,6 +70,7 @@ class _ResourceClaims:
         self._queue: WorkQueue[_Key] = WorkQueue(
             "resource_claim", self._work, clock=context.clock, random=context.random, workers=64
         )
+        context.observing.level("queue", self._queue.name, self._queue.__len__)
 
     async def run(self) -> None:
         watches: list[tuple[Cache[Any], Changed[Any]]] = [
@@ -74,7 +79,7 @@ class _ResourceClaims:
         ]
         if self._groups is not None:
             watches.append((self._groups, self._group_changed))
-        await follow([self._queue], [*watches, (self._pods, self._pod_changed)])
+        await follow([self._queue], [*watches, (self._pods, self._pod_changed)], self._stopping)
 
     # --- what calls for work --------------------------------------------------------------------------------------
 
@@ -140,12 +145,13 @@ class _ResourceClaims:
             self._gone.popitem(last=False)
 
     async def _work(self, key: _Key) -> None:
-        if key.kind == "pod":
-            await self._sync_pod(key)
-        elif key.kind == "group":
-            await self._sync_group(key)
-        else:
-            await self._sync_claim(key)
+        with self._observing.work(f"sync {key.kind}", str(key)):
+            if key.kind == "pod":
+                await self._sync_pod(key)
+            elif key.kind == "group":
+                await self._sync_group(key)
+            else:
+                await self._sync_claim(key)
 
     # --- pods and groups ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.cluster.clock import Clock
 from allotment.cluster.queue import WorkQueue
+from allotment.cluster.stopping import Stopping
 
 FAST = Clock(speed=1000)
 
@@ -144,5 +145,33 @@ def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers
             await asyncio.sleep(0)
         assert set(done) == set(asked)
         task.cancel()
+
+    asyncio.run(story())
+
+
+def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
+    async def story() -> None:
+        begun, done = [], []
+        go_on = asyncio.Event()
+
+        async def work(key: str) -> None:
+            begun.append(key)
+            await go_on.wait()
+            done.append(key)
+
+        stopping = Stopping()
+        queue = WorkQueue("test", work, clock=FAST, random=Random(1), workers=2)
+        for key in "abc":
+            queue.add(key)
+        task = asyncio.create_task(queue.run(stopping))
+        await asyncio.sleep(0.01)
+        assert begun == ["a", "b"]
+        stopping.begin()
+        queue.add("d")
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        go_on.set()
+        await asyncio.wait_for(task, 1)
+        assert done == begun == ["a", "b"]
 
     asyncio.run(story())
