@@ -34,6 +34,7 @@ from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan_for
 from allotment.tools.plan.reasons.choices import GROUPS, choices
 from allotment.tools.plan.report import Plan
+from allotment.tools.plan.seating.promises import with_promises
 from allotment.tools.plan.waiting.demand import demand_of
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
@@ -57,9 +58,10 @@ def run(arguments: Namespace) -> int:
     limits = limits_of(arguments, offer.providers, offer.catalog.types)
     inputs, notes = _inputs(arguments)
     chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
+    promised = with_promises(chosen.values, inputs.features)
     with _with_extra():
-        found, compared = _planned(arguments, chosen.values, offer, limits, inputs.features)
-        found = replace(found, notes=(*notes, *chosen.notes, *found.notes))
+        found, compared = _planned(arguments, promised.values, offer, limits, inputs.features)
+        found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.seats, *found.existing))
         if arguments.picture:
             _draw(found, arguments.picture)
     _write(screen, arguments, found, offer, compared)

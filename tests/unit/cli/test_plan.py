@@ -152,6 +152,21 @@ def test_waiting_pods_of_the_cluster_are_named_if_files_are_planned_for(allot: A
     assert [seat["pod"]["name"] for seat in json.loads(ran.out)["machines"][0]["seats"]] == ["other"]
 
 
+def test_a_pod_that_was_promised_a_node_keeps_it(allot: Allot, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.yaml"
+    pods = "".join(
+        f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default}}\n"
+        "spec: {resourceClaims: [{name: gpu, resourceClaimTemplateName: one}], containers: [{name: c, image: i}]}\n"
+        f"status: {{phase: Pending{promise}}}\n"
+        for name, promise in (("first", ""), ("second", ", nominatedNodeName: a10g-1"))
+    )
+    machines = allot("fleet", "slices", "a10g", "--all").out
+    snapshot.write_text(f"{machines}---\n{APP.partition('---')[0]}{pods}")
+    data = json.loads(allot("plan", "--cluster", str(snapshot), "-o", "json", "--seconds", "0").out)
+    assert [(seat["pod"]["name"], seat["node"]) for seat in data["existing"]] == [("second", "a10g-1")]
+    assert [seat["pod"]["name"] for one in data["machines"] for seat in one["seats"]] == ["first"]
+
+
 def test_pods_that_wait_in_a_cluster_are_meant_by_the_workload_that_made_them(allot: Allot, tmp_path: Path) -> None:
     snapshot = tmp_path / "cluster.yaml"
     owned = "{{apiVersion: apps/v1, kind: ReplicaSet, name: {name}, uid: u, controller: true}}"
