@@ -6,7 +6,8 @@ and reserved for its pod, and goes on from there.
 
 Every write names the state that it was decided on (resourceVersion); on a conflict the claim is read again and the
 decision checked against it. Against a second scheduler that gives one device to another claim that is not enough: so
-before binding we look whether anybody else holds our devices, and step back if so.
+before binding the claims must settle (see `settling`), and we step back if anybody else holds our devices. That goes
+for claims, too, that a scheduler before this one wrote for the pod.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from allotment.scheduler.attempt import Chosen
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.settling import Settling
 
 Tree = dict[str, Any]
 
@@ -49,7 +51,7 @@ class Binder:
 
     def __init__(
         self, client: Client, ledger: Ledger, groups: Grouping, features: Features, clock: Clock, recorder: Recorder,
-        claims: Cache[Any], timeout: float = 600.0,
+        claims: Cache[Any], settling: Settling, timeout: float = 600.0,
     ) -> None:  # fmt: skip
         self._client = client
         self._ledger = ledger
@@ -57,6 +59,7 @@ class Binder:
         self._clock = clock
         self._recorder = recorder
         self._claims = claims
+        self._settling = settling
         self._timeout = timeout
         self._stamped = features.enabled("DRADeviceBindingConditions")
         self._watchers: dict[ObjectKey, asyncio.Event] = {}
@@ -115,29 +118,37 @@ class Binder:
         if chosen.extended is not None:
             key, revision = await self._make_extended(pod, *chosen.extended)
             written.append((key, True))
-        if written:
-            await self._check_alone(written, revision)
+        await self._settle(pod, chosen, written, revision)
         for claim in chosen.allocated:
             if not claim.is_reserved_for(pod.uid, self._groups.of(pod.tree)):
                 await self._write(claim, pod, None)
                 written.append((claim.key, False))
         await self._wait_until_ready(pod, chosen)
 
-    async def _check_alone(self, written: list[tuple[ObjectKey, bool]], revision: str) -> None:
+    async def _settle(
+        self, pod: WaitingPod, chosen: Chosen, written: list[tuple[ObjectKey, bool]], revision: str
+    ) -> None:
         """Step back if somebody else gave one of these devices to another claim.
 
-        What others wrote before us is known once the watch has come to our own write; whoever writes after that finds
-        ours. So of two schedulers at least one notices.
+        A claim that others use already has settled before; one that nobody else uses may be from a scheduler that
+        ended before it had.
         """
-        await self._claims.reached(revision)
-        for key, _ in written:
-            contested = self._ledger.contested(key)
-            if contested is not None:
-                device, holder = contested
-                known = self._ledger.known.get(key)
-                if known is not None and any(map(is_group, known.users)):
-                    self.unusable.add(known.uid)  # others of the group must not come to it before it is freed
-                raise NotBound(f"{_PRE_BIND}device {device} of claim {key} was given to claim {holder} meanwhile")
+        found = [claim.key for claim in chosen.allocated if all(user.get("uid") == pod.uid for user in claim.users)]
+        keys = [*(key for key, _ in written), *found]
+        if not keys:
+            return
+        contested = await self._settling.settle(keys, revision, chosen.node)
+        if contested is None:
+            return
+        key, contest = contested
+        if key in found:
+            written.append((key, True))
+        known = self._ledger.known.get(key)
+        if known is not None and any(map(is_group, known.users)):
+            self.unusable.add(known.uid)  # others of the group must not come to it before it is freed
+        raise NotBound(
+            f"{_PRE_BIND}device {contest.device} of claim {key} was given to claim {contest.holder} meanwhile"
+        )
 
     async def _write(self, claim: KnownClaim, pod: WaitingPod, allocation: Tree | None) -> str:
         """Finalizer, allocation and reservation of one claim; returns the revision that it has then."""

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.model import pod_groups
@@ -193,17 +192,6 @@ class Ledger:
         elif self._booked.get(key) != allocation:
             self._unbook(key)
             self._book(key, to_value(allocation, AllocationResult), allocation)
-
-    def contested(self, key: ObjectKey) -> tuple[DeviceID, ObjectKey] | None:
-        """A device that a claim holds whole and another claim as well, which two schedulers can bring about."""
-        usage = self._inventory.usage
-        allocation = usage.allocations.get(key)
-        for result in allocation.devices.results if allocation is not None else ():
-            device = DeviceID(result.driver, result.pool, result.device)
-            holders = usage.exclusive.get(device, ())
-            if len(holders) > 1 and key in holders:  # with admin access a claim uses the device and holds nothing
-                return device, next(holder for holder in holders if holder != key)
-        return None
 
     def _book(self, key: ObjectKey, allocation: AllocationResult, tree: Tree) -> None:
         self._inventory.allocate(key, allocation)

@@ -28,6 +28,7 @@ from allotment.placing.machines import Machines
 from allotment.placing.resident import resident_of
 from allotment.scheduler import preemption, sentence
 from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
+from allotment.scheduler.beside import Beside
 from allotment.scheduler.binding import Binder, NotBound
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.happenings import OF_SURROUNDINGS, Happening, helped_by
@@ -35,10 +36,13 @@ from allotment.scheduler.holding import Held
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.pods import Hold, WaitingPod, claims_of
 from allotment.scheduler.queue import Queue
+from allotment.scheduler.rivals import Rivals
 from allotment.scheduler.sending import Sender
+from allotment.scheduler.settling import Settling
 from allotment.scheduler.surroundings import Surroundings
 from allotment.scheduler.telling import Teller, condition_patch
 from allotment.scheduler.verdict import Verdict
+from allotment.scheduler.yielding import Yielding
 
 Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -60,6 +64,9 @@ class Options(NamedTuple):
     """How long devices may take to get ready."""
     identity: str = ""
     """Of this copy, where several run and only one may lead; empty where there is no other."""
+    settle: float | None = None
+    """Seconds that a decision settles before its pod is bound, for the sake of other schedulers; 0 where each has
+    devices of its own. None: none where no other is seen at work, else as long as it seems to need."""
 
 
 def scheduler(options: Options) -> Program:
@@ -102,9 +109,18 @@ class Scheduler:
         )
         self.queue = Queue()
         self._demands = Demands()
+        self._rivals = Rivals(self._clock, options.name, options.settle)
+        self._work = asyncio.Event()
+        self._settling = Settling(self._claims, self.inventory, self._rivals, self._clock, self._work.set)
+        yielding = Yielding(self._client, self._clock, self._recorder, context.observing, self._pods)
+        self._beside = Beside(
+            self.ledger, self.inventory, self._pods, self._clock, options.name, self._rivals, self._settling,
+            node_of=lambda uid: None if uid in self._assumed else self.machines.node_of(uid),
+            give_way=lambda pod, text: self._start(yielding.give_way(pod, text), f"give way {pod.name}"),
+        )  # fmt: skip
         self._binder = Binder(
             self._client, self.ledger, self.groups, options.features, self._clock, self._recorder, self._claims,
-            options.binding_seconds,
+            self._settling, options.binding_seconds,
         )  # fmt: skip
         self._teller = Teller(
             self._client, self.queue, self.attempts, self._clock, self._recorder, self._pods,
@@ -115,7 +131,6 @@ class Scheduler:
             self._clock, self._recorder, lambda: self.ledger.known,
             lambda: [ObjectKey(item.namespace, item.name) for item in self._templates.items()], self.groups,
         )  # fmt: skip
-        self._work = asyncio.Event()
         self._happened: set[Happening] = set()
         self._assumed: dict[str, WaitingPod] = {}
         """Pods (uid) that are being bound."""
@@ -143,6 +158,7 @@ class Scheduler:
                 ends += self._surroundings.follow()
                 ends += self.groups.follow()
                 ends += [self._claims.on_change(self._claim_changed), self._pods.on_change(self._pod_changed)]
+                self._beside.begin()
                 await self._schedule()
         finally:
             self._tasks = None
@@ -160,7 +176,7 @@ class Scheduler:
                 self._happened.clear()
             now = self._clock.seconds()
             due = self.queue.due(now)
-            pod = self.queue.pop() if len(self._assumed) < _BINDINGS else None
+            pod = self.queue.pop() if len(self._assumed) - self._settling.pods < _BINDINGS else None
             if pod is None:
                 self._work.clear()
                 if self._happened:
@@ -229,6 +245,8 @@ class Scheduler:
             item = self._pods.item(pod.key.namespace, pod.key.name)
             if item is None or item.uid != pod.uid:
                 self._pod_gone_late(pod.uid)
+            for key in (*_claim_keys(pod.tree), self.ledger.extended.get(pod.uid, _NOBODY)):
+                self._beside.look(key)
         self._work.set()
 
     def _back(self, pod: WaitingPod, text: str) -> None:
@@ -353,9 +371,12 @@ class Scheduler:
                 known is not None and EXTENDED in (known.tree["metadata"].get("annotations") or ())
             ):
                 self._happens(Happening.CLAIM_FREED)
+            self._beside.claim_changed(known, None)
         else:
             key = ObjectKey(new.namespace, new.name)
+            known = self.ledger.known.get(key)
             news = self.ledger.put(new.tree)
+            self._beside.claim_changed(known, self.ledger.known[key])
             if news == "freed":
                 self._happens(Happening.CLAIM_FREED)
             self._binder.changed(key)
@@ -368,6 +389,7 @@ class Scheduler:
                     self._enqueue(held)
 
     def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        self._beside.pod_changed(old, new)
         if new is None:
             if old is not None:
                 self._pod_gone(old)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.client import Tree
-from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
@@ -70,14 +69,6 @@ def test_what_somebody_else_wrote_replaces_the_plan() -> None:
     assert ledger.put(_claim("c", "y", "other")) == "freed"
     ledger.settle(_key("c"))
     assert _held(ledger, inventory) == {"y": ["c"]}
-
-
-def test_device_that_two_claims_hold_is_noticed() -> None:
-    ledger, _ = _ledger()
-    ledger.put(_claim("mine", "x"))
-    assert ledger.contested(_key("mine")) is None
-    ledger.put(_claim("theirs", "x"))
-    assert ledger.contested(_key("mine")) == (DeviceID("d", "p", "x"), _key("theirs"))
 
 
 _STEPS = st.lists(
