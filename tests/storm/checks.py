@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import httpx
+from aiohttp import ClientSession, ClientTimeout
 
 from tests.storm.ledger import Key
 from tests.storm.load import PATHS
@@ -35,15 +35,15 @@ class World(NamedTuple):
 
 async def look(url: str) -> World:
     """Read everything."""
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+    async with ClientSession(url, timeout=ClientTimeout(total=60)) as client:
         worlds = [await _listed(client, PATHS[bucket]) for bucket in ("pods", "resourceclaims", "configmaps")]
     return World(*worlds)
 
 
-async def _listed(client: httpx.AsyncClient, path: str) -> dict[str, Tree]:
-    answer = await client.get(path)
-    assert answer.status_code == 200, answer.text
-    return {tree["metadata"]["name"]: tree for tree in answer.json()["items"]}
+async def _listed(client: ClientSession, path: str) -> dict[str, Tree]:
+    async with client.get(path) as answer:
+        assert answer.status == 200, await answer.text()
+        return {tree["metadata"]["name"]: tree for tree in (await answer.json())["items"]}
 
 
 def doubly_allocated(world: World) -> Iterator[str]:

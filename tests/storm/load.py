@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-import httpx
+from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from tests.storm.ledger import Key, Ledger
 
@@ -27,16 +28,23 @@ _ALIVE = 6
 _REQUEST = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
 
 
+class Answer(NamedTuple):
+    """What the lab said."""
+
+    code: int
+    text: str
+
+
 class Gone(Exception):
     """The lab does not answer any more."""
 
 
 async def prepare(url: str) -> None:
     """What the load needs, once."""
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+    async with _client(url) as client:
         template = {"metadata": {"name": "gpu"}, "spec": {"spec": _REQUEST}}
-        answer = await client.post(_TEMPLATES, json=template)
-        assert answer.status_code in (201, 409), answer.text
+        answer = await _asked(client, "POST", _TEMPLATES, json=template)
+        assert answer.code in (201, 409), answer.text
 
 
 class Worker:
@@ -52,7 +60,7 @@ class Worker:
 
     async def run(self, url: str) -> None:
         """Write until the lab is gone."""
-        async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        async with _client(url) as client:
             try:
                 while True:
                     await self._step(client)
@@ -64,14 +72,14 @@ class Worker:
         self._alive = [name for name in self._alive if ("pods", name) in found]
         self._count = found.get(("configmaps", self._name), ("", 0))[1]
 
-    async def _step(self, client: httpx.AsyncClient) -> None:
+    async def _step(self, client: ClientSession) -> None:
         await self._counted(client)
         if len(self._alive) >= _ALIVE or (self._alive and self._random.random() < 0.35):
             await self._deleted(client, self._random.choice(self._alive))
         else:
             await self._created(client)
 
-    async def _created(self, client: httpx.AsyncClient) -> None:
+    async def _created(self, client: ClientSession) -> None:
         name = f"{self._name}-{next(self._numbers)}"
         source: Tree = {"resourceClaimTemplateName": "gpu"}
         if self._random.random() < 0.4:
@@ -88,14 +96,14 @@ class Worker:
         self._alive.append(name)
         await self._create(client, "pods", pod)
 
-    async def _deleted(self, client: httpx.AsyncClient, name: str) -> None:
+    async def _deleted(self, client: ClientSession, name: str) -> None:
         await self._delete(client, ("pods", name), {"gracePeriodSeconds": 0})
         self._alive.remove(name)
         claim = ("resourceclaims", name)
         if claim in self._ledger.known and self._random.random() < 0.7:
             await self._delete(client, claim, {})
 
-    async def _counted(self, client: httpx.AsyncClient) -> None:
+    async def _counted(self, client: ClientSession) -> None:
         key, value = ("configmaps", self._name), self._count + 1
         if key not in self._ledger.known:
             await self._create(client, "configmaps", {"metadata": {"name": self._name}, "data": {"count": "0"}})
@@ -103,32 +111,37 @@ class Worker:
         headers = {"content-type": "application/merge-patch+json"}
         patch = {"data": {"count": str(value)}}
         answer = await _asked(client, "PATCH", f"{_COUNTERS}/{self._name}", json=patch, headers=headers)
-        assert answer.status_code == 200, answer.text
+        assert answer.code == 200, answer.text
         self._ledger.counted(key, value)
         self._count = value
 
-    async def _create(self, client: httpx.AsyncClient, bucket: str, tree: Tree) -> None:
+    async def _create(self, client: ClientSession, bucket: str, tree: Tree) -> None:
         key = (bucket, tree["metadata"]["name"])
         self._ledger.creating(key)
         answer = await _asked(client, "POST", PATHS[bucket], json=tree)
-        if answer.status_code == 201:
-            self._ledger.created(key, answer.json()["metadata"]["uid"])
+        if answer.code == 201:
+            self._ledger.created(key, json.loads(answer.text)["metadata"]["uid"])
         else:
             self._ledger.refused(key)
             raise AssertionError(f"{bucket} {key[1]}: {answer.text}")
 
-    async def _delete(self, client: httpx.AsyncClient, key: Key, options: Tree) -> None:
+    async def _delete(self, client: ClientSession, key: Key, options: Tree) -> None:
         self._ledger.deleting(key)
         answer = await _asked(client, "DELETE", f"{PATHS[key[0]]}/{key[1]}", json=options)
-        if answer.status_code not in (200, 404):
+        if answer.code not in (200, 404):
             raise AssertionError(f"{key}: {answer.text}")
         self._ledger.deleted(key)
 
 
-async def _asked(client: httpx.AsyncClient, method: str, path: str, **content: Any) -> httpx.Response:
+def _client(url: str) -> ClientSession:
+    return ClientSession(url, timeout=ClientTimeout(total=30))
+
+
+async def _asked(client: ClientSession, method: str, path: str, **content: Any) -> Answer:
     try:
-        answer = await client.request(method, path, **content)
-    except httpx.TransportError as error:
+        async with client.request(method, path, **content) as response:
+            answer = Answer(response.status, await response.text())
+    except (ClientError, TimeoutError) as error:
         raise Gone from error
     await asyncio.sleep(0)
     return answer

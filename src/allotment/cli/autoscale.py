@@ -45,7 +45,6 @@ def run(arguments: Namespace) -> int:
     way = way_to(arguments)
     code = found.catalog.complain()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
     with told(way):
         return max(code, asyncio.run(_scale(arguments, found, way)))
 

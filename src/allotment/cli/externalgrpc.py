@@ -63,7 +63,6 @@ def run(arguments: Namespace) -> int:
     _options(arguments, served, types, groups, features("1.36", ()))  # mistakes are told before a cluster is asked
     way = way_to(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
     with told(way):
         asyncio.run(_serve(arguments, served, types, groups, way))
     return code

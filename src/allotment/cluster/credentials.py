@@ -1,37 +1,50 @@
 """Credentials in use: the TLS context, and the headers that say who asks, read again where they change.
 
-A token file is read anew each minute (a kubelet rotates it), a plugin is run when its credential ends or is refused.
+Files are read anew each minute (a kubelet rotates tokens, cert-manager certificates), a plugin is run when its
+credential ends or is refused. A certificate that has changed makes a new TLS context; what was opened with the old one
+may go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import os
 import ssl
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
 
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.kubeconfig import Plugin, Target
+from allotment.cluster.plugins import Credential, credential
 
 _REREAD_SECONDS = 60.0
-_PLUGIN_SECONDS = 60.0
 
 
-class _Made(NamedTuple):
-    """What a plugin gave; ``until``: seconds of the epoch."""
+class _File:
+    """A file that somebody else replaces."""
 
-    token: str
-    certificate: bytes
-    key: bytes
-    until: float
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._content = b""
+        self._read = 0.0
+
+    def content(self) -> bytes:
+        """What is in it, as of a minute ago at most. Raises Unreachable."""
+        now = time.monotonic()
+        if not self._content or now - self._read > _REREAD_SECONDS:
+            try:
+                self._content = self._path.read_bytes()
+            except OSError as error:
+                if not self._content:
+                    raise Unreachable(f"{self._path} cannot be read: {error.strerror}") from None
+            self._read = now
+        return self._content
+
+    def forget(self) -> None:
+        """Read it again when it is asked for."""
+        self._content = b""
 
 
 class Credentials:
@@ -39,15 +52,19 @@ class Credentials:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._made: _Made | None = None
+        self._made: Credential | None = None
         self._running = asyncio.Lock()
-        self._token = ("", 0.0)
+        self._token = _file(target.token_file)
+        self._certificate = _file(target.certificate_file)
+        self._key = _file(target.key_file)
+        self._context: ssl.SSLContext | None = None
+        self._shown: tuple[bytes, bytes] = (b"", b"")
 
     async def headers(self) -> list[tuple[str, str]]:
         """The headers of a request."""
         target = self._target
-        if target.token_file is not None:
-            authorization = f"Bearer {self._read_token(target.token_file)}"
+        if self._token is not None:
+            authorization = f"Bearer {self._token.content().decode('ascii', 'replace').strip()}"
         elif target.token:
             authorization = f"Bearer {target.token}"
         elif target.user:
@@ -60,107 +77,60 @@ class Credentials:
         return [("Authorization", authorization), *target.impersonation]
 
     async def context(self) -> ssl.SSLContext:
-        """TLS towards the cluster, with the client's certificate where there is one."""
+        """TLS towards the cluster, with the client's certificate where there is one; the same until that changes."""
         target = self._target
-        # Not create_default_context: since 3.13 it refuses authorities that clusters have been using for years.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if target.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif target.authority:
-            try:
-                context.load_verify_locations(cadata=target.authority.decode("ascii", "replace"))
-            except (ssl.SSLError, ValueError) as error:
-                raise Unreachable(f"{target.server}: its certificate authority is not PEM: {error}") from None
-        else:
-            context.load_default_certs()
-        certificate, key = target.certificate, target.key
+        certificate = self._certificate.content() if self._certificate else target.certificate
+        key = self._key.content() if self._key else target.key
         if not certificate and target.plugin is not None:
             made = await self._plugged(target.plugin)
             certificate, key = made.certificate, made.key
-        if certificate:
-            _load(context, certificate, key)
-        return context
+        if self._context is None or self._shown != (certificate, key):
+            try:
+                self._context = _context(target, certificate, key)
+            except Unreachable:
+                # Of a certificate and its key one is replaced before the other.
+                if self._context is None:
+                    raise
+            self._shown = (certificate, key)
+        return self._context
 
     def forget(self) -> bool:
         """The cluster refused us: whether another try with fresh credentials makes sense."""
-        fresh = self._target.token_file is not None or self._made is not None
-        self._token = ("", 0.0)
+        files = [file for file in (self._token, self._certificate, self._key) if file is not None]
+        fresh = bool(files) or self._made is not None
+        for file in files:
+            file.forget()
         self._made = None
         return fresh
 
-    def _read_token(self, path: Path) -> str:
-        token, read = self._token
-        now = time.monotonic()
-        if not token or now - read > _REREAD_SECONDS:
-            try:
-                token = path.read_text().strip()
-            except OSError as error:
-                raise Unreachable(f"{path} cannot be read: {error.strerror}") from None
-            self._token = (token, now)
-        return token
-
-    async def _plugged(self, plugin: Plugin) -> _Made:
+    async def _plugged(self, plugin: Plugin) -> Credential:
         async with self._running:
             if self._made is None or self._made.until < time.time() + 10:
-                self._made = await _run(plugin, self._target)
+                self._made = await credential(plugin, self._target)
             return self._made
 
 
-async def _run(plugin: Plugin, target: Target) -> _Made:
-    """Run a plugin as KEP-541 says: what it needs is in its environment, what it made on its standard output."""
-    spec: dict[str, Any] = {"interactive": False}
-    if plugin.with_cluster:
-        spec["cluster"] = _cluster(target)
-    info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
-    environment = {**os.environ, **dict(plugin.environment), "KUBERNETES_EXEC_INFO": json.dumps(info)}
-    named = f"credential plugin {plugin.command!r}"
-    try:
-        process = await asyncio.create_subprocess_exec(
-            plugin.command, *plugin.arguments, env=environment, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-    except OSError as error:
-        hint = f"\n{plugin.install_hint}" if plugin.install_hint else ""
-        raise Unreachable(f"{named} does not start: {error.strerror}{hint}") from None
-    try:
-        async with asyncio.timeout(_PLUGIN_SECONDS):
-            output, complaints = await process.communicate()
-    except TimeoutError:
-        raise Unreachable(f"{named} did not end within {_PLUGIN_SECONDS:.0f} s") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        last = complaints.decode("utf-8", "replace").strip()[-500:]
-        raise Unreachable(f"{named} failed with exit code {process.returncode}: {last}")
-    try:
-        return _made(msgspec.json.decode(output, type=dict[str, Any]))
-    except (msgspec.DecodeError, ValueError, AttributeError) as error:
-        raise Unreachable(f"{named} wrote no ExecCredential: {error}") from None
+def _file(path: Path | None) -> _File | None:
+    return None if path is None else _File(path)
 
 
-def _made(tree: dict[str, Any]) -> _Made:
-    status = tree.get("status") or {}
-    token, certificate = str(status.get("token") or ""), str(status.get("clientCertificateData") or "")
-    if not token and not certificate:
-        raise ValueError("its status has neither token nor clientCertificateData")
-    ends = status.get("expirationTimestamp")
-    until = datetime.fromisoformat(ends).timestamp() if ends else float("inf")
-    return _Made(token, certificate.encode(), str(status.get("clientKeyData") or "").encode(), until)
-
-
-def _cluster(target: Target) -> dict[str, Any]:
-    tree = {
-        "server": target.server,
-        "tls-server-name": target.server_name,
-        "insecure-skip-tls-verify": target.insecure,
-        "certificate-authority-data": base64.b64encode(target.authority).decode(),
-        "proxy-url": target.proxy,
-    }
-    return {key: value for key, value in tree.items() if value}
+def _context(target: Target, certificate: bytes, key: bytes) -> ssl.SSLContext:
+    # Not create_default_context: since 3.13 it refuses authorities that clusters have been using for years.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if target.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif target.authority:
+        try:
+            context.load_verify_locations(cadata=target.authority.decode("ascii", "replace"))
+        except (ssl.SSLError, ValueError) as error:
+            raise Unreachable(f"{target.server}: its certificate authority is not PEM: {error}") from None
+    else:
+        context.load_default_certs()
+    if certificate:
+        _load(context, certificate, key)
+    return context
 
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

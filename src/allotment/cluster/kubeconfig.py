@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from allotment.model.loading import load_text
 
 Tree = dict[str, Any]
 
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_PLUGIN_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_MODES: Final = ("Never", "IfAvailable", "Always")
+#: The extension of a cluster's entry that its plugins are told.
+_TO_PLUGINS: Final = "client.authentication.k8s.io/exec"
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class UnusableKubeconfig(Exception):
@@ -34,6 +40,10 @@ class Plugin(NamedTuple):
     api_version: str
     install_hint: str = ""
     with_cluster: bool = False
+    #: Whether a person may be asked: Never, IfAvailable, Always.
+    mode: str = "IfAvailable"
+    #: What the cluster's entry says to plugins, as JSON.
+    cluster_config: str = ""
 
 
 class Target(NamedTuple):
@@ -48,6 +58,9 @@ class Target(NamedTuple):
     proxy: str = ""
     certificate: bytes = b""
     key: bytes = b""
+    #: Where certificate and key are read again, if they stand in files.
+    certificate_file: Path | None = None
+    key_file: Path | None = None
     token: str = ""
     token_file: Path | None = None
     user: str = ""
@@ -128,6 +141,11 @@ class _Entry(NamedTuple):
         except OSError as error:
             raise self.wrong(key, f"{path} cannot be read: {error.strerror}") from None
 
+    def file_of(self, key: str) -> Path | None:
+        """The file ``<key>``, where it counts."""
+        name = self.text(key)
+        return self.path(name) if name and not self.text(f"{key}-data") else None
+
     def path(self, name: str) -> Path:
         """A file name, seen from the file that holds it."""
         return self.file.parent / name
@@ -191,9 +209,9 @@ class _Merged:
             authority=cluster.pem("certificate-authority"),
             insecure=cluster.tree.get("insecure-skip-tls-verify") is True,
             server_name=cluster.text("tls-server-name"),
-            proxy=cluster.text("proxy-url"),
+            proxy=_proxy(cluster),
         )
-        return found if user is None else _with_user(found, user)
+        return found if user is None else _with_user(found, user, cluster)
 
     def _of(self, entries: dict[str, _Entry], name: str, where: str, what: str) -> _Entry:
         if name not in entries:
@@ -201,7 +219,18 @@ class _Merged:
         return entries[name]
 
 
-def _with_user(found: Target, user: _Entry) -> Target:
+def _proxy(cluster: _Entry) -> str:
+    proxy = cluster.text("proxy-url")
+    if proxy and not proxy.startswith(("http://", "https://")):
+        what = f"wanted an http:// or https:// proxy, found {proxy!r}"
+        socks = "; SOCKS is not spoken here: put an HTTP proxy before it, or forward the port" * proxy.startswith(
+            "socks"
+        )
+        raise cluster.wrong("proxy-url", f"{what}{socks}")
+    return proxy
+
+
+def _with_user(found: Target, user: _Entry, cluster: _Entry) -> Target:
     certificate, key = user.pem("client-certificate"), user.pem("client-key")
     if bool(certificate) != bool(key):
         raise user.wrong("client-certificate", "a certificate needs its client-key, and a key its certificate")
@@ -211,16 +240,18 @@ def _with_user(found: Target, user: _Entry) -> Target:
     return found._replace(
         certificate=certificate,
         key=key,
+        certificate_file=user.file_of("client-certificate"),
+        key_file=user.file_of("client-key"),
         token=user.text("token"),
         token_file=user.path(token_file) if token_file else None,
         user=user.text("username"),
         password=user.text("password"),
-        plugin=_plugin(user),
+        plugin=_plugin(user, cluster),
         impersonation=_impersonation(user),
     )
 
 
-def _plugin(user: _Entry) -> Plugin | None:
+def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
     tree = user.tree.get("exec")
     if not tree:
         return None
@@ -232,17 +263,27 @@ def _plugin(user: _Entry) -> Plugin | None:
     pairs = [(str(entry.get("name")), str(entry.get("value", ""))) for entry in tree.get("env") or ()]
     arguments = tuple(str(argument) for argument in tree.get("args") or ())
     version = str(tree.get("apiVersion") or "")
-    if not version.startswith("client.authentication.k8s.io/"):
-        raise user.wrong("exec", f"wanted apiVersion client.authentication.k8s.io/v1, found {version!r}")
-    return Plugin(command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
-                  tree.get("provideClusterInfo") is True)  # fmt: skip
+    if version not in _PLUGIN_VERSIONS:
+        gone = "; kubectl has given v1alpha1 up since 1.24" if version.endswith("/v1alpha1") else ""
+        raise user.wrong("exec", f"wanted apiVersion {' or '.join(_PLUGIN_VERSIONS)}, found {version!r}{gone}")
+    mode = str(tree.get("interactiveMode") or "")
+    if mode and mode not in _MODES:
+        raise user.wrong("exec", f"wanted interactiveMode {', '.join(_MODES)}, found {mode!r}")
+    extensions = [entry for entry in cluster.tree.get("extensions") or () if entry.get("name") == _TO_PLUGINS]
+    return Plugin(
+        command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
+        tree.get("provideClusterInfo") is True, mode or "IfAvailable",
+        json.dumps(extensions[0].get("extension")) if extensions else "",
+    )  # fmt: skip
 
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     headers = [("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid"))]
     headers += [("Impersonate-Group", str(group)) for group in user.tree.get("as-groups") or ()]
     for key, values in (user.tree.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+        # What a header's name cannot hold is escaped, as client-go does.
+        name = quote(key, safe="!#$&'*+^`|")
+        headers += [(f"Impersonate-Extra-{name}", str(value)) for value in values]
     return tuple(pair for pair in headers if pair[1])
 
 

@@ -13,20 +13,21 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from allotment.cdi.store import Folder
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.http import HttpClient
 from allotment.cluster.kubeconfig import Target
+from allotment.cluster.release import release_of
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import Publisher
 from allotment.model.core import Node
-from allotment.model.features import RELEASES, Features
+from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
 from allotment.plugin.server import served
 from allotment.plugin.sockets import socket_paths
@@ -60,7 +61,6 @@ def usual_place(environment: Mapping[str, str] = os.environ) -> Place:
 def run_at(driver: Driver, place: Place, target: Target) -> None:
     """Be the driver of a node until SIGTERM or SIGINT. Raises what :func:`drive` does, in groups."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -135,18 +135,3 @@ async def serve(node_driver: NodeDriver, publisher: Publisher, place: Place, sto
             for task in work:
                 task.cancel()
             await node_driver.settled()
-
-
-#: Newer servers are spoken to as the newest that is known, and older ones as the oldest.
-_NUMBERS: Final = [tuple(int(part) for part in release.split(".")) for release in RELEASES]
-
-
-def release_of(version: Mapping[str, Any]) -> str:
-    """The release that a server says it is.
-
-    >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
-    ('1.36', '1.37')
-    """
-    digits = "".join(filter(str.isdigit, str(version.get("minor", ""))))
-    found = (1, int(digits or 0))
-    return RELEASES[max((index for index, number in enumerate(_NUMBERS) if number <= found), default=0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-NEEDED = ("httptools", "httpx", "cryptography")
+NEEDED = ("httptools", "aiohttp", "cryptography")
 INSTALL = "pip install 'allotment[lab]'"
 
 

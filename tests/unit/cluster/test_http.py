@@ -47,13 +47,14 @@ class Scripted:
         return [f"{r.method} {r.path}{'?' if r.query else ''}{r.query}" for r in self.asked]
 
 
-def talk(server: Scripted, story: Callable[[HttpClient], Awaitable[None]], **more: Any) -> None:
+def talk(server: Scripted, story: Callable[[HttpClient], Awaitable[None]], *, patience: float = 0, **more: Any) -> None:
     """Let a client talk to a server of plain HTTP."""
 
     async def main() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
-        async with HttpClient(Target(f"http://127.0.0.1:{port}", **more), "tests") as client:
+        target = Target(f"http://127.0.0.1:{port}", **more)
+        async with HttpClient(target, "tests", patience_seconds=patience) as client:
             await story(client)
         await serving.stop(1)
 

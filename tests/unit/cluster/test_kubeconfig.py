@@ -47,7 +47,7 @@ def test_the_current_context_with_files_beside_the_configuration(two: list[Path]
     found = kubeconfig.target(two)
     assert found == kubeconfig.Target(
         server="https://one:6443", context="dev", namespace="shop", authority=b"AUTHORITY", server_name="kubernetes",
-        proxy="http://proxy:3128", certificate=b"CERT", key=b"KEY",
+        proxy="http://proxy:3128", certificate=b"CERT", key=b"KEY", key_file=two[0].parent / "pki/admin.key",
     )  # fmt: skip
 
 

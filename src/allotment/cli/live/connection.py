@@ -86,8 +86,8 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
     """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
-    if "httpx" in needs.missing():
-        raise Mistake("to speak to a cluster needs httpx", needs.INSTALL)
+    if "aiohttp" in needs.missing():
+        raise Mistake("to speak to a cluster needs aiohttp", needs.INSTALL)
     way = way_to(arguments)
 
     async def run() -> T:
@@ -112,9 +112,10 @@ def told(way: Target) -> Iterator[None]:
 
 def cause(error: Unreachable) -> str:
     """Why no answer came, without the request that was tried."""
+    if isinstance(error.__cause__, ConnectionRefusedError):
+        return "nothing listens there"
     # Of an error of the system, in "[Errno 2] words", what it says.
-    words = re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or error))
-    return "nothing listens there" if words == "All connection attempts failed" else words
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or error))
 
 
 def refusal(error: StatusError, doing: str = "") -> str:

@@ -1,0 +1,108 @@
+"""Credential plugins: programs that make a token or a certificate when a cluster asks who we are (KEP-541).
+
+What a plugin needs is in its environment, what it made on its standard output. A person may be asked (for a code, in a
+browser) where a terminal is there and the configuration allows it; then the plugin has the terminal to itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from allotment.cluster.errors import Unreachable
+from allotment.cluster.kubeconfig import Plugin, Target
+
+Tree = dict[str, Any]
+
+_SECONDS: Final = 60.0
+#: A person takes longer.
+_PERSON_SECONDS: Final = 600.0
+
+
+class Credential(NamedTuple):
+    """What a plugin gave; ``until``: seconds of the epoch."""
+
+    token: str
+    certificate: bytes
+    key: bytes
+    until: float
+
+
+async def credential(plugin: Plugin, target: Target) -> Credential:
+    """Run a plugin. Raises Unreachable, with what it said, or with how to install it."""
+    named = f"credential plugin {plugin.command!r}"
+    person = plugin.mode != "Never" and _terminal()
+    if plugin.mode == "Always" and not person:
+        raise Unreachable(f"{named} wants to ask a person (interactiveMode: Always), and there is no terminal")
+    spec: Tree = {"interactive": person}
+    if plugin.with_cluster:
+        spec["cluster"] = _cluster(plugin, target)
+    info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
+    environment = {**os.environ, **dict(plugin.environment), "KUBERNETES_EXEC_INFO": json.dumps(info)}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command, *plugin.arguments, env=environment, stdin=None if person else DEVNULL, stdout=PIPE,
+            stderr=None if person else PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        hint = f"\n{plugin.install_hint}" if plugin.install_hint else ""
+        raise Unreachable(f"{named} does not start: {error.strerror}{hint}") from None
+    seconds = _PERSON_SECONDS if person else _SECONDS
+    try:
+        async with asyncio.timeout(seconds):
+            output, complaints = await process.communicate()
+    except TimeoutError:
+        raise Unreachable(f"{named} did not end within {seconds:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        last = (complaints or b"").decode("utf-8", "replace").strip()[-500:]
+        raise Unreachable(f"{named} failed with exit code {process.returncode}: {last}")
+    try:
+        return _read(msgspec.json.decode(output, type=Tree), plugin.api_version)
+    except (msgspec.DecodeError, ValueError, AttributeError) as error:
+        raise Unreachable(f"{named} wrote no ExecCredential: {error}") from None
+
+
+def _terminal() -> bool:
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+def _read(tree: Tree, wanted: str) -> Credential:
+    if tree.get("apiVersion", wanted) != wanted:
+        raise ValueError(f"wanted apiVersion {wanted}, as the configuration says, found {tree['apiVersion']}")
+    status = tree.get("status") or {}
+    token, certificate = str(status.get("token") or ""), str(status.get("clientCertificateData") or "")
+    key = str(status.get("clientKeyData") or "")
+    if not token and not certificate:
+        raise ValueError("its status has neither token nor clientCertificateData")
+    if bool(certificate) != bool(key):
+        raise ValueError("a certificate needs its clientKeyData, and a key its clientCertificateData")
+    ends = status.get("expirationTimestamp")
+    until = float("inf")
+    if ends:
+        moment = datetime.fromisoformat(ends)
+        until = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return Credential(token, certificate.encode(), key.encode(), until)
+
+
+def _cluster(plugin: Plugin, target: Target) -> Tree:
+    tree = {
+        "server": target.server,
+        "tls-server-name": target.server_name,
+        "insecure-skip-tls-verify": target.insecure,
+        "certificate-authority-data": base64.b64encode(target.authority).decode(),
+        "proxy-url": target.proxy,
+        "config": json.loads(plugin.cluster_config) if plugin.cluster_config else None,
+    }
+    return {key: value for key, value in tree.items() if value}
