@@ -1,0 +1,109 @@
+{{/*
+A component that runs anywhere in the cluster. A dict: root, name, part, settings, args, and lease: the Lease by which
+one of its copies leads; empty where every copy does the same, and none does harm.
+*/}}
+{{- define "allotment.deployment" -}}
+{{- include "allotment.access" . }}
+{{- if .lease }}
+---
+# Here so that uninstalling takes it along; who leads is written into it by the leader.
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata:
+  name: {{ .lease }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "allotment.component.labels" . | nindent 4 }}
+{{- end }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "allotment.name" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "allotment.component.labels" . | nindent 4 }}
+spec:
+  replicas: {{ .settings.replicas }}
+  selector:
+    matchLabels:
+      {{- include "allotment.component.selector" . | nindent 6 }}
+  template:
+    metadata:
+      {{- include "allotment.metadata" . | nindent 6 }}
+    spec:
+      serviceAccountName: {{ include "allotment.account" . }}
+      {{- include "allotment.placement" . | nindent 6 }}
+      {{- if gt (int .settings.replicas) 1 }}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "allotment.component.selector" . | nindent 14 }}
+      {{- end }}
+      # As the pod security standard "restricted" wants it.
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile: {type: RuntimeDefault}
+      containers:
+        - name: {{ .name }}
+          image: {{ include "allotment.image" .root }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args:
+            {{- $args := .args }}
+            {{- if .lease }}
+            {{- $args = concat $args (list "--leader-elect" (printf "--lease-namespace=%s" .root.Release.Namespace)) }}
+            {{- end }}
+            {{- include "allotment.args" (merge (dict "args" $args) .) | nindent 12 }}
+          {{- with .settings.extraEnv }}
+          env:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            {{- include "allotment.ports" . | nindent 12 }}
+          {{- include "allotment.probes" . | nindent 10 }}
+          resources:
+            {{- toYaml .settings.resources | nindent 12 }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities: {drop: [ALL]}
+          volumeMounts:
+            - {name: tmp, mountPath: /tmp}
+            {{- if .root.Values.metrics.enabled }}
+            - {name: tls, mountPath: /etc/allotment/tls, readOnly: true}
+            {{- end }}
+            {{- with .settings.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        - {name: tmp, emptyDir: {}}
+        {{- if .root.Values.metrics.enabled }}
+        - {name: tls, secret: {secretName: {{ include "allotment.certificate" .root }}}}
+        {{- end }}
+        {{- with .settings.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- if gt (int .settings.replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "allotment.name" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "allotment.component.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "allotment.component.selector" . | nindent 6 }}
+{{- end }}
+{{- include "allotment.service" . }}
+{{- end -}}

@@ -1,0 +1,138 @@
+{{/*
+A driver: one pod on each node that has its hardware. A dict: root, name, settings, vendor, driver (its name in slices),
+privileged.
+*/}}
+{{- define "allotment.driver" -}}
+{{- $root := .root }}
+{{- include "allotment.access" (merge (dict "part" (printf "driver-%s" .vendor)) .) }}
+{{- $args := list "run" "driver" .vendor }}
+{{- with .settings.mode }}
+{{- $args = append $args (printf "--mode=%s" .) }}
+{{- end }}
+{{- with .settings.driverRoot }}
+{{- $args = concat $args (list "--driver-root=/driver-root" (printf "--driver-root-on-host=%s" .)) }}
+{{- end }}
+{{- $args = concat $args (list (printf "--kubelet-root=%s" .settings.kubeletRoot) (printf "--cdi-root=%s" .settings.cdiRoot)) }}
+{{- if .settings.metadata }}
+{{- $args = append $args "--metadata" }}
+{{- end }}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  name: {{ include "allotment.name" . }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "allotment.component.labels" . | nindent 4 }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "allotment.component.selector" . | nindent 6 }}
+  updateStrategy:
+    # The next one starts before this one ends, so that a kubelet always finds a driver.
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  template:
+    metadata:
+      {{- include "allotment.metadata" . | nindent 6 }}
+    spec:
+      serviceAccountName: {{ include "allotment.account" . }}
+      {{- include "allotment.placement" . | nindent 6 }}
+      {{- if eq .vendor "nvidia" }}
+      # Daemons of MPS serve programs of other containers.
+      hostPID: true
+      {{- end }}
+      securityContext:
+        seccompProfile: {type: RuntimeDefault}
+      containers:
+        - name: driver
+          image: {{ include "allotment.image" $root }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          args:
+            {{- include "allotment.args" (merge (dict "args" $args) .) | nindent 12 }}
+          env:
+            - name: NODE_NAME
+              valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+            - name: POD_UID
+              valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+            {{- with .settings.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            {{- include "allotment.ports" . | nindent 12 }}
+          {{- include "allotment.probes" . | nindent 10 }}
+          resources:
+            {{- toYaml .settings.resources | nindent 12 }}
+          securityContext:
+            # The kubelet's folders are root's.
+            runAsUser: 0
+            readOnlyRootFilesystem: true
+            {{- if .privileged }}
+            privileged: true
+            {{- else }}
+            allowPrivilegeEscalation: false
+            capabilities: {drop: [ALL]}
+            {{- end }}
+          volumeMounts:
+            - {name: tmp, mountPath: /tmp}
+            # Under their own paths: the driver tells the kubelet where its socket is.
+            {{- if eq .vendor "nvidia" }}
+            - {name: plugins, mountPath: {{ .settings.kubeletRoot }}/plugins, mountPropagation: Bidirectional}
+            {{- else }}
+            - {name: plugins, mountPath: {{ .settings.kubeletRoot }}/plugins}
+            {{- end }}
+            - {name: registry, mountPath: {{ .settings.kubeletRoot }}/plugins_registry}
+            - {name: cdi, mountPath: {{ .settings.cdiRoot }}}
+            {{- if .settings.driverRoot }}
+            - {name: driver-root, mountPath: /driver-root, readOnly: true, mountPropagation: HostToContainer}
+            {{- end }}
+            {{- if .privileged }}
+            - {name: dev, mountPath: /dev}
+            {{- end }}
+            {{- if $root.Values.metrics.enabled }}
+            - {name: tls, mountPath: /etc/allotment/tls, readOnly: true}
+            {{- end }}
+            {{- with .settings.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        - {name: tmp, emptyDir: {}}
+        - {name: plugins, hostPath: {path: {{ .settings.kubeletRoot }}/plugins, type: DirectoryOrCreate}}
+        - {name: registry, hostPath: {path: {{ .settings.kubeletRoot }}/plugins_registry, type: DirectoryOrCreate}}
+        - {name: cdi, hostPath: {path: {{ .settings.cdiRoot }}, type: DirectoryOrCreate}}
+        {{- with .settings.driverRoot }}
+        - {name: driver-root, hostPath: {path: {{ . }}, type: Directory}}
+        {{- end }}
+        {{- if .privileged }}
+        - {name: dev, hostPath: {path: /dev}}
+        {{- end }}
+        {{- if $root.Values.metrics.enabled }}
+        - {name: tls, secret: {secretName: {{ include "allotment.certificate" $root }}}}
+        {{- end }}
+        {{- with .settings.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- include "allotment.service" . }}
+{{- if and $root.Values.ownNodePolicy ($root.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1") }}
+{{- $account := printf "%s:%s" $root.Release.Namespace (include "allotment.account" .) }}
+---
+# A driver may write the slices of its own node only: roles cannot say that.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ include "allotment.name" . }}-own-node
+  labels:
+    {{- include "allotment.component.labels" . | nindent 4 }}
+spec:
+  {{- $root.Files.Get "files/rules/own-node.yaml" | replace "NAMESPACE:ACCOUNT" $account | fromYaml | toYaml | nindent 2 }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ include "allotment.name" . }}-own-node
+  labels:
+    {{- include "allotment.component.labels" . | nindent 4 }}
+spec:
+  policyName: {{ include "allotment.name" . }}-own-node
+  validationActions: [Deny]
+{{- end }}
+{{- end -}}

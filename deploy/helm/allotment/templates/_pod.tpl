@@ -1,0 +1,83 @@
+{{/* What the pods of all components have alike. A dict: root, name, settings, and args (a list of words). */}}
+
+{{- define "allotment.args" -}}
+{{- $root := .root }}
+{{- range .args }}
+- {{ . | quote }}
+{{- end }}
+- {{ printf "--health-bind-address=%s:8081" $root.Values.listen | quote }}
+{{- if $root.Values.metrics.enabled }}
+- {{ printf "--metrics-bind-address=%s:8443" $root.Values.listen | quote }}
+- --tls-cert-file=/etc/allotment/tls/tls.crt
+- --tls-private-key-file=/etc/allotment/tls/tls.key
+{{- end }}
+- {{ printf "--log-format=%s" $root.Values.logs.format | quote }}
+{{- if $root.Values.logs.verbose }}
+- --verbose
+{{- end }}
+{{- with $root.Values.traces }}
+- {{ printf "--traces=%s" . | quote }}
+{{- end }}
+{{- range .settings.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "allotment.ports" -}}
+- name: health
+  containerPort: 8081
+{{- if .root.Values.metrics.enabled }}
+- name: metrics
+  containerPort: 8443
+{{- end }}
+{{- end -}}
+
+{{- define "allotment.probes" -}}
+# Not ready is no reason to be killed, so each probe has a path of its own. A copy that does not lead is ready, too.
+startupProbe:
+  httpGet: {path: /livez, port: health}
+  periodSeconds: 2
+  failureThreshold: 30
+livenessProbe:
+  httpGet: {path: /livez, port: health}
+  periodSeconds: 20
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end -}}
+
+{{- define "allotment.metadata" -}}
+labels:
+  {{- include "allotment.component.labels" . | nindent 2 }}
+  {{- with .settings.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .settings.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "allotment.placement" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .settings.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .settings.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .settings.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .settings.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

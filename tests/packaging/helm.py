@@ -1,0 +1,83 @@
+"""helm as a function: the real program, on our chart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.clients.tools import FOLDER
+
+Tree = dict[str, Any]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CHART: Final = ROOT / "deploy" / "helm" / "allotment"
+
+
+class Failed(Exception):
+    """helm refused; the text is what it said."""
+
+
+def program(name: str) -> str | None:
+    """Where a client is that ``make clients`` fetches, else one of the PATH."""
+    own = FOLDER / name
+    return str(own) if own.is_file() else shutil.which(name)
+
+
+def wanted(name: str) -> str:
+    """The same, and the test is skipped where it is not."""
+    found = program(name)
+    if found is None:
+        pytest.skip(f"{name} is not there: `make clients` fetches it")
+    return found
+
+
+def run(helm: str, *arguments: str | Path, timeout: float = 60) -> str:
+    """What it printed. Raises Failed."""
+    with tempfile.TemporaryDirectory() as home:  # nobody's repositories, plugins and caches
+        environment = {"PATH": os.environ["PATH"], "HOME": home}
+        done = subprocess.run(
+            [helm, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False, timeout=timeout
+        )
+    if done.returncode:
+        raise Failed(done.stderr or done.stdout)
+    return done.stdout
+
+
+def settings(**values: Any) -> list[str]:
+    """Values as words: ``settings(**{"components.claims.enabled": True})``."""
+    words = []
+    for name, value in values.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["--set", f"{name}={text}"]
+    return words
+
+
+def only(*components: str) -> list[str]:
+    """Values with which these components are on and no others: ``only("scheduler", "driver.nvidia")``."""
+    every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
+    return settings(**{f"components.{name}.enabled": name in components for name in every})
+
+
+def template(helm: str, *words: str, release: str = "allotment", namespace: str = "allotment") -> list[Tree]:
+    """The objects of the chart. Raises Failed."""
+    text = run(helm, "template", release, CHART, "--namespace", namespace, *words)
+    return objects(text)
+
+
+def objects(text: str) -> list[Tree]:
+    """The objects of a stream of YAML."""
+    return [tree for tree in yaml.safe_load_all(text) if tree]
+
+
+def named(trees: Sequence[Tree], kind: str, name: str) -> Tree:
+    """The one object of a kind and name."""
+    (found,) = (tree for tree in trees if tree["kind"] == kind and tree["metadata"]["name"] == name)
+    return found
