@@ -92,7 +92,7 @@ async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
 async def _verified(
     arguments: Namespace, client: HttpClient, process: Process | None, shown: _Table | _Nothing
 ) -> dict[str, Any]:
-    from allotment.drivers.program import release_of
+    from allotment.cluster.release import release_of
     from allotment.drivers.verify.finding import NotFound
     from allotment.drivers.verify.folders import CdiFolders
     from allotment.drivers.verify.life import Ended

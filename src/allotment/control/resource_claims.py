@@ -145,7 +145,7 @@ class _ResourceClaims:
             self._gone.popitem(last=False)
 
     async def _work(self, key: _Key) -> None:
-        with self._observing.work(f"sync {key.kind}", str(key)):
+        with self._observing.work(f"sync_{key.kind}", str(key)):
             if key.kind == "pod":
                 await self._sync_pod(key)
             elif key.kind == "group":

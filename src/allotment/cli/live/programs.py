@@ -11,7 +11,8 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.http import HttpClient
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events
-from allotment.model.features import RELEASES, Features
+from allotment.cluster.release import release_of
+from allotment.model.features import Features
 
 
 def context_of(client: HttpClient) -> Context:
@@ -25,7 +26,5 @@ async def features_of(arguments: Namespace, client: HttpClient) -> Features:
     """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
     version = arguments.kube_version
     if version is None:
-        said = await client.read("/version")
-        minor = int("".join(filter(str.isdigit, str(said.get("minor", "")))) or 0)
-        version = max((one for one in RELEASES if int(one.partition(".")[2]) <= minor), default=RELEASES[0])
+        version = release_of(await client.read("/version"))
     return features(version, arguments.feature_gates)

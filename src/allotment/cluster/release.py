@@ -1,0 +1,61 @@
+"""Which Kubernetes a server is, as features: what it says of itself, and the gates that show in what it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from allotment.cluster.client import Tree
+from allotment.cluster.resources import POOL_STATUS_REQUESTS, TAINT_RULES
+from allotment.model.features import RELEASES, Features
+
+#: Gates that show: a server has the kind if the gate is on.
+_SHOWN_BY: Final = {"DRADeviceTaintRules": TAINT_RULES, "DRAResourcePoolStatus": POOL_STATUS_REQUESTS}
+_NUMBERS: Final = [tuple(int(part) for part in release.split(".")) for release in RELEASES]
+
+
+class Reader(Protocol):
+    """A client that reads any path."""
+
+    async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
+        """The tree at a path."""
+        ...
+
+
+class Wished(NamedTuple):
+    """What somebody says of a cluster who knows it better: its release (empty: as it says), gates that differ."""
+
+    release: str = ""
+    gates: Mapping[str, bool] = {}
+
+
+def release_of(version: Mapping[str, Any]) -> str:
+    """The release that a server says it is: newer ones are taken as the newest that is known, older as the oldest.
+
+    >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
+    ('1.36', '1.37')
+    """
+    digits = "".join(filter(str.isdigit, str(version.get("minor", ""))))
+    found = (1, int(digits or 0))
+    return RELEASES[max((index for index, number in enumerate(_NUMBERS) if number <= found), default=0)]
+
+
+async def features_of(client: Reader, wished: Wished) -> Features:
+    """A server's features. Raises StatusError and Unreachable."""
+    release = wished.release or release_of(await client.read("/version"))
+    served = {group["name"] for group in (await client.read("/apis")).get("groups") or ()}
+    gates: dict[str, bool] = {}
+    if "resource.k8s.io" in served:
+        kinds = await _kinds(client)
+        gates = {gate: True for gate, resource in _SHOWN_BY.items() if resource.plural in kinds}
+    return Features(kube=release, gates={**gates, **wished.gates})
+
+
+async def _kinds(client: Reader) -> set[str]:
+    """The plurals of the device group, in whichever version."""
+    group = await client.read("/apis/resource.k8s.io")
+    found: set[str] = set()
+    for version in group.get("versions") or ():
+        listed = await client.read(f"/apis/{version['groupVersion']}")
+        found |= {resource["name"] for resource in listed.get("resources") or ()}
+    return found
