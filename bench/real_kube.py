@@ -1,146 +1,234 @@
 """The real control plane beside ours: etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback.
 
-The four programs are looked for in ``$ALLOTMENT_KUBE_BIN``, then on the ``PATH``; without them the lab's benchmark
-prints its own figures and no ratio. No kubelets run, so pods are bound and never started; the node lifecycle controller
-is off, or it would call the nodes dead. Client limits are raised, as everybody does who measures throughput.
+Where the programs are is :mod:`bench.kube_programs`' to say; without them the lab's benchmark prints its own figures
+and no ratio. No kubelets run, so pods are bound and never started; the node lifecycle controller is off unless it is
+named, or it would call the nodes dead. Client limits are raised, as everybody does who measures throughput. The server
+shows a certificate that its own authority signed, and everybody who is told of the plane here verifies it.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
+import json
+import signal
 import ssl
 import subprocess
-import tempfile
-import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Target
+from allotment.lab import certificates
+from bench.kube_programs import FOLDER as FOLDER
+from bench.kube_programs import PROGRAMS as PROGRAMS
+from bench.kube_programs import programs as programs
+from bench.processes import Processes, free_ports, processes
 from bench.server import Server
 
-PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-FOLDER: Final = "ALLOTMENT_KUBE_BIN"
+Tree = dict[str, Any]
+
 _TOKEN: Final = "benchmark"
-_PATIENCE_SECONDS: Final = 90
+_NODE_LIFECYCLE: Final = "node-lifecycle-controller"
+_ACCOUNTS: Final = "serviceaccount-controller"
+_DEFAULT_ACCOUNT: Final = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
-class ApiServer(NamedTuple):
-    """etcd and a kube-apiserver that run, and nothing else. ``start`` adds a program, gone at the end with the rest."""
+class ApiServer:
+    """etcd and a kube-apiserver that run, and what was started beside them. Everything is gone at the end."""
 
-    server: Server
-    folder: Path
-    kubeconfig: Path
-    start: Callable[..., None]
+    def __init__(self, running: Processes, paths: Mapping[str, str], server: Server, authority: Path) -> None:
+        self.server = server
+        self.folder = running.folder
+        self.paths = dict(paths)
+        #: The certificate that the server's is signed with (PEM).
+        self.authority = authority
+        self.kubeconfig = self.kubeconfig_of("admin", _TOKEN)
+        self._running = running
+        self._context = ssl.create_default_context(cafile=str(authority))
 
+    def start(
+        self, name: str, *flags: str, command: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start one of Kubernetes' programs, or ``command``; its log is ``folder/NAME.log``."""
+        return self._running.start(name, [*(command or [self.paths[name]]), *flags], environment=environment)
 
-def programs(names: Sequence[str] = PROGRAMS) -> dict[str, str] | None:
-    """The paths of the programs; None when one is missing."""
-    found = {}
-    for name in names:
-        there = os.environ.get(FOLDER)
-        path = shutil.which(name, path=there) if there else shutil.which(name)
-        if path is None:
-            return None
-        found[name] = path
-    return found
+    def ready(self, name: str, port: int, path: str = "/readyz") -> None:
+        """Wait until a program that was started says on a port of loopback, over HTTPS, that it is ready."""
+        self._running.await_(name, lambda: _healthy(port, path))
+
+    def await_(self, name: str, true: Callable[[], bool]) -> None:
+        """Wait until something is true that a program brings about; Ended, with the end of its log, when it is not."""
+        self._running.await_(name, true)
+
+    def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
+        """Stop a program. Returns its exit status."""
+        return self._running.stop(name, how)
+
+    def tails(self) -> dict[str, str]:
+        """The end of what each program said, for whoever wonders what went wrong."""
+        return self._running.tails()
+
+    def target(self, token: str = _TOKEN) -> Target:
+        """The way here for the owner of a token, by default the administrator."""
+        return Target(self.server.url, authority=self.authority.read_bytes(), token=token)
+
+    def client(self, manager: str = "admin", *, token: str = _TOKEN, **more: Any) -> HttpClient:
+        """A client of ours. Use ``async with``."""
+        return HttpClient(self.target(token), manager, **more)
+
+    def kubeconfig_of(self, user: str, token: str) -> Path:
+        """A kubeconfig for the owner of a token."""
+        path = self.folder / f"kubeconfig-{user}"
+        cluster = {"server": self.server.url, "certificate-authority": str(self.authority)}
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "real",
+            "clusters": [{"name": "real", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": user}}],
+        }  # fmt: skip
+        path.write_text(json.dumps(config))
+        return path
+
+    def ask(self, method: str, path: str, body: Tree | None = None, *, token: str = _TOKEN) -> tuple[int, Tree]:
+        """One request, answered with its code and the object: for tests that are not about clients."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(f"{self.server.url}{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(asked, context=self._context, timeout=30) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def token_of(self, account: str, namespace: str = "default", seconds: int = 3600) -> str:
+        """A token of a service account, which must be there, good for so long (600 s at least)."""
+        request = {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds},
+        }  # fmt: skip
+        code, told = self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request)
+        if code != 201:
+            raise LookupError(f"no token for {namespace}/{account}: {told.get('message')}")
+        return str(told["status"]["token"])
 
 
 @contextmanager
-def api_server(paths: dict[str, str]) -> Iterator[ApiServer]:
-    """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not come up."""
-    with tempfile.TemporaryDirectory(prefix="kube-") as text, ExitStack() as stack:
-        folder = Path(text)
-        etcd, peer, port = _free_ports(3)
-        (folder / "tokens.csv").write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
-        subprocess.run(
-            ["openssl", "genrsa", "-out", str(folder / "accounts.key"), "2048"], check=True, capture_output=True
-        )
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(_kubeconfig(port))
+def api_server(
+    paths: dict[str, str], *flags: str, gates: Mapping[str, bool] | None = None, runtime_config: str = "",
+    durable: bool = True,
+) -> Iterator[ApiServer]:  # fmt: skip
+    """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not come up.
 
-        def start(name: str, *flags: str) -> None:
-            log = stack.enter_context((folder / f"{name}.log").open("wb"))
-            process = subprocess.Popen([paths[name], *flags], stdout=log, stderr=log, cwd=folder)
-            stack.callback(_stop, process)
-
-        client = f"http://127.0.0.1:{etcd}"
-        start("etcd", f"--data-dir={folder}/etcd", f"--listen-client-urls={client}",
-              f"--advertise-client-urls={client}", f"--listen-peer-urls=http://127.0.0.1:{peer}",
-              f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
-              f"--initial-cluster=default=http://127.0.0.1:{peer}")  # fmt: skip
-        start("kube-apiserver", f"--etcd-servers={client}", "--bind-address=127.0.0.1", f"--secure-port={port}",
-              f"--cert-dir={folder}/certs", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=RBAC",
-              "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
-              f"--service-account-key-file={folder}/accounts.key",
-              f"--service-account-signing-key-file={folder}/accounts.key")  # fmt: skip
+    ``gates``: feature gates. ``runtime_config``: API versions to serve, as the flag is written. Not ``durable``: etcd
+    does not wait for the disk, which no figure may be made of.
+    """
+    with processes("kube-") as running:
+        folder = running.folder
+        now = datetime.now(UTC)
+        authority, mine = certificates.serving(folder / "pki", now)
+        accounts = certificates.issue(folder / "pki", "service-accounts", (), now)
+        etcd, peer, port = free_ports(3)
+        tokens = folder / "tokens.csv"
+        tokens.write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
+        client, peers = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
+        running.start("etcd", [
+            paths["etcd"], f"--data-dir={folder}/etcd", f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}", f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}", f"--initial-cluster=default={peers}",
+            *([] if durable else ["--unsafe-no-fsync"]),
+        ])  # fmt: skip
+        running.start("kube-apiserver", [
+            paths["kube-apiserver"], f"--etcd-servers={client}", "--bind-address=127.0.0.1", f"--secure-port={port}",
+            f"--tls-cert-file={mine.certificate}", f"--tls-private-key-file={mine.key}",
+            f"--client-ca-file={authority}", f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC",
+            "--allow-privileged=true", "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.96.0.0/16", f"--service-account-key-file={accounts.certificate}",
+            f"--service-account-signing-key-file={accounts.key}", *_gates(gates),
+            *([f"--runtime-config={runtime_config}"] if runtime_config else []), *flags,
+        ])  # fmt: skip
         server = Server("127.0.0.1", port, tls=True, token=_TOKEN)
-        _await(server, folder)
-        yield ApiServer(server, folder, kubeconfig, start)
+        running.await_("kube-apiserver", lambda: _healthy(port))
+        yield ApiServer(running, paths, server, authority)
+
+
+@contextmanager
+def plane(
+    paths: dict[str, str], *flags: str, controllers: str = "*", scheduler: bool = True, runtime_config: str = "",
+    gates: Mapping[str, bool] | None = None, durable: bool = False,
+) -> Iterator[ApiServer]:  # fmt: skip
+    """A control plane that is ready, with the controllers named (none if empty) and with or without kube-scheduler.
+
+    ``controllers`` is as kube-controller-manager's flag. ``flags`` are kube-apiserver's.
+    """
+    with api_server(paths, *flags, gates=gates, runtime_config=runtime_config, durable=durable) as running:
+        begun = {}
+        if controllers:
+            begun["kube-controller-manager"] = _manager(running, controllers, gates)
+        if scheduler:
+            begun["kube-scheduler"] = _scheduler(running, gates)
+        for name, port in begun.items():
+            running.ready(name, port, "/readyz" if name == "kube-scheduler" else "/healthz")
+        if controllers and f"-{_ACCOUNTS}" not in controllers:  # without it, no pod is admitted
+            running.await_("kube-controller-manager", lambda: running.ask("GET", _DEFAULT_ACCOUNT)[0] == 200)
+        yield running
 
 
 @contextmanager
 def control_plane(paths: dict[str, str]) -> Iterator[Server]:
-    """Start the four programs; stop them at the end. Raises RuntimeError when they do not come up."""
-    with api_server(paths) as (server, folder, kubeconfig, start):
-        manager, scheduler = _free_ports(2)
-        (folder / "scheduler.yaml").write_text(_scheduler(kubeconfig))
-        start("kube-controller-manager", f"--kubeconfig={kubeconfig}", f"--secure-port={manager}",
-              "--bind-address=127.0.0.1", f"--service-account-private-key-file={folder}/accounts.key",
-              "--controllers=*,-node-lifecycle-controller", "--leader-elect=false", "--kube-api-qps=5000",
-              "--kube-api-burst=10000")  # fmt: skip
-        start("kube-scheduler", f"--config={folder}/scheduler.yaml", f"--secure-port={scheduler}",
-              "--bind-address=127.0.0.1", "--authentication-skip-lookup=true")  # fmt: skip
-        yield server
+    """The four programs, as the benchmark wants them: on disk. Raises RuntimeError when they do not come up."""
+    with plane(paths, durable=True) as running:
+        yield running.server
 
 
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+def _manager(running: ApiServer, controllers: str, gates: Mapping[str, bool] | None) -> int:
+    """Start kube-controller-manager; the port on which it tells of its health."""
+    (port,) = free_ports(1)
+    if _NODE_LIFECYCLE not in controllers:
+        controllers = f"{controllers},-{_NODE_LIFECYCLE}"
+    pki = running.folder / "pki"
+    running.start(
+        "kube-controller-manager", f"--kubeconfig={running.kubeconfig}", f"--secure-port={port}",
+        "--bind-address=127.0.0.1", f"--controllers={controllers}", "--leader-elect=false", "--kube-api-qps=5000",
+        "--kube-api-burst=10000", f"--root-ca-file={running.authority}",
+        f"--service-account-private-key-file={pki}/client-service-accounts.key",
+        f"--cluster-signing-cert-file={pki}/ca.crt", f"--cluster-signing-key-file={pki}/ca.key", *_gates(gates),
+    )  # fmt: skip
+    return port
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+def _scheduler(running: ApiServer, gates: Mapping[str, bool] | None) -> int:
+    """Start kube-scheduler; the port on which it tells of its health."""
+    (port,) = free_ports(1)
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(running.kubeconfig), "qps": 5000, "burst": 10000},
+        "leaderElection": {"leaderElect": False},
+    }  # fmt: skip
+    path = running.folder / "scheduler.yaml"
+    path.write_text(json.dumps(config))
+    running.start("kube-scheduler", f"--config={path}", f"--secure-port={port}", "--bind-address=127.0.0.1",
+                  "--authentication-skip-lookup=true", *_gates(gates))  # fmt: skip
+    return port
+
+
+def _gates(gates: Mapping[str, bool] | None) -> list[str]:
+    chosen = ",".join(f"{gate}={str(on).lower()}" for gate, on in (gates or {}).items())
+    return [f"--feature-gates={chosen}"] if chosen else []
+
+
+def _healthy(port: int, path: str = "/readyz") -> bool:
+    """Whether a program of Kubernetes answers that it is ready; most have a certificate that they signed themselves."""
     try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        url = f"https://127.0.0.1:{port}{path}"
+        with urllib.request.urlopen(url, context=_ANY, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
-def _await(server: Server, folder: Path) -> None:
-    context = ssl._create_unverified_context()
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            url = f"https://{server.host}:{server.port}/readyz"
-            with urllib.request.urlopen(url, context=context, timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.1)
-    tail = (folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
-    raise RuntimeError(f"kube-apiserver was not ready after {_PATIENCE_SECONDS} s; it said:\n{tail}")
-
-
-def _kubeconfig(port: int) -> str:
-    return (
-        "apiVersion: v1\nkind: Config\ncurrent-context: it\n"
-        f'clusters: [{{name: it, cluster: {{server: "https://127.0.0.1:{port}", insecure-skip-tls-verify: true}}}}]\n'
-        f"users: [{{name: it, user: {{token: {_TOKEN}}}}}]\n"
-        "contexts: [{name: it, context: {cluster: it, user: it}}]\n"
-    )
-
-
-def _scheduler(kubeconfig: Path) -> str:
-    return (
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        f"clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 10000}}\n"
-        "leaderElection: {leaderElect: false}\n"
-    )
+_ANY: Final = ssl._create_unverified_context()

@@ -1,0 +1,47 @@
+"""The control plane that the other tests stand on."""
+
+from __future__ import annotations
+
+import asyncio
+
+from allotment.cluster.resources import PODS
+from bench.kube_programs import KUBERNETES
+from bench.real_kube import ApiServer
+
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+
+
+def test_it_is_the_release_that_is_compared_with(kube: ApiServer) -> None:
+    code, version = kube.ask("GET", "/version")
+    assert (code, version["gitVersion"]) == (200, KUBERNETES)
+
+
+def test_its_certificate_is_verified_and_a_pod_is_bound(kube: ApiServer) -> None:
+    node = {"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+    assert kube.ask("POST", "/api/v1/nodes", node)[0] == 201
+    assert kube.ask("PATCH", "/api/v1/nodes/one", {"spec": {"taints": []}})[0] == 200
+
+    async def bound() -> str:
+        async with kube.client() as client:
+            assert not client.target.insecure
+            assert client.target.authority
+            pod = {"metadata": {"name": "it"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            await client.create(PODS, pod, "default")
+            while "nodeName" not in (pod := await client.get(PODS, "it", "default"))["spec"]:
+                await asyncio.sleep(0.05)
+            return str(pod["spec"]["nodeName"])
+
+    assert asyncio.run(asyncio.wait_for(bound(), 30)) == "one"
+
+
+def test_a_service_account_may_do_what_it_was_given(kube: ApiServer) -> None:
+    assert kube.ask("POST", ACCOUNTS, {"metadata": {"name": "reader"}})[0] == 201
+    token = kube.token_of("reader")
+    assert kube.ask("GET", "/api/v1/nodes", token=token)[0] == 403
+    role = {"metadata": {"name": "reader"}, "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]}
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "default"}
+    given = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
+    binding = {"metadata": {"name": "reader"}, "roleRef": given, "subjects": [subject]}
+    for kind, tree in (("clusterroles", role), ("clusterrolebindings", binding)):
+        assert kube.ask("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", tree)[0] == 201
+    kube.await_("kube-apiserver", lambda: kube.ask("GET", "/api/v1/nodes", token=token)[0] == 200)
