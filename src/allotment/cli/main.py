@@ -17,6 +17,7 @@ from allotment.cli.autoscale_commands import add_autoscale, add_cloud, add_conso
 from allotment.cli.catalog_commands import add_catalog
 from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
+from allotment.cli.doctor_commands import add_doctor
 from allotment.cli.driver_commands import add_driver
 from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.migrate_commands import add_migrate
@@ -172,6 +173,7 @@ def _parser() -> Parser:
     _add_output(free, ("wide", "json", "yaml"))
     free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
+    add_doctor(commands, _lazy)
     add_check(commands, _lazy)
     add_migrate(commands, _lazy)
     add_vocabulary(commands, _lazy)

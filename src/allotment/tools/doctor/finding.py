@@ -10,9 +10,10 @@ Severity = Literal["error", "warning", "note"]
 class Finding(NamedTuple):
     """Something to know.
 
-    ``code`` is stable (``D101``); ``subject`` the object as kubectl names it (``node/gpu-1``, ``claim ml/train``), or
-    what it is about (``server``). ``evidence`` is what was seen, with figures and names; ``remedy`` the next command or
-    change, empty only for notes.
+    ``code`` is stable (``D101``); ``subject`` the object as kubectl names it (``node/gpu-1``, ``claim ml/train``), how
+    many there are (``37 nodes``), or what it is about (``server``). ``evidence`` is what was seen, with figures and
+    names; ``remedy`` the next command or change, empty only for notes: sentences, and lines that begin with ``$ ``,
+    which are commands. ``objects`` are all that it is about, where there are several; texts name only some.
     """
 
     code: str
@@ -20,3 +21,4 @@ class Finding(NamedTuple):
     subject: str
     evidence: str
     remedy: str = ""
+    objects: tuple[str, ...] = ()

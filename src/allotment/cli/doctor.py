@@ -1,0 +1,163 @@
+"""``allot doctor``: the findings of `allotment.tools.doctor` as a table, the worst first.
+
+The first line is the verdict. ``-o wide`` names every object that a finding is about, and says why it matters.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from allotment.cli.mistakes import BadInput, Mistake
+from allotment.cli.release import features
+from allotment.cli.screen import Screen, folded, open_screen
+from allotment.fleet.errors import nearest
+from allotment.model.formats import to_json, to_yaml
+from allotment.model.loading import load_paths
+from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.checks import CHECKS
+from allotment.tools.doctor.examining import SEVERITIES, examine, skipped
+from allotment.tools.doctor.finding import Finding
+from allotment.tools.doctor.found import Found
+from allotment.tools.doctor.reading import read, unread_of
+from allotment.tools.doctor.verdict import verdict
+from allotment.tools.doctor.wording import counted
+
+EXIT_HEALTHY, EXIT_ERRORS = 0, 1
+_RELEASE: Final = "1.36"
+_WIDTH: Final = 80
+_COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+def run(arguments: Namespace) -> int:
+    """Print what is found, and return 0 if no error is, else 1."""
+    screen = open_screen()
+    checks = _chosen(arguments.only)
+    if arguments.list:
+        return _list(screen, arguments.output, checks)
+    found, notes = _found(arguments)
+    findings = examine(found, checks)
+    if arguments.output in ("json", "yaml"):
+        data = _data(found, findings, checks, notes)
+        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+    else:
+        _write(screen, found, findings, checks, notes, arguments.output == "wide")
+    return EXIT_ERRORS if any(finding.severity == "error" for finding in findings) else EXIT_HEALTHY
+
+
+def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
+    """The checks whose codes begin with one of the words. Raises Mistake for a word that none begins with."""
+    words = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
+    for word in words:
+        if not any(check.code.startswith(word) for check in CHECKS):
+            hint = nearest(word, {check.code: check for check in CHECKS}) or "allot doctor --list names them"
+            raise Mistake(f"--only: no check is called {word!r}", hint)
+    return tuple(check for check in CHECKS if not words or check.code.startswith(tuple(words)))
+
+
+def _found(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
+    """The cluster of a file, or one that runs, and what to know of the reading."""
+    if arguments.cluster and (arguments.context or arguments.kubeconfig):
+        raise Mistake("--cluster: a snapshot and a cluster that runs are given", "leave one of them out")
+    if not arguments.cluster:
+        from allotment.cli.live.examined import examined_live
+
+        return examined_live(arguments)
+    paths = [path for group in arguments.cluster for path in group]
+    loaded = load_paths(paths, sys.stdin.buffer if "-" in paths else None)
+    if loaded.problems:
+        raise BadInput(loaded.problems, lambda file: None)
+    if not loaded.documents:
+        raise Mistake(f"no Kubernetes object in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
+    trees = [document.tree for document in loaded.documents]
+    seen = read(trees)
+    found = Found(
+        features=features(arguments.kube_version or _RELEASE, arguments.feature_gates), values=seen.values,
+        unread=unread_of(trees),
+    )  # fmt: skip
+    return found, tuple(f"left out: {one}" for one in seen.failed)
+
+
+# --- screens ----------------------------------------------------------------------------------------------------------
+
+
+def _list(screen: Screen, output: str | None, checks: Sequence[Check]) -> int:
+    if output in ("json", "yaml"):
+        rows = [{"code": one.code, "severity": one.severity, "summary": one.summary, "why": one.why} for one in checks]
+        screen.out.write(to_json(rows) + "\n" if output == "json" else to_yaml([rows]))
+    else:
+        screen.table(["CODE", "SEVERITY", "CHECK"], [[c.code, c.severity, c.summary] for c in checks], ["CHECK"])
+    return EXIT_HEALTHY
+
+
+def _write(
+    screen: Screen, found: Found, findings: Sequence[Finding], checks: Sequence[Check], notes: Sequence[str],
+    wide: bool,
+) -> None:  # fmt: skip
+    width = screen.width or _WIDTH
+    worst = findings[0].severity if findings else ""
+    first, *rest = folded(verdict(found, findings), width)
+    screen.line(screen.paint(first, _COLOURS.get(worst, "green")))
+    for line in rest:
+        screen.line(line)
+    if findings:
+        screen.line()
+        screen.line(_row("SEVERITY", "CODE", "SUBJECT"))
+    why = {check.code: check.why for check in checks}
+    for finding in findings:
+        row = _row(finding.severity, finding.code, finding.subject)
+        screen.line(row.replace(finding.severity, screen.paint(finding.severity, _COLOURS[finding.severity]), 1))
+        for line in _block(finding, width, why[finding.code] if wide else "", wide):
+            screen.line(line)
+    for text in _unseen(found, checks, notes):
+        screen.line()
+        for line in folded(text, width):
+            screen.line(line)
+
+
+def _row(severity: str, code: str, subject: str) -> str:
+    return f"{severity:<11}{code:<7}{subject}"
+
+
+def _block(finding: Finding, width: int, why: str, wide: bool) -> Iterator[str]:
+    """Evidence and remedy, indented; a command is never folded, so that it can be copied."""
+    yield from _paragraph(finding.evidence, width, "  ")
+    if wide and len(finding.objects) > 1:
+        yield from _paragraph(f"all: {', '.join(finding.objects)}", width, "  ")
+    for line in finding.remedy.splitlines():
+        if line.startswith("$ "):
+            yield f"    {line}"
+        else:
+            yield from _paragraph(f"-> {line}", width, "  ")
+    if why:
+        yield from _paragraph(f"why: {why}", width, "  ")
+
+
+def _paragraph(text: str, width: int, indent: str) -> list[str]:
+    return folded(text, width, indent)
+
+
+def _unseen(found: Found, checks: Sequence[Check], notes: Sequence[str]) -> Iterator[str]:
+    """What could not be looked at, and why."""
+    blind = skipped(found, checks)
+    if blind:
+        missing = [f"{kind} ({why})" for kind, why in found.unread.items() if any(kind in c.needs for c in blind)]
+        codes = ", ".join(check.code for check in blind)
+        yield f"Not looked at: {'; '.join(missing)}. So {counted(len(blind), 'check')} said nothing: {codes}."
+    for note in notes:
+        yield f"note: {note}"
+
+
+def _data(found: Found, findings: Sequence[Finding], checks: Sequence[Check], notes: Sequence[str]) -> dict[str, Any]:
+    return {
+        "verdict": verdict(found, findings),
+        "counts": {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
+        "findings": [
+            {**finding._asdict(), "objects": list(finding.objects), "remedy": finding.remedy} for finding in findings
+        ],
+        "notLookedAt": dict(found.unread),
+        "skipped": [check.code for check in skipped(found, checks)],
+        "notes": list(notes),
+    }

@@ -1,0 +1,51 @@
+"""The arguments of ``allot doctor``. Nothing is imported here that a screen needs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from allotment.cli.cluster_commands import Lazy, add_way
+
+_DOCTOR: Final = """\
+What is wrong with a cluster's devices, drivers, claims and the pods that wait
+for them: each finding with what was seen and what to do. Nothing is written.
+
+  allot doctor                          the lab, or the current context
+  allot doctor --context NAME           a cluster that runs
+  allot doctor --cluster snapshot.yaml  a snapshot; less is known of it
+  allot doctor --only D5                only checks whose codes begin so
+  allot doctor --list                   what is looked at
+"""
+_MORE: Final = """\
+Exit codes: 0 no errors (there may be warnings), 1 errors, 2 bad input, 3 an
+error of Allotment's own.
+"""
+
+
+def add_doctor(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+    """``doctor``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "doctor", help="what is wrong with a cluster's devices, drivers and claims", description=_DOCTOR, epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.set_defaults(
+        run=lazy("doctor"), missing="no cluster is given",
+        otherwise="give a snapshot with --cluster FILE, name a context with --context, or run allot up",
+        instead={"-f": "say --cluster FILE", "--filename": "say --cluster FILE", "--check": "say --only CODE"},
+    )  # fmt: skip
+    parser.add_argument(
+        "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"
+    )
+    add_way(parser)
+    parser.add_argument("--only", action="append", default=[], metavar="CODES", help="D501,D3: these checks only")
+    parser.add_argument("--list", action="store_true", help="the checks, and nothing else")
+    parser.add_argument(
+        "--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)"
+    )
+    parser.add_argument(
+        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("wide", "json", "yaml"), metavar="FORMAT", help="output as wide, json or yaml"
+    )

@@ -1,0 +1,302 @@
+"""The case: what was found, looked up in all the ways in which checks need it, each made once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Final, NamedTuple, TypeVar
+
+from allotment.engine.cluster.identity import DeviceID, PoolID
+from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.pools import Gathering, Pool, gather_pool
+from allotment.engine.release import release
+from allotment.model.generated import UnresolvedClaim, claim_name
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import (
+    Device,
+    DeviceClass,
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from allotment.tools.doctor.found import Found
+from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
+from allotment.tools.explain import Explanation, explain
+from allotment.tools.explain.trying import to_try
+from allotment.tools.matches import ClassMatches, matches
+
+T = TypeVar("T", bound=Object)
+
+#: What is about to happen is no defect yet: a controller has so long.
+PATIENCE: Final = timedelta(minutes=1)
+#: How many changes are tried for pods that wait: a cause is worth more here than the way out, which `explain` has.
+_TRIES: Final = 40
+
+
+class Published(NamedTuple):
+    """A device, and the slice that publishes it."""
+
+    device: Device
+    slice: ResourceSlice
+
+
+class Case:
+    """See the module. Nothing of it changes once it is made."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.features = found.features
+
+    # --- objects -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_type(self) -> Mapping[type[Object], list[Object]]:
+        sorted_: defaultdict[type[Object], list[Object]] = defaultdict(list)
+        for value in self.found.values:
+            sorted_[type(value)].append(value)
+        return sorted_
+
+    def of(self, kind: type[T]) -> Sequence[T]:
+        """All objects of exactly this type."""
+        return [value for value in self._by_type.get(kind, ()) if isinstance(value, kind)]
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return {node.metadata.name: node for node in self.of(Node)}
+
+    @cached_property
+    def slices(self) -> Sequence[ResourceSlice]:
+        """All slices, of whatever generation."""
+        return self.of(ResourceSlice)
+
+    @cached_property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """Classes by name."""
+        return {one.metadata.name: one for one in self.of(DeviceClass)}
+
+    @cached_property
+    def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
+        """Claims by namespace and name."""
+        return {key_of(one): one for one in self.of(ResourceClaim)}
+
+    @cached_property
+    def templates(self) -> Mapping[ObjectKey, ResourceClaimTemplate]:
+        """Templates by namespace and name."""
+        return {key_of(one): one for one in self.of(ResourceClaimTemplate)}
+
+    @cached_property
+    def rules(self) -> Sequence[DeviceTaintRule]:
+        """DeviceTaintRules."""
+        return self.of(DeviceTaintRule)
+
+    @cached_property
+    def pods(self) -> Sequence[Pod]:
+        """Pods, those first that are scheduled first."""
+        return self.of(Pod)
+
+    @cached_property
+    def pods_by_uid(self) -> Mapping[str, Pod]:
+        """Pods by UID."""
+        return {pod.metadata.uid: pod for pod in self.pods}
+
+    @cached_property
+    def quotas(self) -> Sequence[ResourceQuota]:
+        """ResourceQuotas."""
+        return self.of(ResourceQuota)
+
+    @cached_property
+    def leases(self) -> Sequence[Lease]:
+        """Leases of programs."""
+        return self.of(Lease)
+
+    @cached_property
+    def events(self) -> Mapping[str, Sequence[Event]]:
+        """Events by the UID of what they are about."""
+        found: defaultdict[str, list[Event]] = defaultdict(list)
+        for event in self.of(Event):
+            found[event.involved_object.uid].append(event)
+        return found
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def age(self, since: str | None) -> timedelta | None:
+        """How long ago a time of an object was; None if that cannot be told."""
+        moment, now = moment_of(since), self.found.now
+        return None if moment is None or now is None else max(now - moment, timedelta())
+
+    def is_old(self, since: str | None, patience: timedelta = PATIENCE) -> bool:
+        """Whether something lasts longer than it should; what has no known age does."""
+        known = self.age(since)
+        return known is None or known >= patience
+
+    # --- devices -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def slices_by_pool(self) -> Mapping[PoolID, Sequence[ResourceSlice]]:
+        """All slices of each pool, those of one node beside those of others."""
+        found: defaultdict[PoolID, list[ResourceSlice]] = defaultdict(list)
+        for one in self.slices:
+            found[PoolID(one.spec.driver, one.spec.pool.name)].append(one)
+        return found
+
+    @cached_property
+    def pools(self) -> Mapping[PoolID, Pool]:
+        """Each pool of its newest generation, as somebody sees it who sees all of its slices."""
+        rules = Gathering(
+            self.features.enabled("DRAPartitionableDevices"), release(self.features).counters_everywhere
+        )  # fmt: skip
+        gathered = ((id, gather_pool(id, slices, slices, rules)) for id, slices in self.slices_by_pool.items())
+        return {id: pool for id, pool in gathered if pool is not None}
+
+    @cached_property
+    def newest(self) -> Sequence[ResourceSlice]:
+        """Slices of their pools' newest generations."""
+        last = {id: pool.generation for id, pool in self.pools.items()}
+        return [s for s in self.slices if s.spec.pool.generation == last[PoolID(s.spec.driver, s.spec.pool.name)]]
+
+    @cached_property
+    def devices(self) -> Mapping[DeviceID, Published]:
+        """The devices that are published."""
+        return {
+            DeviceID(one.spec.driver, one.spec.pool.name, device.name): Published(device, one)
+            for one in self.newest
+            for device in one.spec.devices or ()
+        }
+
+    @cached_property
+    def drivers(self) -> Mapping[str, Sequence[str]]:
+        """The nodes of each driver that publishes slices, by name; some publish none for a single node."""
+        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for one in self.slices:
+            found[one.spec.driver].update({one.spec.node_name: None} if one.spec.node_name else {})
+        return {driver: tuple(nodes) for driver, nodes in sorted(found.items())}
+
+    @cached_property
+    def drivers_on(self) -> Mapping[str, frozenset[str]]:
+        """The drivers that publish slices for a node, by the node's name."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for driver, nodes in self.drivers.items():
+            for node in nodes:
+                found[node].add(driver)
+        return {node: frozenset(names) for node, names in found.items()}
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """The engine's state; nodes that only slices name have no labels."""
+        nodes: dict[str, Mapping[str, str]] = {name: node.metadata.labels for name, node in self.nodes.items()}
+        for name in self.drivers_on:
+            nodes.setdefault(name, {"kubernetes.io/hostname": name})
+        return Inventory.of(
+            self.features, nodes=nodes.items(), slices=self.slices, classes=self.classes.values(),
+            claims=self.claims.values(), taint_rules=self.rules,
+        )  # fmt: skip
+
+    @cached_property
+    def matches(self) -> Mapping[str, ClassMatches]:
+        """What each class selects."""
+        return {name: matches(one, self.inventory, self.features) for name, one in self.classes.items()}
+
+    @cached_property
+    def results(self) -> Mapping[DeviceID, Sequence[tuple[ResourceClaim, DeviceRequestAllocationResult]]]:
+        """Who has a device, those with admin access too."""
+        found: defaultdict[DeviceID, list[tuple[ResourceClaim, DeviceRequestAllocationResult]]] = defaultdict(list)
+        for claim in self.claims.values():
+            for result in results_of(claim):
+                found[DeviceID(result.driver, result.pool, result.device)].append((claim, result))
+        return found
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def waiting(self) -> Sequence[Pod]:
+        """Pods without a node."""
+        return [
+            pod
+            for pod in self.pods
+            if not pod.spec.node_name
+            and pod.status.phase in ("", "Pending")
+            and pod.metadata.deletion_timestamp is None
+        ]
+
+    def claims_of(self, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
+        """The claims that a pod uses, each with its name in the pod; those that are not there are left out."""
+        for entry in pod.spec.resource_claims:
+            try:
+                name = claim_name(pod, entry)
+            except UnresolvedClaim:
+                continue
+            claim = self.claims.get(ObjectKey(pod.metadata.namespace, name)) if name is not None else None
+            if claim is not None:
+                yield entry.name, claim
+        extended = pod.status.extended_resource_claim_status
+        if extended is not None:
+            claim = self.claims.get(ObjectKey(pod.metadata.namespace, extended.resource_claim_name))
+            if claim is not None:
+                yield extended.resource_claim_name, claim
+
+    @cached_property
+    def served(self) -> Mapping[str, str]:
+        """Extended resources that classes serve, and a class for each."""
+        if not self.features.enabled("DRAExtendedResource"):
+            return {}
+        found = {f"deviceclass.resource.kubernetes.io/{name}": name for name in self.classes}
+        return found | {
+            one.spec.extended_resource_name: name
+            for name, one in self.classes.items()
+            if one.spec.extended_resource_name
+        }
+
+    def asks_for_devices(self, pod: Pod) -> bool:
+        """Whether a pod has claims, or asks for an extended resource that a class serves."""
+        return bool(pod.spec.resource_claims) or any(
+            name in self.served
+            for container in (*pod.spec.init_containers, *pod.spec.containers)
+            for name in (*container.resources.requests, *container.resources.limits)
+        )
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """Why pods wait that have no node."""
+        return explain(to_try(self.found.values, ()), self.features, _TRIES)
+
+
+def key_of(value: Object) -> ObjectKey:
+    """Namespace and name."""
+    return ObjectKey(value.metadata.namespace, value.metadata.name)
+
+
+def name_of(value: Object) -> str:
+    """Namespace and name as people write them."""
+    return str(key_of(value))
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """A time of an object; None where there is none, or none that can be read."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:
+    """The devices that a claim has."""
+    allocation = claim.status.allocation
+    return allocation.devices.results if allocation is not None else ()
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether nothing of a pod runs, nor will again."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def condition_of(value: Node | Pod, type: str) -> str:
+    """The status of a condition: True, False, Unknown; empty if nobody says."""
+    return next((one.status for one in value.status.conditions if one.type == type), "")

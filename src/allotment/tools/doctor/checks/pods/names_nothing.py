@@ -1,0 +1,45 @@
+"""Pods that name a claim, a template or a class that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.explain import Answer
+
+_KINDS = {
+    "class-missing": "kubectl get deviceclasses",
+    "template-missing": "kubectl get resourceclaimtemplates -A",
+    "claim-missing": "kubectl get resourceclaims -A",
+    "wrong-namespace": "kubectl get resourceclaims,resourceclaimtemplates -A",
+}
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """By what is missing."""
+    alike: dict[tuple[str, str], list[Answer]] = {}
+    for answer in case.explanation.answers:
+        if answer.kind == "Pod" and answer.reasons is not None and answer.reasons.headline.code in _KINDS:
+            headline = answer.reasons.headline
+            alike.setdefault((headline.code, headline.summary), []).append(answer)
+    for (code, summary), answers in alike.items():
+        names = [answer.name for answer in answers]
+        verb = "waits" if len(names) == 1 else "wait"
+        changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
+        meant = f" It would fit: {changes[0].text}." if changes and changes[0].text else ""
+        text = f"{about('pod', names)} {verb} for what is not there: {summary}"
+        words = f"Create it, or correct the name in whatever makes the pods.{meant}"
+        yield Sign(subject("pod", names), text, remedy(words, _KINDS[code]), objects=tuple(names))
+
+
+CHECK = Check(
+    code="D603",
+    severity="error",
+    summary="pods name a claim, template or class that is not there",
+    why="A claim or template is looked up in the pod's own namespace only. Of a missing one no scheduler says a word:"
+    " the pod is Pending without an event and without a condition.",
+    find=find,
+    needs=("pods", "resourceclaims", "deviceclasses", "resourceclaimtemplates"),
+)

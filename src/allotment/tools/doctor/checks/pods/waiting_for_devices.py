@@ -1,0 +1,61 @@
+"""Pods that wait for their claims, by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from allotment.engine.refusal import CODES, Refused
+from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.explain import Answer
+
+#: What other checks tell, with all that are concerned.
+_ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "wrong-namespace"})
+#: A cluster that is full is no fault of anybody.
+_FULL = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "claim-on-other-node"})
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """By cause: a line for each, however many pods there are."""
+    waiting = {name_of(pod) for pod in case.waiting if case.asks_for_devices(pod)}
+    alike: dict[tuple[str, str, str], list[Answer]] = {}
+    for answer in case.explanation.answers:
+        if answer.kind == "Pod" and answer.reasons is not None and answer.name in waiting:
+            headline = answer.reasons.headline
+            if headline.code not in _ELSEWHERE:
+                alike.setdefault((headline.code, answer.owner or answer.name, _asked(headline)), []).append(answer)
+    by_cause: dict[tuple[str, str], list[list[Answer]]] = {}
+    for (code, _, asked), answers in alike.items():
+        by_cause.setdefault((code, asked), []).append(answers)
+    for (code, _), groups in by_cause.items():
+        yield _sign(code, [answer for group in groups for answer in group])
+
+
+def _asked(refused: Refused) -> str:
+    """What a pod asked for, as far as the cause tells: pods that ask for another kind of device wait for it alone."""
+    return ", ".join(sorted({funnel.device_class for funnel in refused.funnels}))
+
+
+def _sign(code: str, answers: Sequence[Answer]) -> Sign:
+    names = [answer.name for answer in answers]
+    assert answers[0].reasons is not None
+    headline = answers[0].reasons.headline
+    verb = "waits" if len(names) == 1 else "wait"
+    first = "" if len(names) == 1 else f"; of {names[0]}"
+    text = f"{about('pod', names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
+    namespace, _, name = names[0].partition("/")
+    help_ = remedy(CODES[code].advice, f"allot explain pod/{name} -n {namespace}")
+    return Sign(subject("pod", names), text, help_, "warning" if code in _FULL else "error", tuple(names))
+
+
+CHECK = Check(
+    code="D602",
+    severity="error",
+    summary="pods wait for devices that they do not get",
+    why="The cause is found as `allot explain` finds it, and pods that wait for the same thing are told together."
+    " Where the devices exist and others have them it is a warning: waiting helps. Everything else needs a change."
+    " Kubernetes says `cannot allocate all claims` for nearly all of these, or nothing at all.",
+    find=find,
+    needs=("nodes", "pods", "resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates"),
+)

@@ -1,0 +1,66 @@
+"""Pools of which not as many slices exist as they announce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.engine.cluster.pools import Pool, PoolStatus
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import about, remedy, subject, unique
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """By driver; pools that miss slices and those that have too many apart."""
+    for surplus in (False, True):
+        by_driver: dict[str, list[Pool]] = {}
+        for pool in case.pools.values():
+            if pool.status is PoolStatus.INCOMPLETE and pool.surplus is surplus and _lasts(case, pool):
+                by_driver.setdefault(pool.id.driver, []).append(pool)
+        for driver, pools in by_driver.items():
+            yield _sign(case, driver, pools, surplus)
+
+
+def _lasts(case: Case, pool: Pool) -> bool:
+    """Whether nothing of it was written just now: while a driver publishes, this is how it looks."""
+    slices = [s for s in case.slices_by_pool[pool.id] if s.spec.pool.generation == pool.generation]
+    return all(case.is_old(one.metadata.creation_timestamp) for one in slices)
+
+
+def _sign(case: Case, driver: str, pools: list[Pool], surplus: bool) -> Sign:
+    first, names = pools[0], unique(pool.id.pool for pool in pools)
+    devices = sum(
+        len(one.spec.devices or ())
+        for pool in pools
+        for one in case.slices_by_pool[pool.id]
+        if one.spec.pool.generation == pool.generation
+    )
+    text = (
+        f"{about('pool', names)} of {driver}: {first.found} slices of generation {first.generation}, {first.announced}"
+        f" announced. Kubernetes ignores such a pool: nothing of it is allocated ({devices} devices)"
+    )
+    listing = f"kubectl get resourceslices --field-selector spec.driver={driver}"
+    if surplus:
+        return Sign(
+            subject("pool", names), text,
+            remedy("A slice too many was left behind, by an earlier driver or by hand. Restart the driver there, or"
+                   " delete the slice that is none of its own; the driver publishes anew what it misses.", listing),
+            objects=tuple(names),
+        )  # fmt: skip
+    return Sign(
+        subject("pool", names), text,
+        remedy("Look at the log of the driver's pod on the node; restart it: it publishes what is missing.", listing),
+        objects=tuple(names),
+    )  # fmt: skip
+
+
+CHECK = Check(
+    code="D301",
+    severity="error",
+    summary="a pool is incomplete: not as many slices as it announces",
+    why="A scheduler must see a whole pool to decide (KEP-4381), so it takes nothing from one of which slices are"
+    " missing, or of which there are more than announced; a claim for all devices of the node fails. While a driver"
+    " publishes that is so for a moment; what is younger than a minute is not told.",
+    find=find,
+    needs=("resourceslices",),
+)

@@ -1,0 +1,82 @@
+"""How a node that has accelerators is recognised when no driver has published them, and who else hands them out."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from allotment.model.core import Node
+
+
+class Vendor(NamedTuple):
+    """A maker of accelerators.
+
+    ``labels`` are set by node-feature-discovery, operators and clouds: the key, or ``key=beginning of the value``.
+    ``resources`` are what its device plugin offers, each the beginning of a name. ``driver`` is its DRA driver.
+    ``install`` is where to get that.
+    """
+
+    name: str
+    driver: str
+    labels: tuple[str, ...]
+    resources: tuple[str, ...]
+    install: str
+
+
+VENDORS: Final = (
+    Vendor(
+        "NVIDIA",
+        "gpu.nvidia.com",
+        (
+            "nvidia.com/gpu.present=true",
+            "feature.node.kubernetes.io/pci-10de.present=true",
+            "feature.node.kubernetes.io/pci-0300_10de.present=true",
+            "feature.node.kubernetes.io/pci-0302_10de.present=true",
+            "cloud.google.com/gke-accelerator=nvidia-",
+            "k8s.amazonaws.com/accelerator=nvidia-",
+            "karpenter.k8s.aws/instance-gpu-manufacturer=nvidia",
+            "kubernetes.azure.com/accelerator=nvidia",
+        ),
+        ("nvidia.com/gpu", "nvidia.com/mig-"),
+        "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
+    ),
+    Vendor(
+        "AMD",
+        "gpu.amd.com",
+        (
+            "feature.node.kubernetes.io/amd-gpu=true",
+            "feature.node.kubernetes.io/pci-1002.present=true",
+            "feature.node.kubernetes.io/pci-0300_1002.present=true",
+            "feature.node.kubernetes.io/pci-0380_1002.present=true",
+            "feature.node.kubernetes.io/pci-1200_1002.present=true",
+        ),
+        ("amd.com/gpu",),
+        "https://github.com/ROCm/k8s-gpu-dra-driver",
+    ),
+    Vendor(
+        "Intel",
+        "gpu.intel.com",
+        ("intel.feature.node.kubernetes.io/gpu=true",),
+        ("gpu.intel.com/i915", "gpu.intel.com/xe"),
+        "https://github.com/intel/intel-resource-drivers-for-kubernetes",
+    ),
+)
+
+
+def sign_of(node: Node, vendor: Vendor) -> str:
+    """What shows that a node has a vendor's accelerators: a label or a resource; empty if nothing does."""
+    for wanted in vendor.labels:
+        key, _, beginning = wanted.partition("=")
+        value = node.metadata.labels.get(key)
+        if value is not None and value.startswith(beginning):
+            return f"label {key}={value}"
+    offered = plugged(node, vendor)
+    return f"allocatable {offered[0]}" if offered else ""
+
+
+def plugged(node: Node, vendor: Vendor) -> tuple[str, ...]:
+    """Resources of the vendor that a device plugin offers on the node, ``nvidia.com/gpu: 8``."""
+    return tuple(
+        f"{name}: {amount}"
+        for name, amount in node.status.allocatable.items()
+        if name.startswith(vendor.resources) and amount.sign() > 0
+    )

@@ -1,0 +1,152 @@
+"""Objects as a doctor looks at them: with the states that nobody else reads.
+
+Allocation needs no condition of a pod and no version of a kubelet, so the values of `allotment.model` have none. These
+are the same values with more fields: whatever takes a Pod takes one of these.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.model import core
+from allotment.model.decoding import VALUE_TYPES
+from allotment.model.meta import Condition, Object, Value
+from allotment.model.quantity import Quantity
+
+
+class WaitingState(Value, frozen=True):
+    """Why a container does not run."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Value, frozen=True):
+    """Of a container; only what it waits for."""
+
+    waiting: WaitingState | None = None
+
+
+class ResourceHealth(Value, frozen=True):
+    """``Healthy``, ``Unhealthy`` or ``Unknown`` (KEP-4680)."""
+
+    resource_id: str = ""
+    health: str = ""
+    message: str = ""
+
+
+class AllocatedResourceStatus(Value, frozen=True):
+    """Health of what a container has of one resource: ``claim:NAME/REQUEST`` for devices."""
+
+    name: str = ""
+    resources: tuple[ResourceHealth, ...] = ()
+
+
+class ContainerStatus(Value, frozen=True):
+    """What the kubelet says of a container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    allocated_resources_status: tuple[AllocatedResourceStatus, ...] = ()
+
+
+class PodStatus(core.PodStatus, frozen=True):
+    """With conditions and containers."""
+
+    conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(core.Pod, frozen=True):
+    """A pod with its state."""
+
+    status: PodStatus = PodStatus()
+
+
+class NodeInfo(Value, frozen=True):
+    """What runs the node."""
+
+    kubelet_version: str = ""
+
+
+class NodeStatus(core.NodeStatus, frozen=True):
+    """With conditions and versions."""
+
+    conditions: tuple[Condition, ...] = ()
+    node_info: NodeInfo = NodeInfo()
+
+
+class Node(core.Node, frozen=True):
+    """A node with its state."""
+
+    status: NodeStatus = NodeStatus()
+
+
+class ObjectReference(Value, frozen=True):
+    """What an event is about."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventSource(Value, frozen=True):
+    """Who says so."""
+
+    component: str = ""
+
+
+class Event(Object, frozen=True):
+    """Something that somebody said of an object."""
+
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    type: str = ""
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+
+class ResourceQuotaStatus(Value, frozen=True):
+    """What there may be, and what there is."""
+
+    hard: dict[str, Quantity] = {}
+    used: dict[str, Quantity] = {}
+
+
+class ResourceQuota(Object, frozen=True):
+    """A limit of a namespace."""
+
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+class LeaseSpec(Value, frozen=True):
+    """Who leads, and when that was last said."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class Lease(Object, frozen=True):
+    """Of a program that runs once: a scheduler, a controller manager."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+#: The kinds that are read, by group and kind.
+TYPES: Final[dict[tuple[str, str], type[Object]]] = {
+    **VALUE_TYPES,
+    ("", "Pod"): Pod,
+    ("", "Node"): Node,
+    ("", "Event"): Event,
+    ("", "ResourceQuota"): ResourceQuota,
+    ("coordination.k8s.io", "Lease"): Lease,
+}

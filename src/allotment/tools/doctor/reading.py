@@ -1,0 +1,77 @@
+"""From trees, as a server or a file shows them, to the values of an examination.
+
+An API server has judged the objects already, perhaps a newer one than we know: what is unknown is left out. An object
+that makes no sense all the same costs only itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from allotment.model.core import Pod
+from allotment.model.meta import Object
+from allotment.model.quantity import QuantityError
+from allotment.model.trees import read_value
+from allotment.model.versions import to_v1
+from allotment.tools.doctor.objects import TYPES
+
+Tree = dict[str, Any]
+
+
+class Read(NamedTuple):
+    """The values, in the order of trees but for pods, which stand first by priority and age, as they are scheduled.
+
+    ``failed``: objects that cannot be read, and why.
+    """
+
+    values: tuple[Object, ...]
+    failed: tuple[str, ...] = ()
+
+
+def read(trees: Iterable[Tree]) -> Read:
+    """The values of trees; kinds that nobody here looks at are left out."""
+    values: list[Object] = []
+    failed: list[str] = []
+    for tree in trees:
+        kind = str(tree.get("kind", ""))
+        wanted = TYPES.get((str(tree.get("apiVersion", "")).rpartition("/")[0], kind))
+        if wanted is None:
+            continue
+        try:
+            values.append(read_value(to_v1(tree), wanted))
+        except (msgspec.ValidationError, QuantityError) as error:
+            failed.append(f"{kind} {_name(tree)}: {error}")
+    return Read(tuple(sorted(values, key=_order)), tuple(failed))
+
+
+def _name(tree: Tree) -> str:
+    metadata = tree.get("metadata") or {}
+    return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part)) or "without a name"
+
+
+def _order(value: Object) -> tuple[int, str]:
+    if not isinstance(value, Pod):
+        return (-(2**31), "")
+    return (-(value.spec.priority or 0), value.metadata.creation_timestamp or "")
+
+
+#: What ``kubectl get`` gives of a cluster as we ask people for it; of anything else absence says nothing.
+_USUAL: Final = ("nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates")
+_KINDS: Final = {
+    "nodes": "Node", "pods": "Pod", "resourceslices": "ResourceSlice", "deviceclasses": "DeviceClass",
+    "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate",
+    "devicetaintrules": "DeviceTaintRule", "events": "Event", "resourcequotas": "ResourceQuota", "leases": "Lease",
+    "namespaces": "Namespace",
+}  # fmt: skip
+#: What no object of a cluster says.
+_ASKED: Final = ("gates", "permissions", "served")
+
+
+def unread_of(trees: Iterable[Tree]) -> dict[str, str]:
+    """What a file does not tell of a cluster."""
+    kinds = {tree.get("kind") for tree in trees}
+    absent = [name for name, kind in _KINDS.items() if kind not in kinds and name not in _USUAL]
+    return {**dict.fromkeys(absent, "none in the snapshot"), **dict.fromkeys(_ASKED, "a snapshot does not tell")}

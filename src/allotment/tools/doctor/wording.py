@@ -1,0 +1,86 @@
+"""Many names in few words: what is true of a thousand nodes is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+#: So many names are told; the rest is counted.
+_TOLD: Final = 3
+_PLURALS: Final = {"class": "classes", "device class": "device classes"}
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "node"), counted(2, "class")
+    ('1 node', '2 classes')
+    """
+    return f"{number} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are.
+
+    >>> some(["a", "b"]), some(["a", "b", "c", "d"])
+    ('a, b', 'a, b, c and 1 more')
+    """
+    rest = len(names) - _TOLD
+    return ", ".join(names[:_TOLD]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def subject(noun: str, names: Sequence[str]) -> str:
+    """One object as kubectl names it; of several how many there are.
+
+    >>> subject("node", ["a"]), subject("claim", ["ml/a", "ml/b"])
+    ('node/a', '2 claims')
+    """
+    return f"{noun}/{names[0]}" if len(names) == 1 else counted(len(names), noun)
+
+
+def about(noun: str, names: Sequence[str]) -> str:
+    """The same where a sentence goes on: with some of the names.
+
+    >>> about("node", ["a"]), about("node", ["a", "b"])
+    ('node a', '2 nodes (a, b)')
+    """
+    return f"{noun} {names[0]}" if len(names) == 1 else f"{counted(len(names), noun)} ({some(names)})"
+
+
+def of(namespaced: str) -> str:
+    """Arguments of kubectl for one object by its namespace and name.
+
+    >>> of("ml/train"), of("gpu-1")
+    ('-n ml train', 'gpu-1')
+    """
+    namespace, slash, name = namespaced.partition("/")
+    return f"-n {namespace} {name}" if slash else namespaced
+
+
+def commands(*lines: str) -> str:
+    """Commands as a remedy has them, a line each."""
+    return "\n".join(f"$ {line}" for line in lines)
+
+
+def remedy(sentence: str, *lines: str) -> str:
+    """What to do in words, then the commands for it."""
+    return "\n".join(filter(None, (sentence, commands(*lines))))
+
+
+def told(span: timedelta) -> str:
+    """A duration, as roughly as it matters.
+
+    >>> told(timedelta(seconds=50)), told(timedelta(minutes=40)), told(timedelta(hours=5)), told(timedelta(days=3))
+    ('50s', '40m', '5h', '3d')
+    """
+    seconds = int(span.total_seconds())
+    for least, size, letter in ((172_800, 86_400, "d"), (10_800, 3_600, "h"), (120, 60, "m")):
+        if seconds >= least:
+            return f"{seconds // size}{letter}"
+    return f"{seconds}s"
+
+
+def unique(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in their order, each once."""
+    return tuple(dict.fromkeys(names))
