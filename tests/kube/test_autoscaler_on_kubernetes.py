@@ -1,7 +1,6 @@
 """The autoscaler and Kubernetes' own kube-scheduler: what is bought is used by those for whom it was bought.
 
-kube-scheduler and kube-controller-manager come from ``$ALLOTMENT_KUBE_BIN`` (a folder), unmodified, and work in a lab
-that has none of its own.
+kube-scheduler and kube-controller-manager are unmodified, and work in a lab that has none of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import pytest
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
-from bench import real_kube
 
 Tree = dict[str, Any]
 SCHEDULER, MANAGER = "kube-scheduler", "kube-controller-manager"
@@ -28,21 +26,23 @@ EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 
 @contextmanager
 def lab(
-    folder: Path, *faults: str, types: str = "aws,gcp", kubernetes: Sequence[str] = (SCHEDULER,), **more: Any
+    folder: Path,
+    paths: dict[str, str],
+    *faults: str,
+    types: str = "aws,gcp",
+    kubernetes: Sequence[str] = (SCHEDULER,),
+    **more: Any,
 ) -> Iterator[Lab]:
     """A lab with an autoscaler and no machine, in which programs of Kubernetes work instead of ours."""
-    paths = real_kube.programs(kubernetes)
-    if paths is None:
-        pytest.skip(f"{', '.join(kubernetes)}: not there; ${real_kube.FOLDER} is to name a folder")
     without = [_INSTEAD[name] for name in kubernetes]
     chosen = {"plan_seconds": 1.0, "consolidation": "never", **more}
     scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), **chosen)
     with ExitStack() as stack:
         running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=20, tls=True, without=without))
-        for name, path in paths.items():
+        for name in kubernetes:
             output = stack.enter_context((folder / f"{name}.log").open("wb"))
             flags = (f"--kubeconfig={running.kubeconfig}", "--secure-port=0", "--leader-elect=false")
-            process = subprocess.Popen([path, *flags], stdout=output, stderr=output, cwd=folder)
+            process = subprocess.Popen([paths[name], *flags], stdout=output, stderr=output, cwd=folder)
             stack.callback(process.wait)
             stack.callback(process.kill)
         yield running
@@ -96,9 +96,9 @@ def workload(name: str, replicas: int, expression: str = "", count: int = 1) -> 
     ],
 )
 def test_the_cases_of_the_article_end_running_on_the_planned_node(
-    tmp_path: Path, example: str, pods: int, form: str
+    tmp_path: Path, paths: dict[str, str], example: str, pods: int, form: str
 ) -> None:
-    with lab(tmp_path) as cluster:
+    with lab(tmp_path, paths) as cluster:
         cluster.apply(EXAMPLES / example)
         found = running(cluster, pods)
         (node,) = cluster.list("nodes")
@@ -110,9 +110,9 @@ def test_the_cases_of_the_article_end_running_on_the_planned_node(
         assert bound["reportingComponent"] == "default-scheduler"
 
 
-def test_claims_that_kubernetes_makes_from_templates_are_bought_for(tmp_path: Path) -> None:
+def test_claims_that_kubernetes_makes_from_templates_are_bought_for(tmp_path: Path, paths: dict[str, str]) -> None:
     """Pods of a Deployment, claims of a template: kube-controller-manager makes both, kube-scheduler serves them."""
-    with lab(tmp_path, types="aws", kubernetes=(SCHEDULER, MANAGER)) as cluster:
+    with lab(tmp_path, paths, types="aws", kubernetes=(SCHEDULER, MANAGER)) as cluster:
         cluster.apply(workload("trainer", 2, count=2))
         pods = running(cluster, 2)
         claims = cluster.list("resourceclaims")
@@ -126,10 +126,10 @@ def test_claims_that_kubernetes_makes_from_templates_are_bought_for(tmp_path: Pa
         assert ordered == {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods}
 
 
-def test_many_machines_of_one_plan_serve_whom_they_were_bought_for(tmp_path: Path) -> None:
+def test_many_machines_of_one_plan_serve_whom_they_were_bought_for(tmp_path: Path, paths: dict[str, str]) -> None:
     """Any GPU would do for some of the pods, and each is tried when the first node opens: nothing is bought twice."""
     ampere = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
-    with lab(tmp_path, types="aws") as cluster:
+    with lab(tmp_path, paths, types="aws") as cluster:
         cluster.apply([*workload("any", 4), *workload("ampere", 3, ampere), *workload("four", 1, ampere, count=4)])
         pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in running(cluster, 8)}
         events = [one for one in cluster.list("events") if one["reason"] == "TriggeredScaleUp"]
@@ -139,10 +139,12 @@ def test_many_machines_of_one_plan_serve_whom_they_were_bought_for(tmp_path: Pat
         assert set(pods.values()) == {node["metadata"]["name"] for node in cluster.list("nodes")}
 
 
-def test_a_node_that_opens_before_the_others_is_not_taken_by_those_who_wait_for_them(tmp_path: Path) -> None:
+def test_a_node_that_opens_before_the_others_is_not_taken_by_those_who_wait_for_them(
+    tmp_path: Path, paths: dict[str, str]
+) -> None:
     """Any GPU would do for most pods, whose machines are slow; one needs the GPU that is there first."""
     ampere = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
-    with lab(tmp_path, "aws/g4dn.*=slow:30", types="aws", together=0.0) as cluster:
+    with lab(tmp_path, paths, "aws/g4dn.*=slow:30", types="aws", together=0.0) as cluster:
         cluster.apply([*workload("any", 5), *workload("ampere", 1, ampere)])
         pods = running(cluster, 6)
         assert {pod["spec"]["nodeName"][:3] for pod in pods if pod["metadata"]["labels"]["app"] == "any"} == {"g4d"}

@@ -1,6 +1,6 @@
-"""A few random plans, kept by Kubernetes' own programs; ``python -m tests.clients.plans_on_kubernetes`` tries hundreds.
+"""A few random plans, kept by Kubernetes' own programs; ``python -m tests.kube.plans_on_kubernetes`` tries hundreds.
 
-kube-apiserver, etcd and kube-scheduler come from ``$ALLOTMENT_KUBE_BIN`` (a folder), unmodified.
+kube-apiserver, etcd and kube-scheduler are unmodified.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from pathlib import Path
 import pytest
 
 from allotment.fleet.catalog import catalog
-from bench import real_kube
-from tests.clients.plans_on_kubernetes import PROGRAMS, Kept, Opening, connected, kept, kubernetes
+from bench.real_kube import plane
+from tests.kube.plans_on_kubernetes import Kept, Opening, connected, kept
 from tests.storm.demands import scenario_of
 
 
 @pytest.fixture(scope="module")
-def kubeconfig() -> Iterator[Path]:
-    paths = real_kube.programs(PROGRAMS)
-    if paths is None:
-        pytest.skip(f"{', '.join(PROGRAMS)} are not there: ${real_kube.FOLDER} is to name a folder with them")
-    with kubernetes(paths) as running:
+def kubeconfig(paths: dict[str, str]) -> Iterator[Path]:
+    with plane(paths, controllers="") as running:
         yield running.kubeconfig
 
 

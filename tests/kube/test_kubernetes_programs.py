@@ -1,12 +1,10 @@
 """Kubernetes' own kube-scheduler and kube-controller-manager, unmodified, do their work in a lab that has neither.
 
-They come from ``$ALLOTMENT_KUBE_BIN`` (a folder), and speak protobuf, as they do unless told otherwise.
+They speak protobuf, as they do unless told otherwise.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import time
 from collections import Counter
@@ -23,7 +21,6 @@ from allotment.apiserver.exchange import Answer, Request, Upgrade
 
 Tree = dict[str, Any]
 
-VARIABLE = "ALLOTMENT_KUBE_BIN"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 #: What a program that cannot follow a kind, or read an answer, writes in its log.
 COMPLAINTS = ("Failed to watch", "failed to list", "unable to decode", "Failed to decode", "no kind", "panic", "fatal")
@@ -84,16 +81,6 @@ class Cluster(NamedTuple):
     logs: dict[str, Path]
 
 
-def _found(name: str) -> str:
-    folder = os.environ.get(VARIABLE)
-    path = shutil.which(name, path=folder) if folder else None
-    if path is None:
-        pytest.skip(
-            f"{name} is not there: ${VARIABLE} is to name a folder with kube-scheduler, kube-controller-manager"
-        )
-    return path
-
-
 def _recording(asked: list[Asked], answer_of: Callable[[Api, Request], Any]) -> Callable[[Api, Request], Any]:
     async def recorded(api: Api, request: Request) -> Answer:
         answer: Answer = await answer_of(api, request)
@@ -107,11 +94,11 @@ def _recording(asked: list[Asked], answer_of: Callable[[Api, Request], Any]) -> 
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A lab without a scheduler and controllers of its own, and the real ones; their logs are read at the end."""
     commands = {
-        "kube-controller-manager": [_found("kube-controller-manager"), "--leader-elect-retry-period=1s"],
-        "kube-scheduler": [_found("kube-scheduler"), "--leader-elect-retry-period=1s"],
+        "kube-controller-manager": [paths["kube-controller-manager"], "--leader-elect-retry-period=1s"],
+        "kube-scheduler": [paths["kube-scheduler"], "--leader-elect-retry-period=1s"],
     }
     folder = tmp_path_factory.mktemp("kubernetes")
     asked: list[Asked] = []

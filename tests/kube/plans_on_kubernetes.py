@@ -1,7 +1,7 @@
-"""``python -m tests.clients.plans_on_kubernetes``: what a plan promises, kept by Kubernetes' own scheduler.
+"""``python -m tests.kube.plans_on_kubernetes``: what a plan promises, kept by Kubernetes' own scheduler.
 
-The scenarios are those of ``tests.storm.plans``; here kube-apiserver and kube-scheduler, unmodified, from
-``$ALLOTMENT_KUBE_BIN``, bind the pods. One scenario after the other, on an empty cluster each: the nodes of the plan
+The scenarios are those of ``tests.storm.plans``; here kube-apiserver and kube-scheduler, unmodified, with no limit on
+what they may ask, bind the pods. One scenario after the other, on an empty cluster each: the nodes of the plan
 come closed, then their slices, then the pods, told by ``nominatedNodeName`` where the plan has them (KEP-5278), and
 everything opens, in one of the ways of ``Opening``. Nothing of ours runs but the planner.
 """
@@ -14,8 +14,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -35,7 +35,8 @@ from allotment.cluster.resources import (
 )
 from allotment.fleet.catalog import catalog
 from allotment.model.trees import to_tree
-from bench import real_kube
+from bench.kube_programs import missing, programs
+from bench.real_kube import plane
 from tests.storm.demands import NAMESPACE, Scenario, Tree, scenario_of
 from tests.storm.plans import planned
 from tests.storm.scheduled import classes, named_by_plan, objects_of, there
@@ -68,20 +69,6 @@ class Kept(NamedTuple):
     """Pods bound to a node that the plan does not name."""
     left: dict[str, str]
     """Pods bound nowhere, with what is said of them."""
-
-
-@contextmanager
-def kubernetes(paths: dict[str, str], *flags: str) -> Iterator[real_kube.ApiServer]:
-    """A kube-apiserver and a kube-scheduler, as they come, but with no limit on what they may ask."""
-    with real_kube.api_server(paths) as running:
-        config = running.folder / "scheduler.yaml"
-        connection = {"kubeconfig": str(running.kubeconfig), "qps": 5000, "burst": 10000}
-        kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        config.write_text(
-            json.dumps({**kind, "clientConnection": connection, "leaderElection": {"leaderElect": False}})
-        )
-        running.start("kube-scheduler", f"--config={config}", "--secure-port=0", *flags)
-        yield running
 
 
 @asynccontextmanager
@@ -284,17 +271,17 @@ async def _main(given: argparse.Namespace, kubeconfig: Path) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; 1 if any planned pod was left without a node, 2 if the programs are not there."""
-    parser = argparse.ArgumentParser(prog="python -m tests.clients.plans_on_kubernetes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.kube.plans_on_kubernetes", description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", default="kube", help="one that begins with wide asks for much more")
     parser.add_argument("--only", help="one scenario, by its words (SEED/NUMBER)")
     parser.add_argument("--opening", choices=get_args(Opening), default="gated", help="how nodes and pods meet")
     given = parser.parse_args(arguments)
-    paths = real_kube.programs(PROGRAMS)
+    paths = programs(PROGRAMS)
     if paths is None:
-        sys.stderr.write(f"${real_kube.FOLDER} is to name a folder with {', '.join(PROGRAMS)}\n")
+        sys.stderr.write(f"{', '.join(missing(PROGRAMS))} not found: `python -m tests.kube.binaries` builds them\n")
         return 2
-    with kubernetes(paths) as running:
+    with plane(paths, controllers="") as running:
         return asyncio.run(_main(given, running.kubeconfig))
 
 

@@ -1,6 +1,6 @@
 """Our scheduler, claim controller, kubelets and drivers on Kubernetes' own API server, as clients over HTTP.
 
-kube-apiserver and etcd come from ``$ALLOTMENT_KUBE_BIN`` (a folder). None of their own controllers run.
+None of Kubernetes' own controllers run.
 """
 
 from __future__ import annotations
@@ -47,11 +47,8 @@ def pod(name: str, template: str) -> Tree:
 
 
 @pytest.fixture(scope="module")
-def kubernetes() -> Iterator[real_kube.ApiServer]:
-    paths = real_kube.programs(("etcd", "kube-apiserver"))
-    if paths is None:
-        pytest.skip(f"etcd or kube-apiserver is not there: ${real_kube.FOLDER} is to name a folder with both")
-    with real_kube.api_server(paths) as running:
+def kubernetes(paths: dict[str, str]) -> Iterator[real_kube.ApiServer]:
+    with real_kube.api_server(paths, durable=False) as running:
         yield running
 
 
