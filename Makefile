@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kube lint clients vectors storm bench clean
+.PHONY: help demo test test-kube lint clients vectors storm bench zipapp clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 10
@@ -39,6 +39,9 @@ storm: $(READY)  ## CYCLES=500: kill -9 under load; nothing acknowledged is lost
 
 bench: $(VENV)/.bench-ready  ## beside upstream: the allocator (needs Go), CEL, memory, the lab ($$ALLOTMENT_KUBE_BIN); bench/out/
 	@$(BIN)/python -m bench
+
+zipapp: $(READY)  ## dist/allot.pyz: Allotment as one file, for Python 3.11 to 3.14 on this platform
+	@PYTHON=$(BIN)/python scripts/zipapp
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
