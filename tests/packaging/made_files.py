@@ -52,7 +52,10 @@ def kustomize_files(program: str) -> Iterator[tuple[Path, str]]:
     words = helm.settings(**{"metrics.tls.from": "secret", "metrics.tls.secretName": "allotment-metrics-tls"})
     for piece in PIECES:
         name = piece.replace(".", "-")
-        trees = helm.template(program, *words, *helm.only(piece), "--set", "networkPolicy.enabled=false", "--skip-tests")
+        # A policy names the driver's account with its namespace, which kustomize does not see.
+        home = "allotment-drivers" if piece.startswith("driver") else "allotment"
+        without = helm.settings(**{"networkPolicy.enabled": False})
+        trees = helm.template(program, *words, *helm.only(piece), *without, "--skip-tests", namespace=home)
         yield folder / "components" / name / f"{name}.yaml", _plain(trees)
     policy = helm.template(program, *words, *helm.only(), "--skip-tests")
     yield folder / "base" / "network-policy.yaml", _plain(policy)

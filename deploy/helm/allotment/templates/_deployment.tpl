@@ -57,13 +57,15 @@ spec:
           args:
             {{- $args := .args }}
             {{- if .lease }}
-            {{- $args = concat $args (list "--leader-elect" (printf "--lease-namespace=%s" .root.Release.Namespace)) }}
+            {{- $args = concat $args (list "--leader-elect" "--lease-namespace=$(POD_NAMESPACE)") }}
             {{- end }}
             {{- include "allotment.args" (merge (dict "args" $args) .) | nindent 12 }}
-          {{- with .settings.extraEnv }}
           env:
+            - name: POD_NAMESPACE
+              valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+            {{- with .settings.extraEnv }}
             {{- toYaml . | nindent 12 }}
-          {{- end }}
+            {{- end }}
           ports:
             {{- include "allotment.ports" . | nindent 12 }}
           {{- include "allotment.probes" . | nindent 10 }}
