@@ -82,6 +82,9 @@ _READER: Final = Part(
         ),
         Rule(("storage.k8s.io",), ("storageclasses",), _LIST, "where volumes that are not there yet can be"),
         Rule(_CORE, ("events",), _LIST, "what was said about pods, for snapshots and doctor"),
+        Rule(_CORE, ("resourcequotas",), _LIST, "what limits claims, for doctor"),
+        Rule(("coordination.k8s.io",), ("leases",), _LIST, "which schedulers and controllers are there, for doctor"),
+        Rule((), (), ("get",), "which feature gates the API server has on, for doctor", paths=("/metrics",)),
     ),
 )  # fmt: skip
 
@@ -137,6 +140,11 @@ _CLAIMS: Final = Part(
             _DRA, ("resourceclaims/binding",), ("update",),
             "the same, where allocations need a permission of their own (since Kubernetes 1.36)",
         ),
+        Rule(
+            ("scheduling.k8s.io",), ("podgroups",), (*_FOLLOW, "get"),
+            "groups of pods that have claims (gate DRAWorkloadResourceClaims)",
+        ),
+        Rule(("scheduling.k8s.io",), ("podgroups/status",), ("patch",), "a group's status names its claims"),
         _events(_OLD_EVENTS, "pods hear why a claim could not be made"),
         *_SERVING,
     ),
