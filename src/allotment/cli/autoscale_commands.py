@@ -50,13 +50,23 @@ def add_autoscale(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None
     )  # fmt: skip
     parser.set_defaults(run=lazy("autoscale"))
     add_way(parser)
+    add_release(parser)
+    parser.add_argument("--once", action="store_true", help="plan and order once for what waits now, and end")
+    parser.add_argument("--elect", action="store_true", help=_ELECT)
+    add_scaling(parser)
+
+
+def add_release(parser: argparse._ActionsContainer) -> None:
+    """Which Kubernetes it is, where the cluster does not say so."""
     parser.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says)")
     parser.add_argument(
         "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
     )
+
+
+def add_scaling(parser: argparse.ArgumentParser) -> None:
+    """What is bought, by whom and when."""
     parser.add_argument("--dry-run", action="store_true", help="only propose, as events and a report")
-    parser.add_argument("--once", action="store_true", help="plan and order once for what waits now, and end")
-    parser.add_argument("--elect", action="store_true", help=_ELECT)
     parser.add_argument(
         "--namespace", default="kube-system", metavar="NAME", help="of its orders, its report, its Lease (%(default)s)"
     )

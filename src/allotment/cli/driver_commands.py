@@ -21,15 +21,7 @@ def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     inner = driver.add_subparsers(title="commands", metavar="COMMAND", parser_class=type(driver))
 
     run = inner.add_parser("run", help=_RUN, description=f"{_RUN[0].upper()}{_RUN[1:]}.")
-    run.add_argument("vendor", choices=("amd", "nvidia"), metavar="VENDOR", help="nvidia or amd")
-    run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
-    run.add_argument("--node", metavar="NAME", help="the node's name (default: NODE_NAME, else that of this machine)")
-    run.add_argument("--driver-root", default="/", metavar="FOLDER", help="where the vendor's files are (%(default)s)")
-    run.add_argument("--driver-root-on-host", metavar="FOLDER", help="the same as the host sees it, from a container")
-    run.add_argument("--kubelet-root", default="/var/lib/kubelet", metavar="FOLDER", help="(%(default)s)")
-    run.add_argument("--cdi-root", default="/var/run/cdi", metavar="FOLDER", help="for CDI specs (%(default)s)")
-    run.add_argument("--pod-uid", default="", metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
-    run.add_argument("--metadata", action="store_true", help="have programs read of their devices in files (KEP-5304)")
+    add_node(run)
     add_way(run)
     run.set_defaults(run=lazy("driver", "run_driver"))
 
@@ -45,3 +37,16 @@ def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     verify.add_argument("-o", "--output", choices=("json",), metavar="json", help="for a program")
     add_way(verify)
     verify.set_defaults(run=lazy("driver_verify", "run_verify"))
+
+
+def add_node(run: argparse.ArgumentParser) -> None:
+    """Whose devices, and where their node has its folders."""
+    run.add_argument("vendor", choices=("amd", "nvidia"), metavar="VENDOR", help="nvidia or amd")
+    run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
+    run.add_argument("--node", metavar="NAME", help="the node's name (default: NODE_NAME, else that of this machine)")
+    run.add_argument("--driver-root", default="/", metavar="FOLDER", help="where the vendor's files are (%(default)s)")
+    run.add_argument("--driver-root-on-host", metavar="FOLDER", help="the same as the host sees it, from a container")
+    run.add_argument("--kubelet-root", default="/var/lib/kubelet", metavar="FOLDER", help="(%(default)s)")
+    run.add_argument("--cdi-root", default="/var/run/cdi", metavar="FOLDER", help="for CDI specs (%(default)s)")
+    run.add_argument("--pod-uid", default="", metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
+    run.add_argument("--metadata", action="store_true", help="have programs read of their devices in files (KEP-5304)")

@@ -25,6 +25,7 @@ from allotment.cli.parser import EXIT_BAD_INPUT, Help, Parser
 from allotment.cli.plan_commands import add_plan
 from allotment.cli.rbac_commands import add_rbac
 from allotment.cli.replay_commands import add_replay
+from allotment.cli.run_commands import add_run
 from allotment.cli.vocabulary_commands import add_vocabulary
 
 EXIT_OUR_ERROR = 3
@@ -186,6 +187,7 @@ def _parser() -> Parser:
     add_driver(commands, _lazy)
     add_autoscale(commands, _lazy)
     add_cluster_autoscaler(commands, _lazy)
+    add_run(commands, _lazy)
     add_rbac(commands, _lazy)
     _add_examples(commands)
 

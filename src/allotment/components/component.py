@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from allotment.cluster.program import Program
+from allotment.exporter.definition import Family
+from allotment.model.features import Features
+
+
+def _none() -> Sequence[Family]:
+    return ()
+
+
+def _always() -> str:
+    return ""
 
 
 class Component(NamedTuple):
     """A program under a name.
 
-    ``name`` is the word of ``allot run``, the field manager and the first part of the User-Agent. ``lease`` is the
-    Lease by which one of several copies leads; empty where each copy does its own part (a driver of a node), or where
-    copies do no harm (an exporter).
+    ``name`` is the word of ``allot run``. ``program`` is made when it is known which Kubernetes the cluster is.
+    ``manager``: whose fields its writes are. ``lease`` is the Lease by which one of several copies leads; empty where
+    each copy does its own part (a driver of a node), or where copies do no harm (an exporter).
     """
 
     name: str
-    program: Program
+    program: Callable[[Features], Program]
+    manager: str
     lease: str = ""
+    families: Callable[[], Sequence[Family]] = _none
+    """What it measures of the cluster, for ``/metrics``."""
+    unready: Callable[[], str] = _always
+    """Why it is not ready though its caches are; empty when it is."""
+    ends_with: tuple[type[Exception], ...] = ()
+    """What cannot be mended by starting again: the process ends with it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from allotment.cluster.election import USUAL, Terms
+from allotment.cluster.release import Wished
 
 
 class Address(NamedTuple):
@@ -17,12 +19,41 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def local(self) -> bool:
+        """Whether nobody but this machine reaches it.
+
+        >>> Address("127.0.0.1", 0).local, Address("0.0.0.0", 8443).local
+        (True, False)
+        """
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def address(text: str) -> Address:
+    """An address as Kubernetes' flags have it. Raises ValueError, which says what was wanted.
+
+    >>> str(address(":8081")), str(address("[::1]:8081")), str(address("127.0.0.1:0"))
+    ('0.0.0.0:8081', '[::1]:8081', '127.0.0.1:0')
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"wanted HOST:PORT (127.0.0.1:8081), found {text!r}")
+    bare = host.removeprefix("[").removesuffix("]")
+    if ":" in bare and bare == host:
+        raise ValueError(f"wanted an IPv6 address in brackets ([::1]:8081), found {text!r}")
+    return Address(bare or "0.0.0.0", int(port))
+
 
 class Leading(NamedTuple):
-    """Leader election. ``identity``: of this copy; ``namespace``: where the Lease is."""
+    """Leader election. ``identity``: of this copy; ``namespace``: where the Lease is; ``lease``: its name, where not
+    the component's own."""
 
     identity: str
     namespace: str = "kube-system"
+    lease: str = ""
     terms: Terms = USUAL
 
 
@@ -48,3 +79,8 @@ class Settings(NamedTuple):
     logs: Literal["text", "json"] = "text"
     verbose: bool = False
     traces: str = ""
+    wished: Wished = Wished()
+    patience: float = 10.0
+    """Seconds that work under way has to end, when the component is stopped."""
+    answering: float = 30.0
+    """Seconds within which the cluster must answer for the first time."""

@@ -1,0 +1,152 @@
+"""``allot run``: a part of ours as a component of a cluster, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import uuid
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from allotment.cli.autoscale import duration
+from allotment.cli.live.connection import way_to
+from allotment.cli.mistakes import Mistake
+from allotment.cli.release import features, release
+from allotment.cluster.election import LeaseLost, Terms
+from allotment.cluster.release import Wished
+from allotment.components import logs, table
+from allotment.components.certificate import UnusableCertificate
+from allotment.components.component import Component
+from allotment.components.endpoints import Unusable
+from allotment.components.settings import Address, Leading, Serving, Settings, address
+from allotment.model.features import RELEASES
+
+if TYPE_CHECKING:
+    from allotment.cluster.kubeconfig import Target
+
+log = logging.getLogger(__name__)
+
+_INSTALL: Final = "pip install 'allotment[run]'"
+_EXIT_ENDED: Final = 1
+
+
+def run(arguments: Namespace) -> int:
+    """Be a component; 0 if it was stopped, 1 if it could not go on."""
+    _installed("aiohttp", "a cluster is spoken to by it", _INSTALL)
+    settings = settings_of(arguments)
+    component = _COMPONENTS[arguments.component](arguments)
+    way = way_to(arguments)
+    settings = _placed(settings, arguments, way)
+    from allotment.components.running import NoAnswer, run_component
+
+    logs.set_up(settings.logs, verbose=settings.verbose)
+    try:
+        asyncio.run(run_component(component, settings, way))
+    except (Unusable, UnusableCertificate) as error:
+        raise Mistake(str(error)) from None
+    except (NoAnswer, LeaseLost) as error:
+        log.error("%s: %s", component.name, error)
+        return _EXIT_ENDED
+    except Exception as error:
+        if not isinstance(error, component.ends_with):
+            raise
+        log.error("%s: %s", component.name, error)
+        return _EXIT_ENDED
+    return 0
+
+
+def settings_of(arguments: Namespace) -> Settings:
+    """How it runs, as the command line has it. Raises Mistake."""
+    version = release(arguments.kube_version) if arguments.kube_version else ""
+    gates = features(version or RELEASES[-1], arguments.feature_gates).gates
+    if arguments.traces:
+        _installed("opentelemetry.sdk", "traces are sent by it", "pip install 'allotment[traces]'")
+        if "://" not in arguments.traces:
+            raise Mistake(f"--traces: wanted a URL (http://host:4318), found {arguments.traces!r}")
+    return Settings(
+        serving=_serving(arguments),
+        leading=_leading(arguments) if getattr(arguments, "leader_elect", False) else None,
+        logs=arguments.log_format,
+        verbose=arguments.verbose,
+        traces=arguments.traces,
+        wished=Wished(version, gates),
+        patience=duration("--stop-timeout", arguments.stop_timeout),
+    )
+
+
+def _serving(arguments: Namespace) -> Serving:
+    health = _address("--health-bind-address", arguments.health_bind_address)
+    metrics = _address("--metrics-bind-address", arguments.metrics_bind_address)
+    files = arguments.tls_cert_file, arguments.tls_private_key_file
+    if any(files) and not all(files):
+        raise Mistake("--tls-cert-file and --tls-private-key-file: wanted both", "a certificate needs its key")
+    if metrics is not None:
+        _installed("prometheus_client", "metrics are served by it", _INSTALL)
+        if not metrics.local and not all(files):
+            raise Mistake(
+                f"--metrics-bind-address {metrics}: wanted --tls-cert-file and --tls-private-key-file, for others can"
+                " reach it", "name the files, or serve on loopback: 127.0.0.1:8080",
+            )  # fmt: skip
+    certificate, key = (Path(file) if file else None for file in files)
+    return Serving(health, metrics, certificate, key)
+
+
+def _address(option: str, text: str | None) -> Address | None:
+    if not text or text == "0":  # 0: off, as Kubernetes' flags have it
+        return None
+    try:
+        return address(text)
+    except ValueError as error:
+        raise Mistake(f"{option}: {error}") from None
+
+
+def _leading(arguments: Namespace) -> Leading:
+    lease = duration("--lease-duration", arguments.lease_duration)
+    renew = duration("--renew-deadline", arguments.renew_deadline)
+    retry = duration("--retry-period", arguments.retry_period)
+    if not (lease >= 1 and lease == int(lease)):
+        raise Mistake(f"--lease-duration: wanted whole seconds, found {arguments.lease_duration}")
+    if not lease > renew > 1.2 * retry > 0:
+        raise Mistake(
+            "--lease-duration, --renew-deadline, --retry-period: wanted each shorter than the one before",
+            "15s, 10s and 2s are usual",
+        )
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return Leading(identity, arguments.lease_namespace or "", arguments.lease_name, Terms(int(lease), renew, retry))
+
+
+def _placed(settings: Settings, arguments: Namespace, way: Target) -> Settings:
+    """With the Lease's namespace, where nobody said it: a pod's own."""
+    if settings.leading is None or arguments.lease_namespace:
+        return settings
+    namespace = "kube-system" if way.token_file is None or way.context else way.namespace
+    return settings._replace(leading=settings.leading._replace(namespace=namespace))
+
+
+def _installed(package: str, why: str, install: str) -> None:
+    if find_spec(package.partition(".")[0]) is None or find_spec(package) is None:
+        raise Mistake(f"{package.partition('.')[0]} is not installed, and {why}", install)
+
+
+def _autoscaler(arguments: Namespace) -> Component:
+    from allotment.cli.autoscale import options_of
+    from allotment.cli.planning.offered import offered
+
+    found = offered(arguments.catalog)
+    arguments.elect = False  # the Lease is the component's
+    options_of(arguments, found, features(RELEASES[-1], ()))  # mistakes are told before a cluster is asked
+    found.catalog.complain()
+    return table.autoscaler(lambda known: options_of(arguments, found, known))
+
+
+_COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
+    "scheduler": lambda arguments: table.scheduler(arguments.scheduler_name),
+    "claims": lambda _: table.claims(),
+    "taints": lambda _: table.taints(),
+    "annotator": lambda _: table.annotator(),
+    "autoscaler": _autoscaler,
+}

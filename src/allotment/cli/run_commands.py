@@ -1,0 +1,90 @@
+"""The arguments of ``allot run``. Nothing is imported here that a screen needs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from allotment.cli.autoscale_commands import add_release, add_scaling
+from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.driver_commands import add_node
+
+_RUN: Final = """\
+Allotment's parts as components of a cluster: with probes, metrics, leader
+election and logs, as Kubernetes' own have them. In a pod they speak as its
+service account.
+
+  allot run scheduler                      pods with schedulerName:
+                                           allotment-scheduler
+  allot run claims                         in place of kube-controller-manager's
+                                           resourceclaim-controller
+  allot run annotator                      why kube-scheduler's pods wait
+"""
+_SUMMARIES: Final = {
+    "scheduler": "nodes and devices for the pods that name it",
+    "claims": "pods' claims from templates, and claims freed when nobody uses them",
+    "taints": "pods evicted from devices that are tainted NoExecute",
+    "annotator": "why pods wait for devices, as events, whoever schedules them",
+    "autoscaler": "machines for pods that wait, and back again",
+}
+_LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
+_HEALTH: Final = "where probes are answered: /livez, /readyz, /healthz (default: nowhere)"
+_METRICS: Final = "where /metrics is served; but on loopback over TLS and to allowed tokens (default: nowhere)"
+_TRACES: Final = "send work as OpenTelemetry spans, over OTLP/HTTP: http://host:4318"
+
+
+def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+    """``run`` and all components."""
+    run = commands.add_parser(
+        "run", help="scheduler, controllers, driver: parts of ours in a cluster", description=_RUN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    run.set_defaults(help_of=run, incomplete=True)
+    inner = run.add_subparsers(title="components", metavar="COMPONENT", parser_class=type(run))
+    for name, summary in _SUMMARIES.items():
+        parser: argparse.ArgumentParser = inner.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        parser.set_defaults(run=lazy("run"), component=name)
+        if name == "scheduler":
+            parser.add_argument(
+                "--scheduler-name", default="allotment-scheduler", metavar="NAME", help="schedulerName of its pods"
+                " (%(default)s); default-scheduler: in place of kube-scheduler",
+            )  # fmt: skip
+        elif name == "autoscaler":
+            add_scaling(parser)
+        elif name == "driver":
+            add_node(parser)
+        _add_component(parser, led=name in _LED)
+
+
+def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
+    cluster = parser.add_argument_group("the cluster")
+    add_way(cluster)
+    add_release(cluster)
+    if led:
+        _add_leading(parser.add_argument_group("several copies, of which one leads"))
+    seen = parser.add_argument_group("how it is watched")
+    seen.add_argument("--health-bind-address", metavar="HOST:PORT", help=_HEALTH)
+    seen.add_argument("--metrics-bind-address", metavar="HOST:PORT", help=_METRICS)
+    seen.add_argument("--tls-cert-file", metavar="FILE", help="certificate of /metrics, PEM; read again if it changes")
+    seen.add_argument("--tls-private-key-file", metavar="FILE", help="its key")
+    seen.add_argument("--log-format", choices=("text", "json"), default="text", help="(%(default)s)")
+    seen.add_argument("-v", "--verbose", action="store_true", help="log more")
+    seen.add_argument("--traces", default="", metavar="URL", help=_TRACES)
+    seen.add_argument(
+        "--stop-timeout", default="10s", metavar="TIME", help="how long work under way has to end (%(default)s)"
+    )
+
+
+def _add_leading(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--leader-elect", action="store_true", help="work only while leading, by a Lease")
+    group.add_argument("--lease-namespace", metavar="NAME", help="of the Lease (default: the pod's, or kube-system)")
+    group.add_argument("--lease-name", default="", metavar="NAME", help="(default: allotment-COMPONENT)")
+    group.add_argument(
+        "--lease-duration", default="15s", metavar="TIME", help="when others may take an abandoned Lease (%(default)s)"
+    )
+    group.add_argument(
+        "--renew-deadline", default="10s", metavar="TIME", help="when a leader that cannot renew gives up (%(default)s)"
+    )
+    group.add_argument("--retry-period", default="2s", metavar="TIME", help="between tries (%(default)s)")

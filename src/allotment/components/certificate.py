@@ -1,0 +1,57 @@
+"""A server's certificate from files, read again when they change: whoever rotates it tells nobody."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_Stamp = tuple[int, int]
+
+
+class UnusableCertificate(Exception):
+    """Raised when files hold no certificate with its key; the text says which, and why."""
+
+
+class Certificate:
+    """A certificate and its key, PEM. Raises UnusableCertificate; later only an old one goes on to be used."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files = certificate, key
+        self._read = self._stamps()
+        self._context = self._loaded()
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        try:
+            stamps = self._stamps()
+            if stamps != self._read:
+                self._context = self._loaded()
+                self._read = stamps
+                log.info("%s: read again", self._files[0])
+        except UnusableCertificate as error:  # perhaps one of both files is there already
+            log.warning("%s; the one before is used on", error)
+        return self._context
+
+    def _stamps(self) -> tuple[_Stamp, ...]:
+        return tuple(self._stamp(file) for file in self._files)
+
+    def _stamp(self, file: Path) -> _Stamp:
+        try:
+            found = file.stat()
+        except OSError as error:
+            raise UnusableCertificate(f"{file}: {error.strerror}") from None
+        return found.st_ino, found.st_mtime_ns
+
+    def _loaded(self) -> ssl.SSLContext:
+        certificate, key = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(certificate, key)
+        except (ssl.SSLError, OSError) as error:
+            why = error.strerror or str(error)
+            raise UnusableCertificate(f"{certificate} and {key}: no certificate with its key: {why}") from None
+        return context

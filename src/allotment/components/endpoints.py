@@ -1,0 +1,128 @@
+"""The addresses where a component is asked how it does: probes on one, metrics on the other.
+
+Threads answer, not the event loop: a probe must get its answer most of all when the loop stands still.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.server
+import logging
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import Message
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from allotment.components.certificate import Certificate
+from allotment.components.settings import Address
+
+log = logging.getLogger(__name__)
+
+#: Whoever connects has so long to ask.
+_SECONDS: Final = 10.0
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Unusable(Exception):
+    """Raised when nothing can be served at an address; the text says why."""
+
+
+class Answer(NamedTuple):
+    """What is sent."""
+
+    code: int
+    body: bytes
+    content_type: str = _TEXT
+    authenticate: bool = False
+    """Whether a token would help."""
+
+
+def text(code: int, words: str) -> Answer:
+    """An answer in words."""
+    return Answer(code, words.encode())
+
+
+#: From path, query and headers to an answer.
+Handle = Callable[[str, str, Message], Answer]
+
+
+@contextmanager
+def served(where: Address, handle: Handle, certificate: Certificate | None = None) -> Iterator[Address]:
+    """Answer GET requests at an address; gives it with its port. Raises Unusable."""
+    try:
+        server = _Server(where, handle, certificate)
+    except OSError as error:
+        why = "something else listens there" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        raise Unusable(f"{where}: {why}") from None
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name=f"endpoint {where}")
+    thread.daemon = True
+    thread.start()
+    try:
+        yield Address(where.host, server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    block_on_close = False  # whoever is slow to ask does not keep the process
+    allow_reuse_address = True
+    request_queue_size = 64
+    server_address: tuple[str, int]
+
+    def __init__(self, where: Address, handle: Handle, certificate: Certificate | None) -> None:
+        self.address_family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+        self.handle = handle
+        self._certificate = certificate
+        super().__init__((where.host, where.port), _Request)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """In the connection's own thread, so that a slow handshake holds up nobody else."""
+        request.settimeout(_SECONDS)
+        if self._certificate is None:
+            super().finish_request(request, client_address)
+            return
+        with self._certificate.context().wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("a connection ended early", exc_info=True)
+
+
+class _Request(http.server.BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "allotment"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, *, body: bool) -> None:
+        path, _, query = self.path.partition("?")
+        try:
+            answer = self.server.handle(path, query, self.headers)
+        except Exception:
+            log.exception("%s could not be answered", path)
+            answer = text(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours: the log says more\n")
+        self.send_response(answer.code)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-cache, private")
+        if answer.authenticate:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.end_headers()
+        if body:
+            self.wfile.write(answer.body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug(format, *args)

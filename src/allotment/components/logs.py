@@ -1,0 +1,111 @@
+"""What a component writes to standard error: a line for each thing that happened, for people or for programs.
+
+As text, ``TIME LEVEL LOGGER: message``; as JSON, an object a line with ``ts``, ``level``, ``logger``, ``message``, the
+object that it is about (``kind``, ``namespace``, ``name``, ``uid``, as far as known) and ``error`` with what Python
+says of a mistake of ours. Tokens are never written, whoever puts one into a message.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
+
+import msgspec
+
+#: What of an argument says which object is meant.
+_OBJECT: Final = ("kind", "namespace", "name", "uid")
+#: Of libraries, which tell each request.
+_QUIET: Final = ("httpx", "httpcore", "opentelemetry", "urllib3", "requests")
+#: Bearer tokens, JSON web tokens, private keys.
+_SECRETS: Final = re.compile(
+    r"(?i:(bearer\s+)[^\s'\",]+)|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*KEY-----"
+)
+
+
+def set_up(form: Literal["text", "json"] = "text", *, verbose: bool = False, stream: TextIO | None = None) -> None:
+    """Have all loggers of this process write so."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(Json() if form == "json" else Text())
+    root = logging.getLogger()
+    for old in tuple(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def hidden(text: str) -> str:
+    """A text without the secrets that may be in it.
+
+    >>> hidden("401 for Bearer abc.def")
+    '401 for Bearer ***'
+    """
+    return _SECRETS.sub(lambda found: f"{found[1] or ''}***", text)
+
+
+def about(arguments: Any) -> dict[str, str]:
+    """The object that a message is about: the first of its arguments that has a name and a namespace.
+
+    >>> from allotment.model.meta import ObjectKey
+    >>> about((ObjectKey("default", "web"),))
+    {'namespace': 'default', 'name': 'web'}
+    """
+    for argument in arguments if isinstance(arguments, tuple) else ():
+        if hasattr(argument, "namespace") and hasattr(argument, "name"):
+            found = {field: getattr(argument, field, "") for field in _OBJECT}
+            return {field: value for field, value in found.items() if isinstance(value, str) and value}
+    return {}
+
+
+class Text(logging.Formatter):
+    """For people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A line, and under it what Python says of a mistake."""
+        line = f"{_time(record)} {record.levelname} {_name(record)}: {_message(record)}"
+        if error := _error(self, record):
+            line = f"{line}\n{error}"
+        return hidden(line)
+
+
+class Json(logging.Formatter):
+    """For programs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One object, one line."""
+        fields = {
+            "ts": _time(record),
+            "level": record.levelname.lower(),
+            "logger": _name(record),
+            "message": hidden(_message(record)),
+            **about(record.args),
+        }
+        if error := _error(self, record):
+            fields["error"] = hidden(error)
+        return msgspec.json.encode(fields).decode()
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z"
+
+
+def _name(record: logging.LogRecord) -> str:
+    return record.name.removeprefix("allotment.")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):  # a message and arguments that do not go together must not be lost
+        return f"{record.msg} {record.args}"
+
+
+def _error(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return formatter.formatException(record.exc_info) if record.exc_info else ""

@@ -1,0 +1,154 @@
+"""What a component measures of itself, and what an exporter measures of the cluster, as Prometheus reads it.
+
+Programs tell what they did (`cluster.observing`); here that becomes histograms and counters. Every name ends in its
+unit, every label has few values: an object's name is never one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from allotment import __version__
+from allotment.exporter.definition import Distribution, Family
+
+if TYPE_CHECKING:
+    from allotment.cluster.observing import Done, Observing
+
+#: Seconds: from a status that is written to a plan that is looked for.
+_WORK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_REQUESTS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+#: Levels that programs tell: how they are called, and of what.
+_LEVELS: Final = {"queue": ("allotment_queue_depth", "Keys or pods that wait, or are worked on.", "queue")}
+#: A program that is started again is no work of its own.
+_RUN: Final = "run"
+
+
+class Metrics:
+    """The metrics of one process."""
+
+    def __init__(self, component: str, observing: Observing, families: Callable[[], Sequence[Family]]) -> None:
+        disable_created_metrics()  # they double the number of series and say when the process began
+        registry = self._registry = CollectorRegistry()
+        self._work = Histogram(
+            "allotment_work_duration_seconds", "How long pieces of work took, by kind and how they ended.",
+            ("work", "result"), buckets=_WORK, registry=registry,
+        )  # fmt: skip
+        self._restarts = Counter(
+            "allotment_program_restarts_total", "How often a program crashed or ended, and was started again.",
+            ("program",), registry=registry,
+        )  # fmt: skip
+        self._requests = Counter(
+            "allotment_client_requests_total", "Requests to the API server, by method and code (0: no answer came).",
+            ("method", "code"), registry=registry,
+        )  # fmt: skip
+        self._took = Histogram(
+            "allotment_client_request_duration_seconds", "How long the API server took to begin its answers.",
+            ("method",), buckets=_REQUESTS, registry=registry,
+        )  # fmt: skip
+        self._leader = Gauge(
+            "allotment_leader",
+            "Whether this copy leads (1) or stands by (0), by its Lease.",
+            ("lease",),
+            registry=registry,
+        )
+        build = Gauge(
+            "allotment_build_info", "The version that runs, and as what.", ("version", "component"), registry=registry
+        )
+        build.labels(__version__, component).set(1)
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        self._registry.register(_Levels(observing))
+        self._registry.register(_Families(families))
+        observing.listeners.append(self._heard)
+
+    def answered(self, method: str, code: int, seconds: float) -> None:
+        """The client has an answer."""
+        self._requests.labels(method, str(code)).inc()
+        self._took.labels(method).observe(seconds)
+
+    def leads(self, lease: str, leading: Callable[[], bool]) -> None:
+        """Whoever asks is told whether this copy leads."""
+        self._leader.labels(lease).set_function(lambda: float(leading()))
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """All of it, and its content type: OpenMetrics for those who prefer that."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def _heard(self, done: Done) -> None:
+        if done.name == _RUN:
+            self._restarts.labels(done.subject).inc()
+            return
+        self._work.labels(done.name, done.result).observe(done.seconds)
+
+
+class _Levels(Collector):
+    """What programs let be looked at."""
+
+    def __init__(self, observing: Observing) -> None:
+        self._observing = observing
+
+    def collect(self) -> Iterator[Metric]:
+        """Read now."""
+        found: dict[str, GaugeMetricFamily] = {}
+        for (of, which), read in tuple(self._observing.levels.items()):
+            name, help, label = _LEVELS.get(of, (f"allotment_{of}", f"{of.capitalize()} now.", "of"))
+            family = found.setdefault(name, GaugeMetricFamily(name, help, labels=(label,)))
+            family.add_metric((which,), read())
+        return iter(found.values())
+
+
+class _Families(Collector):
+    """What an exporter has last seen."""
+
+    def __init__(self, families: Callable[[], Sequence[Family]]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """As Prometheus' library has it."""
+        return (exposed(family) for family in self._families())
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before the cluster was read."""
+        return ()
+
+
+def exposed(family: Family) -> Metric:
+    """A family of ours as the library's."""
+    metric = family.metric
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for sample in family.samples:
+            assert isinstance(sample, Distribution)
+            buckets = [(_bound(bound), count) for bound, count in zip(sample.bounds, sample.below, strict=True)]
+            histogram.add_metric(sample.labels, [*buckets, ("+Inf", sample.all)], sample.sum)
+        return histogram
+    made: GaugeMetricFamily | CounterMetricFamily
+    if metric.kind == "counter":
+        made = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    else:
+        made = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for sample in family.samples:
+        assert not isinstance(sample, Distribution)
+        made.add_metric(sample.labels, sample.value)
+    return made
+
+
+def _bound(bound: float) -> str:
+    return str(float(bound))

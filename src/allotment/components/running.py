@@ -1,0 +1,290 @@
+"""A component from start to stop.
+
+It starts in this order: probes and metrics, the cluster's answer, leader election, the program. SIGTERM or SIGINT ends
+it well: not ready any more, nothing more begun, what is under way finished, events written, the Lease given back. What
+does not end in time is left where it is, which programs are made for. A second signal ends the process at once.
+
+A program that crashes is started again. Three things end the process instead, and whoever runs it starts it anew: a
+cluster that does not answer at first, a Lease that is lost, and what starting again cannot mend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from allotment import __version__
+from allotment.cluster.cache import Caches
+from allotment.cluster.clock import Clock
+from allotment.cluster.election import LeaderElection
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Target
+from allotment.cluster.observing import Observing
+from allotment.cluster.program import Context, Program, kept_alive
+from allotment.cluster.recorder import Events
+from allotment.cluster.release import features_of
+from allotment.cluster.stopping import Stopping
+from allotment.components.component import Component
+from allotment.components.health import Health, Pulse
+from allotment.components.serving import serving
+from allotment.components.settings import Leading, Settings
+from allotment.model.features import Features
+
+if TYPE_CHECKING:
+    from allotment.components.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+#: For what is only good manners: events that are not written yet, the Lease.
+_MANNERS_SECONDS: Final = 3.0
+#: Between two tries to hear from the cluster for the first time.
+_AGAIN_SECONDS: Final = 1.0
+
+
+class NoAnswer(Exception):
+    """Raised when the cluster did not answer in time at the start, or does not let us in; the text says why."""
+
+
+async def run_component(component: Component, settings: Settings, target: Target) -> None:
+    """Run a component until SIGTERM or SIGINT, or until it is cancelled.
+
+    Raises NoAnswer, LeaseLost, Unusable and UnusableCertificate (nothing can be served at an address), and what the
+    component says that it ends with.
+    """
+    log.info("%s %s for %s", component.name, __version__, target.server)
+    observing, stopping = Observing(), Stopping()
+    metrics = _metrics(component, settings, observing)
+    async with AsyncExitStack() as stack:
+        if settings.traces:
+            from allotment.components.traces import traced
+
+            stack.enter_context(traced(settings.traces, f"allot-{component.name}", observing))
+        client = await stack.enter_async_context(
+            HttpClient(
+                target, component.manager, agent=f"allot-{component.name}",
+                on_answer=metrics.answered if metrics is not None else None,
+            )
+        )  # fmt: skip
+        process = _Process(component, settings, client, observing, stopping, metrics)
+        stack.enter_context(serving(settings.serving, process.health, metrics, client))
+        stack.enter_context(_signals(stopping))
+        await process.run()
+    log.info("%s: ended", component.name)
+
+
+def _metrics(component: Component, settings: Settings, observing: Observing) -> Metrics | None:
+    if settings.serving.metrics is None:
+        return None
+    from allotment.components.metrics import Metrics
+
+    return Metrics(component.name, observing, component.families)
+
+
+@contextmanager
+def _signals(stopping: Stopping) -> Iterator[None]:
+    """The first signal begins the end, the second one is it."""
+    loop = asyncio.get_running_loop()
+
+    def heard(number: signal.Signals) -> None:
+        if stopping.begun:
+            log.warning("%s again: ended at once", number.name)
+            logging.shutdown()
+            os._exit(128 + number)
+        log.info("%s: ends", number.name)
+        stopping.begin()
+
+    with ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+                loop.add_signal_handler(number, heard, number)
+                stack.callback(loop.remove_signal_handler, number)
+        yield
+
+
+class _Process:
+    """What runs beside each other in the process of one component."""
+
+    def __init__(
+        self, component: Component, settings: Settings, client: HttpClient, observing: Observing, stopping: Stopping,
+        metrics: Metrics | None,
+    ) -> None:  # fmt: skip
+        self._component = component
+        self._settings = settings
+        self._client = client
+        self._stopping = stopping
+        clock, random = Clock(), Random()
+        instance = settings.leading.identity if settings.leading is not None else ""
+        self._context = Context(
+            lambda name, manager="": client, Caches(client, clock=clock, random=random), clock,
+            Events(client, clock=clock, instance=instance), random, observing, stopping,
+        )  # fmt: skip
+        self._pulse = Pulse()
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Holds what ends the process, if something does."""
+        self._answered = False
+        self._election = self._stands(settings.leading) if settings.leading is not None and component.lease else None
+        self.health = Health()
+        self.health.live["event-loop"] = self._pulse.check
+        self.health.ready |= {"cluster": self._no_answer, "caches": self._unsynced, component.name: self._unready}
+        if self._election is not None:
+            self.health.ready["leader-election"] = self._no_lease
+        self.health.ready["shutdown"] = lambda: "it ends" if stopping.begun else ""
+        if metrics is not None and self._election is not None:
+            election = self._election
+            metrics.leads(self._lease, lambda: election.leading)
+
+    async def run(self) -> None:
+        """From the cluster's first answer to the last event."""
+        context = self._context
+        beside = [
+            asyncio.create_task(self._pulse.run(), name="pulse"),
+            asyncio.create_task(kept_alive("caches", context, lambda _: context.caches.run()), name="caches"),
+            asyncio.create_task(kept_alive("events", context, lambda _: context.events.run()), name="events"),
+        ]
+        work = asyncio.create_task(self._work(), name=self._component.name)
+        stop = asyncio.create_task(self._stopping.wait(), name="stop")
+        try:
+            await asyncio.wait((work, stop, self._ended), return_when=asyncio.FIRST_COMPLETED)
+            if self._stopping.begun and not self._ended.done():
+                await self._finish(work)
+        finally:
+            # The Lease and what is done under it end before anything else does.
+            await _cancelled((work, stop))
+            await _cancelled(beside)
+        if self._ended.done():
+            self._ended.result()
+        if not work.cancelled():
+            work.result()
+
+    async def _finish(self, work: asyncio.Task[None]) -> None:
+        began = time.monotonic()
+        if self._election is not None and not self._election.leading:
+            work.cancel()  # it stands by: there is nothing under way
+        done, _ = await asyncio.wait((work, self._ended), timeout=self._settings.patience,
+                                     return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        if not done:
+            log.warning("what is under way did not end within %.0f s, and is left", self._settings.patience)
+            await _cancelled((work,))
+        await _politely("events", self._context.events.written())
+        if self._election is not None and self._election.holder == self._settings_leading.identity:
+            await _politely("Lease", self._election.release())
+        log.info("%s: ended well in %.1f s", self._component.name, time.monotonic() - began)
+
+    async def _work(self) -> None:
+        features = await self._first_answer()
+        if features is None:
+            return
+        if self._election is None:
+            await self._lead(features)
+        else:
+            await self._election.lead(lambda: self._lead(features))
+
+    async def _first_answer(self) -> Features | None:
+        """What the cluster is; None if it is to stop before that is known. Raises NoAnswer."""
+        until = time.monotonic() + self._settings.answering
+        where = self._client.target.server
+        while not self._stopping.begun:
+            try:
+                features = await features_of(self._client, self._settings.wished)
+            except (StatusError, Unreachable) as error:
+                if isinstance(error, StatusError) and error.code in (401, 403):
+                    raise NoAnswer(f"{where} does not let us in: {error}") from None
+                if time.monotonic() >= until:
+                    raise NoAnswer(f"{where} did not answer for {self._settings.answering:.0f} s: {error}") from None
+                log.info("%s does not answer yet: %s", where, error)
+                await self._stopping.unless(asyncio.sleep(_AGAIN_SECONDS))
+            else:
+                self._answered = True
+                return features
+        return None
+
+    async def _lead(self, features: Features) -> None:
+        program = self._component.program(features)
+        await kept_alive(self._component.name, self._context, self._until_it_ends(program))
+
+    def _until_it_ends(self, program: Program) -> Program:
+        """The program, but what cannot be mended by starting it again ends the process."""
+        component = self._component
+
+        async def run(context: Context) -> None:
+            try:
+                await program(context)
+            except Exception as error:
+                fatal = first_of(error, component.ends_with)
+                if fatal is None or self._ended.done():
+                    raise
+                self._ended.set_exception(fatal)
+                await asyncio.Event().wait()
+
+        return run
+
+    # --- leader election -------------------------------------------------------------------------------------------
+
+    @property
+    def _settings_leading(self) -> Leading:
+        assert self._settings.leading is not None
+        return self._settings.leading
+
+    @property
+    def _lease(self) -> str:
+        return self._settings_leading.lease or self._component.lease
+
+    def _stands(self, leading: Leading) -> LeaderElection:
+        return LeaderElection(
+            self._client, self._lease, leading.identity, clock=self._context.clock, random=self._context.random,
+            namespace=leading.namespace, terms=leading.terms,
+        )  # fmt: skip
+
+    # --- readiness -------------------------------------------------------------------------------------------------
+
+    def _no_answer(self) -> str:
+        return "" if self._answered else "the cluster has not answered yet"
+
+    def _no_lease(self) -> str:
+        """Whoever stands by is ready to: or a rollout of several copies would wait for ever."""
+        election = self._election
+        if election is None or election.leading or election.holder is not None:
+            return ""
+        return "the Lease could not be read yet"
+
+    def _unsynced(self) -> str:
+        waiting = sorted(one.resource.plural for one in self._context.caches.known() if not one.synced.is_set())
+        return f"not read yet: {', '.join(waiting)}" if waiting else ""
+
+    def _unready(self) -> str:
+        return self._component.unready()
+
+
+def first_of(error: BaseException, wanted: tuple[type[Exception], ...]) -> Exception | None:
+    """The first of some kinds in an error, which may be a group of them."""
+    if isinstance(error, wanted):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for one in error.exceptions if (found := first_of(one, wanted)) is not None), None)
+    return None
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def _politely(what: str, doing: Awaitable[None]) -> None:
+    """Do what others are glad of, but not for long."""
+    try:
+        async with asyncio.timeout(_MANNERS_SECONDS):
+            await doing
+    except TimeoutError:
+        log.info("%s: not written in %.0f s", what, _MANNERS_SECONDS)
+    except (StatusError, Unreachable) as error:
+        log.info("%s: %s", what, error)

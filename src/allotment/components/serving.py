@@ -1,0 +1,91 @@
+"""Which endpoints a component has: probes in the open, metrics only to those who may have them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from concurrent.futures import TimeoutError as TooLate
+from contextlib import ExitStack, contextmanager
+from email.message import Message
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from allotment.cluster.client import Client
+from allotment.components.access import Access
+from allotment.components.certificate import Certificate
+from allotment.components.endpoints import Answer, Handle, Unusable, served, text
+from allotment.components.health import Health
+from allotment.components.settings import Serving
+
+if TYPE_CHECKING:
+    from allotment.components.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+#: A scrape gives up after so long, so an answer later than that is none.
+_REVIEW_SECONDS: Final = 8.0
+_REFUSALS: Final = {
+    "unknown": text(HTTPStatus.UNAUTHORIZED, "the cluster does not know this token\n")._replace(authenticate=True),
+    "forbidden": text(HTTPStatus.FORBIDDEN, "this user may not get /metrics\n"),
+    "unsure": text(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster does not say whose token this is\n"),
+}
+
+
+@contextmanager
+def serving(settings: Serving, health: Health, metrics: Metrics | None, client: Client) -> Iterator[None]:
+    """Answer probes and scrapes. Raises Unusable and UnusableCertificate."""
+    with ExitStack() as stack:
+        if settings.health is not None:
+            where = stack.enter_context(served(settings.health, _probes(health)))
+            log.info("health: http://%s/livez, /readyz, /healthz", where)
+        if settings.metrics is not None and metrics is not None:
+            certificate = None
+            handle = _scrapes(metrics)
+            if not settings.metrics.local:
+                certificate = _certificate(settings)
+                handle = _guarded(handle, Access(client), asyncio.get_running_loop())
+            where = stack.enter_context(served(settings.metrics, handle, certificate))
+            log.info("metrics: %s://%s/metrics", "http" if certificate is None else "https", where)
+        yield
+
+
+def _certificate(settings: Serving) -> Certificate:
+    if settings.certificate is None or settings.key is None:
+        raise Unusable(f"{settings.metrics}: others can reach it, so a certificate with its key is wanted")
+    return Certificate(settings.certificate, settings.key)
+
+
+def _probes(health: Health) -> Handle:
+    def handle(path: str, query: str, _: Message) -> Answer:
+        found = health.answer(path, query)
+        return text(*found) if found is not None else text(HTTPStatus.NOT_FOUND, "/livez, /readyz, /healthz\n")
+
+    return handle
+
+
+def _scrapes(metrics: Metrics) -> Handle:
+    def handle(path: str, _: str, headers: Message) -> Answer:
+        if path != "/metrics":
+            return text(HTTPStatus.NOT_FOUND, "/metrics\n")
+        return Answer(HTTPStatus.OK, *metrics.exposition(headers.get("Accept", "")))
+
+    return handle
+
+
+def _guarded(handle: Handle, access: Access, loop: asyncio.AbstractEventLoop) -> Handle:
+    """The same, for those whom the cluster lets."""
+
+    def guarded(path: str, query: str, headers: Message) -> Answer:
+        scheme, _, token = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return text(HTTPStatus.UNAUTHORIZED, "a bearer token is wanted\n")._replace(authenticate=True)
+        asked = asyncio.run_coroutine_threadsafe(access.of(token.strip()), loop)
+        try:
+            verdict = asked.result(_REVIEW_SECONDS)
+        except TooLate:
+            asked.cancel()
+            verdict = "unsure"
+        return handle(path, query, headers) if verdict == "allowed" else _REFUSALS[verdict]
+
+    return guarded
