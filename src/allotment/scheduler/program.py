@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cache import Cache, Item, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.election import LeaderElection
+from allotment.cluster.observing import Work
 from allotment.cluster.program import Context, Program
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS
 from allotment.engine.allocator import Allocator
@@ -93,6 +94,7 @@ class Scheduler:
         self._clock = context.clock
         self._client: Client = context.client_for("kube-scheduler")
         self._recorder = context.recorder(options.name)
+        self._observing, self._stopping = context.observing, context.stopping
         caches = context.caches
         self._pods = caches.trees(PODS)
         self._claims = caches.trees(CLAIMS)
@@ -137,9 +139,12 @@ class Scheduler:
         self._users: dict[ObjectKey, set[str]] = {}
         """Held or waiting pods (uid) by the claims that they name."""
         self._tasks: asyncio.TaskGroup | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        for which, read in (("waiting", self.queue.__len__), ("binding", self._assumed.__len__)):
+            context.observing.level("queue", f"scheduler {which}", read)
 
     async def run(self) -> None:
-        """Schedule for ever."""
+        """Schedule until it is to stop; then finish what is under way."""
         watched: list[Cache[Any]] = [
             *self._surroundings.caches(),
             *self.groups.caches(),
@@ -148,18 +153,23 @@ class Scheduler:
             self._budgets,
             self._pods,
         ]
-        await all_synced(*watched)
+        if not await self._stopping.unless(all_synced(*watched)):
+            return
         ends: list[Callable[[], None]] = []
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                tasks.create_task(self._teller.run(), name="telling")
+                telling = tasks.create_task(self._teller.run(), name="telling")
                 # In this order, so that pods find nodes, devices and claims known.
                 ends += self._surroundings.follow()
                 ends += self.groups.follow()
                 ends += [self._claims.on_change(self._claim_changed), self._pods.on_change(self._pod_changed)]
                 self._beside.begin()
-                await self._schedule()
+                with self._stopping.telling(self._work.set):
+                    await self._schedule()
+                while self._under_way:
+                    await asyncio.wait(self._under_way)
+                telling.cancel()
         finally:
             self._tasks = None
             self._held.close()
@@ -170,7 +180,7 @@ class Scheduler:
 
     async def _schedule(self) -> None:
         in_a_row = 0
-        while True:
+        while not self._stopping.begun:
             if self._happened:
                 self.queue.wake(self._happened)
                 self._happened.clear()
@@ -179,7 +189,7 @@ class Scheduler:
             pod = self.queue.pop() if len(self._assumed) - self._settling.pods < _BINDINGS else None
             if pod is None:
                 self._work.clear()
-                if self._happened:
+                if self._happened or self._stopping.begun:
                     continue
                 alarm = self._clock.later(due - now, self._work.set) if due is not None else None
                 await self._work.wait()
@@ -188,7 +198,9 @@ class Scheduler:
                 in_a_row = 0
                 continue
             try:
-                self._decide(pod)
+                with self._observing.work("schedule", pod.uid) as work:
+                    work.attributes["pod"] = str(pod.key)
+                    self._decide(pod, work)
             except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not hold up the others
                 _log.exception("pod %s", pod.key)
                 self._failed(pod, f"internal error: {error}")
@@ -197,17 +209,22 @@ class Scheduler:
                 in_a_row = 0
                 await asyncio.sleep(0)
 
-    def _decide(self, pod: WaitingPod) -> None:
+    def _decide(self, pod: WaitingPod, work: Work) -> None:
         claims = self._claims_of(pod)
         if isinstance(claims, Hold):
+            work.result = "held"
             self._hold(pod, claims)
             return
+        work.attributes["claims"] = len(claims)
         left = self.ledger.known.get(self.ledger.extended.get(pod.uid, _NOBODY))
         if left is not None:
+            work.result = "discarded"
             self._discard(pod, left)
             return
         outcome = self.attempts.attempt(pod, claims, frozenset(self._binder.unusable))
         if isinstance(outcome, Chosen):
+            work.result = "scheduled"
+            work.attributes["node"] = outcome.node
             self._binder.plan(pod, outcome)
             self.machines.seat(pod.resident, outcome.node)
             self.attempts.nominations.pop(pod.uid, None)
@@ -215,8 +232,10 @@ class Scheduler:
             self._teller.forget(pod.uid)
             self._start(self._carry_out(pod, outcome), f"bind {pod.key}")
         elif isinstance(outcome, Failed):
+            work.result = "error"
             self._failed(pod, outcome.text, outcome)
         else:
+            work.result = "unschedulable"
             self._no_node(pod, claims, outcome)
 
     def _discard(self, pod: WaitingPod, left: KnownClaim) -> None:
@@ -230,7 +249,10 @@ class Scheduler:
 
     async def _carry_out(self, pod: WaitingPod, chosen: Chosen) -> None:
         try:
-            await self._binder.bind(pod, chosen)
+            with self._observing.work("bind", pod.uid) as work:
+                work.attributes |= {"pod": str(pod.key), "node": chosen.node}
+                await self._binder.bind(pod, chosen)
+                work.result = "bound"
         except NotBound as error:
             del self._assumed[pod.uid]
             self._back(pod, str(error))
@@ -513,7 +535,9 @@ class Scheduler:
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None
-        self._tasks.create_task(work, name=name)
+        task = self._tasks.create_task(work, name=name)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
 
 def _claim_keys(tree: Tree) -> list[ObjectKey]:
