@@ -16,6 +16,7 @@ import heapq
 import itertools
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from math import inf
 from random import Random
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -159,6 +160,8 @@ class Cache(Generic[T]):
     ) -> None:  # fmt: skip
         self.resource = resource
         self.synced = asyncio.Event()
+        self.heard = -inf
+        """When the server last said anything of it, by the clock's ``seconds``: a quiet watch has bookmarks."""
         self._client = client
         self._type = type
         self._clock = clock
@@ -284,6 +287,7 @@ class Cache(Generic[T]):
         listing = await self._client.list(
             self.resource, self._namespace, labels=self._labels, fields=self._fields, limit=500
         )
+        self.heard = self._clock.seconds()
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
         revision = _number(listing.revision)
         self._revision = listing.revision
@@ -300,6 +304,7 @@ class Cache(Generic[T]):
 
     def _not_served(self) -> None:
         """The cluster has no such resource, so there is nothing of it; it may come (a gate, a definition of a kind)."""
+        self.heard = self._clock.seconds()
         log.debug("%s are not served", self.resource.plural)
         self._revision = ""
         for item in tuple(self._items.values()):
@@ -310,6 +315,7 @@ class Cache(Generic[T]):
         async for event in self._client.watch(
             self.resource, self._namespace, revision=self._revision, labels=self._labels, fields=self._fields
         ):
+            self.heard = self._clock.seconds()
             metadata = event.object["metadata"]
             revision = self._revision = metadata["resourceVersion"]
             if event.type == "BOOKMARK":

@@ -1,0 +1,97 @@
+"""Devices, shares and counters of all nodes: what their tallies come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from allotment.engine.cluster.pools import PoolStatus
+from allotment.exporter.definition import Family, Metric, Sample
+from allotment.exporter.definitions import (
+    ALWAYS,
+    CAPACITY,
+    CAPACITY_USED,
+    CLASS_DEVICES,
+    COUNTERS,
+    COUNTERS_USED,
+    DEVICES,
+    MEMORY,
+    MEMORY_USED,
+    MISSING_DEVICES,
+    POOLS,
+    SHARES,
+    SLICES,
+    TAINTED_DEVICES,
+    TWICE,
+    UNUSABLE,
+)  # fmt: skip
+from allotment.exporter.pools import pools
+from allotment.exporter.state import State
+from allotment.exporter.tally import Amount, Tally
+
+_NANO: Final = 1e9
+
+
+def devices(state: State, tallies: Mapping[str, Tally]) -> Iterator[Family]:
+    """The families of devices and pools, shares and counters."""
+    published = Counter[tuple[str, ...]]()
+    by_class = Counter[tuple[str, ...]]()
+    for node, tally in tallies.items():
+        for (driver, product, one), count in tally.devices.items():
+            published[node, driver, product, one] = count
+        for (name, one), count in tally.classes.items():
+            by_class[node, name, one] = count
+    usable = Counter[tuple[str, ...]]()
+    slices = Counter[tuple[str, ...]]()
+    drivers = set[str]()
+    for pool in pools(state):
+        drivers.add(pool.id.driver)
+        usable[pool.node, pool.id.driver, pool.status.value] += 1
+        slices[pool.node, pool.id.driver, "current"] += pool.current
+        if pool.old:
+            slices[pool.node, pool.id.driver, "old"] += pool.old
+        for product, count in pool.unusable.items():
+            published[pool.node, pool.id.driver, product, UNUSABLE] += count
+    yield Family(DEVICES, _with_zeros(published, ALWAYS))
+    yield Family(CLASS_DEVICES, _with_zeros(by_class, ALWAYS))
+    tainted = {(node, *of): count for node, tally in tallies.items() for of, count in tally.tainted.items()}
+    yield Family(TAINTED_DEVICES, [Sample(labels, tainted[labels]) for labels in sorted(tainted)])
+    twice, missing = _contradictions(state)
+    drivers.update(missing)
+    yield Family(TWICE, [Sample((driver,), twice[driver]) for driver in sorted(drivers)])
+    yield Family(MISSING_DEVICES, [Sample((driver,), missing[driver]) for driver in sorted(drivers)])
+    yield Family(POOLS, _with_zeros(usable, (PoolStatus.USABLE.value,)))
+    yield Family(SLICES, [Sample(labels, slices[labels]) for labels in sorted(slices)])
+    shares = {(node, *of): count for node, tally in tallies.items() for of, count in tally.shares.items()}
+    yield Family(SHARES, [Sample(labels, shares[labels]) for labels in sorted(shares)])
+    yield from _amounts(MEMORY, MEMORY_USED, {(n, *of): a for n, t in tallies.items() for of, a in t.memory.items()})
+    yield from _amounts(
+        CAPACITY, CAPACITY_USED, {(n, *of): a for n, t in tallies.items() for of, a in t.capacity.items()}
+    )
+    yield from _amounts(
+        COUNTERS, COUNTERS_USED, {(n, *of): a for n, t in tallies.items() for of, a in t.counters.items()}
+    )
+
+
+def _with_zeros(counts: Mapping[tuple[str, ...], int], always: tuple[str, ...]) -> list[Sample]:
+    """Samples whose last label is a state, of which some are told though there is none."""
+    every = {**{(*labels[:-1], one): 0 for labels in counts for one in always}, **counts}
+    return [Sample(labels, every[labels]) for labels in sorted(every)]
+
+
+def _amounts(total: Metric, used: Metric, amounts: Mapping[tuple[str, ...], Amount]) -> Iterator[Family]:
+    order = sorted(amounts)
+    yield Family(total, [Sample(labels, amounts[labels].total / _NANO) for labels in order])
+    yield Family(used, [Sample(labels, amounts[labels].used / _NANO) for labels in order])
+
+
+def _contradictions(state: State) -> tuple[Counter[str], Counter[str]]:
+    """Devices by driver that are held whole and once more, and those that are held and not published."""
+    usage = state.inventory.usage
+    twice: Counter[str] = Counter()
+    for device, holders in usage.exclusive.items():
+        if len(holders) > 1 or device in usage.shares:
+            twice[device.driver] += 1
+    held = {**usage.exclusive, **usage.shares}
+    return twice, Counter(device.driver for device in held if not state.publishes(device))

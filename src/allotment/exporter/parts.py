@@ -1,0 +1,75 @@
+"""Which part of a node's hardware each of its devices is: what a claim that holds it has of the node's price.
+
+A node's price is borne by its accelerators: devices with memory, if it has any, else all devices. Each piece of
+hardware (a GPU) bears as much as the next, whatever the devices are into which it is cut. A partition that draws on
+counters has the largest part that it takes of any of them; others share their piece by their memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.identity import PoolID
+from allotment.model.resource import CounterSet
+
+#: Capacities by which a device is an accelerator; the second is that of a GPU handed to a virtual machine.
+_MEMORY: Final = ("memory", "addressableMemory")
+#: Attributes by which devices are known to be of one piece of hardware.
+_PIECES: Final = ("parentUUID", "resource.kubernetes.io/pciBusID", "pciBusID")
+
+
+class Parts(NamedTuple):
+    """``of``: by number of the device, which part it is of which pieces. ``pieces``: how many bear the price."""
+
+    of: tuple[tuple[tuple[Hashable, float], ...], ...]
+    pieces: int
+
+
+def parts(records: Sequence[Record], counters: Mapping[tuple[PoolID, str], CounterSet]) -> Parts:
+    """The parts of a node's own devices; ``counters`` are its counter sets by pool and name."""
+    bearing = [number for number, record in enumerate(records) if _memory(record)] or range(len(records))
+    found: list[tuple[tuple[Hashable, float], ...]] = [()] * len(records)
+    whole: dict[Hashable, list[int]] = {}
+    for number in bearing:
+        record = records[number]
+        drawn = tuple(_drawn(record, counters))
+        found[number] = drawn
+        if not drawn:
+            whole.setdefault(_piece(record), []).append(number)
+    for piece, numbers in whole.items():
+        memory = sum(_memory(records[number]) for number in numbers if _own_memory(records[number]))
+        for number in numbers:
+            own = _memory(records[number]) if _own_memory(records[number]) else 0
+            found[number] = ((piece, own / memory if own else 1.0),)
+    pieces = {piece for one in found for piece, _ in one}
+    return Parts(tuple(found), len(pieces))
+
+
+def _own_memory(record: Record) -> bool:
+    return _MEMORY[0] in record.traits.limits
+
+
+def _memory(record: Record) -> int:
+    limits = record.traits.limits
+    return next((limits[name] for name in _MEMORY if name in limits), 0)
+
+
+def _piece(record: Record) -> Hashable:
+    for name in _PIECES:
+        attribute = record.device.attributes.get(name)
+        if attribute is not None and attribute.string:
+            return record.id.driver, attribute.string
+    return record.id
+
+
+def _drawn(record: Record, counters: Mapping[tuple[PoolID, str], CounterSet]) -> Iterable[tuple[Hashable, float]]:
+    pool = PoolID(record.id.driver, record.id.pool)
+    largest: dict[str, float] = {}
+    for use in record.traits.counters:
+        known = counters.get((pool, use.counter_set))
+        limit = known.counters[use.counter].value.nano if known is not None and use.counter in known.counters else 0
+        part = min(use.amount / limit, 1.0) if limit > 0 else 0.0
+        largest[use.counter_set] = max(largest.get(use.counter_set, 0.0), part)
+    return (((pool, name), part) for name, part in largest.items() if part > 0)

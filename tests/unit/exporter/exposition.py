@@ -1,0 +1,39 @@
+"""Metrics as text, as Prometheus reads it: by hand, so that tests need nothing that is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.exporter.definition import Distribution, Family, Sample
+
+
+def text_of(families: Iterable[Family]) -> str:
+    lines: list[str] = []
+    for metric, samples in families:
+        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+        for sample in samples:
+            labels = list(zip(metric.labels, sample.labels, strict=True))
+            if isinstance(sample, Sample):
+                lines.append(f"{metric.name}{_labels(labels)} {sample.value}")
+                continue
+            for bound, count in zip(sample.bounds, sample.below, strict=True):
+                lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', str(bound))])} {count}")
+            lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', '+Inf')])} {sample.all}")
+            lines += [
+                f"{metric.name}_sum{_labels(labels)} {sample.sum}",
+                f"{metric.name}_count{_labels(labels)} {sample.all}",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def values_of(families: Iterable[Family], name: str) -> dict[tuple[str, ...], float]:
+    """The values of one metric by its labels; of a histogram, how many."""
+    (samples,) = (family.samples for family in families if family.metric.name == name)
+    return {one.labels: one.all if isinstance(one, Distribution) else one.value for one in samples}
+
+
+def _labels(labels: Iterable[tuple[str, str]]) -> str:
+    escaped = (
+        f'{name}="{value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"' for name, value in labels
+    )
+    return "{" + ",".join(escaped) + "}"

@@ -1,0 +1,236 @@
+"""What the metrics of a cluster say: devices, shares, counters, claims, pods that wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from allotment.engine.refusal import CODES
+from allotment.exporter.causes import CAUSES
+from allotment.exporter.definitions import METRICS, PER_CLAIM
+from allotment.exporter.families import families
+from allotment.exporter.state import State
+from allotment.fleet.catalog import catalog
+from allotment.model.meta import Object, ObjectKey, ObjectMeta
+from allotment.model.pod_placement import PodSchedulingGate
+from allotment.model.resource import (
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
+    ResourceSlice,
+)
+from allotment.tools.free import free
+from tests.unit.exporter.clusters import FEATURES, claim, fleet, pod, template
+from tests.unit.exporter.exposition import values_of
+
+T4 = "Tesla T4"
+NVIDIA = "gpu.nvidia.com"
+BEFORE = "2025-12-31T00:00:00Z"
+
+
+def values(name: str, *objects: Object) -> dict[tuple[str, ...], float]:
+    return values_of(families(objects, FEATURES, catalog()), name)
+
+
+def rule(name: str, device: str, effect: str) -> DeviceTaintRule:
+    return DeviceTaintRule(
+        metadata=ObjectMeta(name=name),
+        spec=DeviceTaintRuleSpec(
+            taint=DeviceTaint(key="broken", effect=effect), device_selector=DeviceTaintSelector(device=device)
+        ),
+    )
+
+
+def test_each_device_is_in_one_state() -> None:
+    found = values("allotment_devices", *fleet("a=3xt4"), claim("one", "gpu-0"), rule("r", "gpu-1", "NoSchedule"))
+    assert found == {("a", NVIDIA, T4, "free"): 1, ("a", NVIDIA, T4, "in-use"): 1, ("a", NVIDIA, T4, "tainted"): 1}
+
+
+def test_what_is_not_free_is_told_as_zero() -> None:
+    found = values("allotment_devices", *fleet("a=1xt4"), claim("one", "gpu-0"))
+    assert found == {("a", NVIDIA, T4, "free"): 0, ("a", NVIDIA, T4, "in-use"): 1}
+
+
+def test_devices_of_a_pool_that_lacks_slices_are_unusable() -> None:
+    cluster = [
+        replace(one, spec=replace(one.spec, pool=replace(one.spec.pool, resource_slice_count=2)))
+        if isinstance(one, ResourceSlice)
+        else one
+        for one in fleet("a=3xt4")
+    ]
+    assert values("allotment_devices", *cluster)["a", NVIDIA, T4, "unusable"] == 3
+    pools = values("allotment_pools", *cluster)
+    assert pools == {("a", NVIDIA, "usable"): 0, ("a", NVIDIA, "incomplete"): 1}
+
+
+def test_slices_of_old_generations_are_told_and_their_devices_are_not() -> None:
+    cluster = fleet("a=3xt4")
+    (known,) = (one for one in cluster if isinstance(one, ResourceSlice))
+    newer = replace(
+        known,
+        metadata=replace(known.metadata, name="newer"),
+        spec=replace(known.spec, pool=replace(known.spec.pool, generation=2), devices=(known.spec.devices or ())[:1]),
+    )
+    assert values("allotment_devices", *cluster, newer)["a", NVIDIA, T4, "free"] == 1
+    assert values("allotment_resource_slices", *cluster, newer) == {
+        ("a", NVIDIA, "current"): 1,
+        ("a", NVIDIA, "old"): 1,
+    }
+
+
+def test_classes_count_what_they_select() -> None:
+    found = values(
+        "allotment_class_devices", *fleet("a=2xt4", "b=1xa100-40gb/static-mig=1g.5gb:7"), claim("x", "gpu-0")
+    )
+    assert found["a", "gpu.nvidia.com", "free"] == 1
+    assert found["a", "gpu.nvidia.com", "in-use"] == 1
+    assert found["b", "mig.nvidia.com", "free"] == 7
+    assert ("a", "mig.nvidia.com", "free") not in found
+
+
+def test_taints_count_whether_the_device_is_used_or_not() -> None:
+    cluster = (*fleet("a=3xt4"), claim("one", "gpu-0"), rule("r", "gpu-0", "NoExecute"), rule("s", "gpu-1", "None"))
+    assert values("allotment_tainted_devices", *cluster) == {("a", NVIDIA, "NoExecute"): 1, ("a", NVIDIA, "None"): 1}
+    assert values("allotment_devices", *cluster)["a", NVIDIA, T4, "in-use"] == 1
+
+
+def test_a_device_with_two_holders_is_told() -> None:
+    cluster = (*fleet("a=2xt4"), claim("one", "gpu-0"), claim("two", "gpu-0"), claim("lost", "gpu-7"))
+    assert values("allotment_devices_allocated_twice", *cluster) == {(NVIDIA,): 1}
+    assert values("allotment_devices_missing", *cluster) == {(NVIDIA,): 1}
+    assert values("allotment_devices_allocated_twice", *fleet("a=2xt4")) == {(NVIDIA,): 0}
+
+
+def test_shared_devices_tell_shares_and_what_they_consume() -> None:
+    cluster = (
+        *fleet("a=1xh100/shared"),
+        claim("one", "gpu-0", shares={"memory": "20Gi"}),
+        claim("two", "gpu-0", shares={"memory": "10Gi"}),
+    )
+    product = "NVIDIA H100 80GB HBM3"
+    assert values("allotment_device_shares", *cluster) == {("a", NVIDIA, product): 2}
+    assert values("allotment_shared_capacity_used", *cluster) == {("a", NVIDIA, product, "memory"): 30 * 2**30}
+    assert values("allotment_device_memory_used_bytes", *cluster) == {("a", NVIDIA, product): 30 * 2**30}
+    assert values("allotment_device_memory_bytes", *cluster) == {("a", NVIDIA, product): 81559 * 2**20}
+    assert values("allotment_devices", *cluster)["a", NVIDIA, product, "shared"] == 1
+
+
+def test_counters_are_summed_over_the_sets_of_a_node() -> None:
+    cluster = (*fleet("a=2xa100-40gb/dynamic-mig"), claim("one", "gpu-0-mig-1g5gb-19-0", device_class="mig.nvidia.com"))
+    assert values("allotment_counters", *cluster)["a", NVIDIA, "multiprocessors"] == 2 * 98
+    assert values("allotment_counters_used", *cluster)["a", NVIDIA, "multiprocessors"] == 14
+    assert values("allotment_device_memory_bytes", *cluster) == {}
+
+
+def test_claims_by_state() -> None:
+    going = claim("going", "gpu-2")
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    cluster = (*fleet("a=4xt4"), claim("p"), claim("a", "gpu-0"), claim("r", "gpu-1", users=["x"]), going)
+    assert values("allotment_claims", *cluster) == {
+        ("ml", "pending"): 1,
+        ("ml", "allocated"): 1,
+        ("ml", "reserved"): 1,
+        ("ml", "deleting"): 1,
+    }
+
+
+def test_pods_wait_for_the_causes_that_explain_gives() -> None:
+    gated = pod("gated", template="one")
+    gated = replace(gated, spec=replace(gated.spec, scheduling_gates=(PodSchedulingGate(name="g"),)))
+    cluster = (
+        *fleet("a=2xt4"), claim("held", "gpu-0"), claim("alone"), claim("named"),
+        template("one"), template("many", count=3), template("classless", "no.such.class"),
+        pod("fits", template="one", created=BEFORE),
+        pod("too-many-0", template="many"), pod("too-many-1", template="many"),
+        pod("no-class", template="classless"), pod("by-claim", claim="named"), pod("placed", template="one", node="a"),
+        pod("no-devices"), gated,
+    )  # fmt: skip
+    assert values("allotment_pending_pods", *cluster) == {
+        ("ml", "none"): 1,
+        ("ml", "too-few-devices"): 2,
+        ("ml", "class-missing"): 1,
+        ("ml", "devices-in-use"): 1,
+        ("ml", "gated"): 1,
+    }
+    assert values("allotment_pending_claims", *cluster) == {("ml", "no-pod"): 1, ("ml", "devices-in-use"): 1}
+
+
+def test_the_oldest_pod_of_each_cause_is_told() -> None:
+    cluster = (
+        *fleet("a=1xt4"), template("many", count=3),
+        pod("new", template="many", created="2026-01-01T00:01:00Z"), pod("old", template="many"),
+    )  # fmt: skip
+    assert values("allotment_oldest_pending_pod_timestamp_seconds", *cluster) == {("too-few-devices",): 1767225600}
+
+
+def test_causes_are_a_closed_set_with_every_code_of_explain() -> None:
+    assert set(CODES) < set(CAUSES)
+
+
+def test_labels_and_values_are_those_of_the_definitions() -> None:
+    cluster = (
+        *fleet("a=2xt4", "b=1xh100/shared", "c=1xh100/dynamic-mig"),
+        claim("one", "gpu-0"),
+        pod("p", claim="none"),
+    )
+    found = families(cluster, FEATURES, catalog(), per_claim=True)
+    for metric, samples in found:
+        assert METRICS[metric.name] is metric
+        assert len({one.labels for one in samples}) == len(samples)
+        assert all(len(one.labels) == len(metric.labels) for one in samples)
+    assert {family.metric.name for family in found} >= PER_CLAIM
+    assert not PER_CLAIM & {family.metric.name for family in families(cluster, FEATURES, catalog())}
+
+
+def test_what_is_too_much_is_cut_and_counted() -> None:
+    found = families(fleet("a=1xt4:9"), FEATURES, catalog(), most=4)
+    assert len(values_of(found, "allotment_devices")) == 4
+    assert values_of(found, "allotment_series_dropped")["allotment_devices",] == 14
+
+
+@pytest.mark.parametrize("text", ["x" * 500, "two\nlines", "\x00"])
+def test_what_a_driver_writes_cannot_break_a_label(text: str) -> None:
+    cluster = list(fleet("a=1xt4"))
+    for number, one in enumerate(cluster):
+        if isinstance(one, ResourceSlice):
+            (device,) = one.spec.devices or ()
+            attributes = {**device.attributes, "productName": replace(device.attributes["productName"], string=text)}
+            cluster[number] = replace(one, spec=replace(one.spec, devices=(replace(device, attributes=attributes),)))
+    for _, _, product, _ in values("allotment_devices", *cluster):
+        assert len(product) <= 128
+        assert product.isprintable()
+
+
+HARDWARE = ("2xt4", "2xa100-40gb/dynamic-mig", "2xh100/shared", "1xmi300x/cpx")
+
+
+@given(st.data())
+def test_states_are_those_of_free_whatever_happens(data: st.DataObject) -> None:
+    """Changes one by one come to the same as all at once, and to what ``allot free`` says."""
+    cluster = fleet(*(f"n{number}={one}" for number, one in enumerate(HARDWARE)))
+    devices = [
+        (one.spec.driver, one.spec.pool.name, device.name, bool(device.allow_multiple_allocations))
+        for one in cluster
+        if isinstance(one, ResourceSlice)
+        for device in one.spec.devices or ()
+    ]
+    state = State.of(cluster, FEATURES)
+    claims = {}
+    for number in range(data.draw(st.integers(0, 8))):
+        driver, pool, device, shared = data.draw(st.sampled_from(devices))
+        shares = {"memory": "30Gi"} if shared else None
+        claims[number] = claim(f"c{number}", device, pool=pool, driver=driver, shares=shares)
+        state.put(claims[number])
+        families((), FEATURES)
+        if data.draw(st.booleans()) and claims:
+            gone = data.draw(st.sampled_from(sorted(claims)))
+            state.remove(type(claims[gone]), ObjectKey("ml", claims.pop(gone).metadata.name))
+    report = free(state.inventory, claims.values())
+    expected = Counter((node.node, one.driver, one.kind, one.state) for node in report.nodes for one in node.devices)
+    told = values_of(families((*cluster, *claims.values()), FEATURES), "allotment_devices")
+    assert {labels: count for labels, count in told.items() if count} == dict(expected)
