@@ -67,10 +67,13 @@ async def _version(client: HttpClient) -> str:
 
 async def _gates(client: HttpClient, unread: dict[str, str]) -> Mapping[str, bool] | None:
     try:
-        return await gates_of(client) or None
+        gates = await gates_of(client)
     except StatusError as error:
         unread["gates"] = str(error)
         return None
+    if not gates:
+        unread["gates"] = "the server's metrics do not tell them"
+    return gates or None
 
 
 async def _denied(client: HttpClient, discovery: Discovery, unread: dict[str, str]) -> Sequence[Ask] | None:

@@ -20,6 +20,7 @@ from allotment.model.resource import (
     DeviceRequestAllocationResult,
     DeviceTaintRule,
     ResourceClaim,
+    ResourceClaimSpec,
     ResourceClaimTemplate,
     ResourceSlice,
 )
@@ -103,6 +104,11 @@ class Case:
     def pods_by_uid(self) -> Mapping[str, Pod]:
         """Pods by UID."""
         return {pod.metadata.uid: pod for pod in self.pods}
+
+    @cached_property
+    def pods_by_name(self) -> Mapping[str, Pod]:
+        """Pods by namespace and name."""
+        return {name_of(pod): pod for pod in self.pods}
 
     @cached_property
     def quotas(self) -> Sequence[ResourceQuota]:
@@ -209,6 +215,22 @@ class Case:
             for result in results_of(claim):
                 found[DeviceID(result.driver, result.pool, result.device)].append((claim, result))
         return found
+
+    @cached_property
+    def askers(self) -> Mapping[str, Sequence[str]]:
+        """Claims without devices, and templates, by the class that they ask for."""
+        asking: list[tuple[str, ResourceClaimSpec]] = [
+            (name_of(claim), claim.spec) for claim in self.claims.values() if claim.status.allocation is None
+        ]
+        asking += ((name_of(template), template.spec.spec) for template in self.templates.values())
+        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for name, spec in asking:
+            for request in spec.devices.requests:
+                classes = [sub.device_class_name for sub in request.first_available]
+                for wanted in (*classes, request.exactly.device_class_name if request.exactly else ""):
+                    if wanted:
+                        found[wanted][name] = None
+        return {wanted: tuple(names) for wanted, names in found.items()}
 
     # --- pods --------------------------------------------------------------------------------------------------------
 

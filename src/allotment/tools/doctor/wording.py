@@ -8,7 +8,7 @@ from typing import Final
 
 #: So many names are told; the rest is counted.
 _TOLD: Final = 3
-_PLURALS: Final = {"class": "classes", "device class": "device classes"}
+_PLURALS: Final = {"class": "classes", "DeviceClass": "DeviceClasses", "claim or template": "claims or templates"}
 
 
 def counted(number: int, noun: str) -> str:
@@ -31,12 +31,14 @@ def some(names: Sequence[str]) -> str:
 
 
 def subject(noun: str, names: Sequence[str]) -> str:
-    """One object as kubectl names it; of several how many there are.
+    """One object by its name; of several how many there are.
 
-    >>> subject("node", ["a"]), subject("claim", ["ml/a", "ml/b"])
-    ('node/a', '2 claims')
+    >>> subject("node", ["a"]), subject("claim", ["ml/a"]), subject("claim", ["ml/a", "ml/b"])
+    ('node/a', 'claim ml/a', '2 claims')
     """
-    return f"{noun}/{names[0]}" if len(names) == 1 else counted(len(names), noun)
+    if len(names) > 1:
+        return counted(len(names), noun)
+    return f"{noun} {names[0]}" if "/" in names[0] else f"{noun}/{names[0]}"
 
 
 def about(noun: str, names: Sequence[str]) -> str:

@@ -11,8 +11,10 @@ from typing import Final
 
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks.claims import CLAIMS
+from allotment.tools.doctor.checks.classes import CLASSES
 from allotment.tools.doctor.checks.nodes import NODES
 from allotment.tools.doctor.checks.pods import PODS
+from allotment.tools.doctor.checks.server import SERVER
 from allotment.tools.doctor.checks.slices import SLICES
 
-CHECKS: Final[tuple[Check, ...]] = (*NODES, *SLICES, *CLAIMS, *PODS)
+CHECKS: Final[tuple[Check, ...]] = (*SERVER, *NODES, *SLICES, *CLASSES, *CLAIMS, *PODS)

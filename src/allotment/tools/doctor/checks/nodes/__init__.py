@@ -7,14 +7,20 @@ from typing import Final
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks.nodes import (
     device_plugin_too,
+    driver_pods,
     gpu_without_driver,
+    prepare_fails,
+    same_gpu_twice,
     slices_of_gone_nodes,
     slices_of_unready_nodes,
 )
 
 NODES: Final[tuple[Check, ...]] = (
     gpu_without_driver.CHECK,
+    driver_pods.CHECK,
     slices_of_gone_nodes.CHECK,
     slices_of_unready_nodes.CHECK,
+    prepare_fails.CHECK,
     device_plugin_too.CHECK,
+    same_gpu_twice.CHECK,
 )

@@ -5,6 +5,28 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.tools.doctor.check import Check
-from allotment.tools.doctor.checks.pods import names_nothing, scheduler_bypassed, waiting_for_devices
+from allotment.tools.doctor.checks.pods import (
+    claim_not_used,
+    claims_not_made,
+    gated,
+    held_by_something_else,
+    names_nothing,
+    no_scheduler,
+    not_ending,
+    scheduler_bypassed,
+    unhealthy_devices,
+    waiting_for_devices,
+)
 
-PODS: Final[tuple[Check, ...]] = (scheduler_bypassed.CHECK, waiting_for_devices.CHECK, names_nothing.CHECK)
+PODS: Final[tuple[Check, ...]] = (
+    scheduler_bypassed.CHECK,
+    waiting_for_devices.CHECK,
+    names_nothing.CHECK,
+    gated.CHECK,
+    no_scheduler.CHECK,
+    claims_not_made.CHECK,
+    unhealthy_devices.CHECK,
+    claim_not_used.CHECK,
+    not_ending.CHECK,
+    held_by_something_else.CHECK,
+)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.wording import remedy, subject
 from allotment.tools.explain import Answer
 
 _KINDS = {
@@ -29,7 +30,7 @@ def find(case: Case) -> Iterable[Sign]:
         verb = "waits" if len(names) == 1 else "wait"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
         meant = f" It would fit: {changes[0].text}." if changes and changes[0].text else ""
-        text = f"{about('pod', names)} {verb} for what is not there: {summary}"
+        text = f"{crowd(case, names)} {verb} for what is not there: {summary}"
         words = f"Create it, or correct the name in whatever makes the pods.{meant}"
         yield Sign(subject("pod", names), text, remedy(words, _KINDS[code]), objects=tuple(names))
 

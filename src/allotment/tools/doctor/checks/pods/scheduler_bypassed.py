@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case, is_finished, name_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, of, remedy, subject
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.wording import of, remedy, subject
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -26,7 +27,7 @@ def find(case: Case) -> Iterable[Sign]:
     names = [name_of(pod) for pod in stuck]
     verb = "has" if len(names) == 1 else "have"
     text = (
-        f"{about('pod', names)} {verb} a node ({stuck[0].spec.node_name}) and a claim that is not allocated: nobody"
+        f"{crowd(case, names)} {verb} a node ({stuck[0].spec.node_name}) and a claim that is not allocated: nobody"
         " allocates it any more, and the kubelet refuses the pod for ever"
     )
     help_ = remedy(

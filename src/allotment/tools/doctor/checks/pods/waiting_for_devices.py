@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from allotment.engine.refusal import CODES, Refused
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.wording import remedy, subject
 from allotment.tools.explain import Answer
 
 #: What other checks tell, with all that are concerned.
@@ -29,7 +30,7 @@ def find(case: Case) -> Iterable[Sign]:
     for (code, _, asked), answers in alike.items():
         by_cause.setdefault((code, asked), []).append(answers)
     for (code, _), groups in by_cause.items():
-        yield _sign(code, [answer for group in groups for answer in group])
+        yield _sign(case, code, [answer for group in groups for answer in group])
 
 
 def _asked(refused: Refused) -> str:
@@ -37,13 +38,13 @@ def _asked(refused: Refused) -> str:
     return ", ".join(sorted({funnel.device_class for funnel in refused.funnels}))
 
 
-def _sign(code: str, answers: Sequence[Answer]) -> Sign:
+def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
     names = [answer.name for answer in answers]
     assert answers[0].reasons is not None
     headline = answers[0].reasons.headline
     verb = "waits" if len(names) == 1 else "wait"
     first = "" if len(names) == 1 else f"; of {names[0]}"
-    text = f"{about('pod', names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
+    text = f"{crowd(case, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
     help_ = remedy(CODES[code].advice, f"allot explain pod/{name} -n {namespace}")
     return Sign(subject("pod", names), text, help_, "warning" if code in _FULL else "error", tuple(names))

@@ -1,0 +1,40 @@
+"""Namespaces that may have no further devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.model.quota import BY_CLASS, CLAIMS, IMPLICIT
+from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import of, remedy
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """Quota by quota."""
+    extended = {f"requests.{name}" for name in case.served}
+    for quota in case.quotas:
+        full = [
+            f"{name} {quota.status.used[name]} of {hard}"
+            for name, hard in quota.status.hard.items()
+            if (name.endswith(BY_CLASS) or name.startswith(IMPLICIT) or name in (f"count/{CLAIMS}", *extended))
+            and name in quota.status.used
+            and quota.status.used[name] >= hard
+        ]
+        if full:
+            text = f"used up: {', '.join(full)}. Claims beyond are refused; of those from templates only an event tells"
+            words = "Delete claims that nobody needs, or raise the quota."
+            look = f"kubectl describe resourcequota {of(name_of(quota))}"
+            yield Sign(f"quota {name_of(quota)}", text, remedy(words, look))
+
+
+CHECK = Check(
+    code="D512",
+    severity="warning",
+    summary="a ResourceQuota for devices or claims is used up",
+    why="The API server refuses a claim beyond it. For a pod with a template the claim controller is refused, and the"
+    " pod is Pending with an event FailedResourceClaimCreation and no condition. allocationMode All counts as 32"
+    " devices.",
+    find=find,
+    needs=("resourcequotas",),
+)

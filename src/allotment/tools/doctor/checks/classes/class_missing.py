@@ -1,0 +1,32 @@
+"""Classes that are asked for and do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.fleet.errors import nearest
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import about, remedy
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """Class by class. A claim that has its devices needs the class no more."""
+    for name, claims in case.askers.items():
+        if name in case.classes:
+            continue
+        text = f"{about('claim or template', claims)} ask for it, and there is no such class"
+        meant = nearest(name, case.classes)
+        words = f"Install the driver that brings it, or correct deviceClassName{f': {meant}' if meant else ''}."
+        yield Sign(f"class/{name}", text, remedy(words, "kubectl get deviceclasses"), objects=tuple(claims))
+
+
+CHECK = Check(
+    code="D405",
+    severity="error",
+    summary="a class is asked for that does not exist",
+    why="The API server takes a claim with any class. Only the scheduler says `device class … does not exist`, and the"
+    " pod waits until it does.",
+    find=find,
+    needs=("deviceclasses", "resourceclaims", "resourceclaimtemplates"),
+)

@@ -1,0 +1,38 @@
+"""Classes whose selector stops with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import about, counted, remedy
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """Class by class."""
+    for name, found in case.matches.items():
+        failing = [node for node in found.nodes if node.error]
+        if not failing:
+            continue
+        error = " ".join(failing[0].error.split())
+        text = f"on {counted(len(failing), 'node')}: {error}"
+        asked = case.askers.get(name)
+        if asked:
+            text += f". It is asked for by {about('claim', asked)}"
+        words = "Ask first for the driver, and only then for what its devices have:"
+        words += ' device.driver == "…" && …. Changing a class changes no claim that is allocated.'
+        yield Sign(
+            f"class/{name}", text, remedy(words, f"kubectl edit deviceclass {name}"), "error" if asked else "warning"
+        )
+
+
+CHECK = Check(
+    code="D403",
+    severity="error",
+    summary="the selector of a DeviceClass fails on devices that there are",
+    why="A selector that reads what a device does not have is an error, not a no (KEP-4381): the scheduler gives up"
+    " the whole attempt, for every node. Often it works until a second driver comes to the cluster.",
+    find=find,
+    needs=("resourceslices", "deviceclasses", "resourceclaims"),
+)

@@ -1,0 +1,57 @@
+"""Pods that hold devices which none of their containers sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from allotment.tools.doctor.case import Case, is_finished, name_of, results_of
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.hardware import VENDORS
+from allotment.tools.doctor.wording import counted, remedy, subject
+
+#: Drivers that give devices to containers. Others, of networks for example, give them to the pod as a whole.
+_TO_CONTAINERS: Final = frozenset(vendor.driver for vendor in VENDORS)
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """All of them together."""
+    blind: dict[str, str] = {}
+    held = 0
+    for pod in case.pods:
+        if is_finished(pod) or not pod.spec.node_name:
+            continue
+        used = {
+            claim.name
+            for container in (*pod.spec.init_containers, *pod.spec.containers)
+            for claim in container.resources.claims
+        }
+        for entry, claim in case.claims_of(pod):
+            own = any(entry == one.name for one in pod.spec.resource_claims)
+            results = [one for one in results_of(claim) if one.driver in _TO_CONTAINERS and not one.admin_access]
+            if own and entry not in used and results:
+                blind[name_of(pod)] = entry
+                held += len(results)
+    if not blind:
+        return
+    names = list(blind)
+    verb = "has" if len(names) == 1 else "have"
+    text = (
+        f"{crowd(case, names)} {verb} claim {blind[names[0]]} in spec.resourceClaims, and no container lists it under"
+    )
+    text += f" resources.claims: {counted(held, 'device')} held, and seen by nobody"
+    words = f"Add resources: {{claims: [{{name: {blind[names[0]]}}}]}} to the container, in whatever makes the pod."
+    look = "allot check FILE finds this in manifests"
+    yield Sign(subject("pod", names), text, remedy(f"{words} {look}."), objects=tuple(names))
+
+
+CHECK = Check(
+    code="D608",
+    severity="warning",
+    summary="a pod has a GPU that none of its containers lists",
+    why="A claim belongs to the pod; a container sees only what it lists itself. Without that the GPU is paid for, and"
+    " the program says that there is none.",
+    find=find,
+    needs=("pods", "resourceclaims"),
+)

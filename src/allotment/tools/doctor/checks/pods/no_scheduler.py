@@ -1,0 +1,62 @@
+"""Pods of a scheduler that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.objects import Lease
+from allotment.tools.doctor.wording import of, remedy, subject, told
+
+_DEFAULT: Final = "default-scheduler"
+_LEASES: Final = {_DEFAULT: "kube-scheduler"}
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """By scheduler."""
+    unseen: dict[str, list[str]] = {}
+    for pod in case.waiting:
+        scheduled = any(one.type == "PodScheduled" for one in pod.status.conditions)
+        ready = all(claim.metadata.deletion_timestamp is None for _, claim in case.claims_of(pod))
+        resolved = sum(1 for _ in case.claims_of(pod)) == len(pod.spec.resource_claims)
+        if scheduled or pod.spec.scheduling_gates or not ready or not resolved:
+            continue
+        if case.is_old(pod.metadata.creation_timestamp) and case.asks_for_devices(pod):
+            unseen.setdefault(pod.spec.scheduler_name or _DEFAULT, []).append(name_of(pod))
+    for scheduler, names in unseen.items():
+        lease = _lease(case, scheduler)
+        seen = _told(case, scheduler, lease)
+        verb = "waits" if len(names) == 1 else "wait"
+        text = f"{crowd(case, names)} {verb} for scheduler {scheduler}, which has said nothing of them: {seen}"
+        words = f"Start {_LEASES.get(scheduler, scheduler)}, or correct schedulerName in whatever makes the pods."
+        look = ("kubectl get lease -A", f"kubectl get pod {of(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
+        yield Sign(subject("pod", names), text, remedy(words, *look), objects=tuple(names))
+
+
+def _lease(case: Case, scheduler: str) -> Lease | None:
+    return next((one for one in case.leases if one.metadata.name == _LEASES.get(scheduler, scheduler)), None)
+
+
+def _told(case: Case, scheduler: str, lease: Lease | None) -> str:
+    if lease is None:
+        return f"no Lease {_LEASES.get(scheduler, scheduler)}, no event, no condition"
+    age = case.age(lease.spec.renew_time)
+    if age is not None and age > timedelta(seconds=3 * (lease.spec.lease_duration_seconds or 15)):
+        return f"its Lease was renewed {told(age)} ago, so it does not run"
+    return "its Lease is held, so it runs, and has not come to them yet"
+
+
+CHECK = Check(
+    code="D605",
+    severity="error",
+    summary="pods name a scheduler that does not serve them",
+    why="A pod waits for the scheduler that it names, and for no other. One that sees a pod sets its condition"
+    " PodScheduled at the latest when it finds no node; pods without any, whose claims are all there, nobody has"
+    " looked at.",
+    find=find,
+    needs=("pods", "resourceclaims", "leases"),
+)

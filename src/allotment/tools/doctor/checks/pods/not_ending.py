@@ -1,0 +1,54 @@
+"""Pods that do not end, and keep their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from allotment.tools.doctor.case import Case, is_finished, name_of, results_of
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.wording import about, counted, of, remedy, subject, unique
+
+_PATIENCE: Final = timedelta(minutes=5)
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """All of them together."""
+    stuck = [
+        pod
+        for pod in case.pods
+        if pod.metadata.deletion_timestamp is not None
+        and pod.spec.node_name
+        and not is_finished(pod)
+        and case.is_old(pod.metadata.deletion_timestamp, _PATIENCE)
+        and any(True for _, claim in case.claims_of(pod) for _ in results_of(claim))
+    ]
+    if not stuck:
+        return
+    names = [name_of(pod) for pod in stuck]
+    nodes = unique(pod.spec.node_name for pod in stuck)
+    claims = {name_of(claim): claim for pod in stuck for _, claim in case.claims_of(pod)}
+    held = sum(1 for claim in claims.values() for _ in results_of(claim))
+    verb = "is" if len(names) == 1 else "are"
+    text = f"{crowd(case, names)} {verb} Terminating on {about('node', nodes)} beyond the grace period, with"
+    text += f" {counted(held, 'device')}"
+    help_ = remedy(
+        "The kubelet there is silent, or a driver does not unprepare the claim: look at both. If the node is gone for"
+        " good, delete the pod by force; should it still run, another pod may get the same device.",
+        f"kubectl describe pod {of(names[0])}",
+        f"kubectl get node {nodes[0]}",
+    )
+    yield Sign(subject("pod", names), text, help_, objects=tuple(names))
+
+
+CHECK = Check(
+    code="D609",
+    severity="warning",
+    summary="a pod with devices does not end",
+    why="The kubelet unprepares claims before it says that a pod has ended, and tries again for as long as a driver"
+    " fails. Until then the devices stay allocated.",
+    find=find,
+    needs=("pods", "resourceclaims"),
+)

@@ -1,0 +1,10 @@
+"""What the API server offers, and what of it we may see."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.checks.server import gates_off, no_device_api, old_kubelets, permissions_missing
+
+SERVER: Final[tuple[Check, ...]] = (no_device_api.CHECK, gates_off.CHECK, old_kubelets.CHECK, permissions_missing.CHECK)

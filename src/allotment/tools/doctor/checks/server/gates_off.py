@@ -1,0 +1,79 @@
+"""Features that objects use and the API server has off."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from allotment.model.resource import Device
+from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import about, remedy, unique
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """Gate by gate."""
+    users: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for gate, noun, name in _uses(case):
+        users[gate][noun].append(name)
+    known = case.found.gates or {}
+    for gate, nouns in sorted(users.items()):
+        if known.get(gate, case.features.enabled(gate)):
+            continue
+        used = " and ".join(about(noun, unique(names)) for noun, names in nouns.items())
+        text = f"feature gate {gate} is off in the API server, and {used} use it"
+        words = f"Turn it on with --feature-gates={gate}=true in kube-apiserver, kube-scheduler,"
+        words += " kube-controller-manager and the kubelets, or do without the feature."
+        yield Sign(f"gate {gate}", text, remedy(words, "kubectl get --raw /metrics | grep kubernetes_feature_enabled"))
+
+
+def _uses(case: Case) -> Iterator[tuple[str, str, str]]:
+    """Gate, kind and name of what uses it."""
+    for one in case.slices:
+        name = one.metadata.name
+        if one.spec.shared_counters or one.spec.per_device_node_selection:
+            yield "DRAPartitionableDevices", "slice", name
+        for gate in {gate for device in one.spec.devices or () for gate in _of_device(device)}:
+            yield gate, "slice", name
+    for name, class_ in case.classes.items():
+        if class_.spec.extended_resource_name:
+            yield "DRAExtendedResource", "class", name
+    for rule in case.rules:
+        yield "DRADeviceTaintRules", "rule", rule.metadata.name
+    asking = [*(("claim", c, c.spec) for c in case.claims.values()),
+              *(("template", t, t.spec.spec) for t in case.templates.values())]  # fmt: skip
+    for noun, value, spec in asking:
+        for request in spec.devices.requests:
+            exact = request.exactly
+            if exact is not None and exact.admin_access:
+                yield "DRAAdminAccess", noun, name_of(value)
+            if request.first_available:
+                yield "DRAPrioritizedList", noun, name_of(value)
+            if (exact is not None and exact.capacity) or any(sub.capacity for sub in request.first_available):
+                yield "DRAConsumableCapacity", noun, name_of(value)
+
+
+def _of_device(device: Device) -> Iterator[str]:
+    if device.consumes_counters:
+        yield "DRAPartitionableDevices"
+    if device.taints:
+        yield "DRADeviceTaints"
+    if device.allow_multiple_allocations:
+        yield "DRAConsumableCapacity"
+    if device.binding_conditions:
+        yield "DRADeviceBindingConditions"
+    if device.node_allocatable_resource_mappings:
+        yield "DRANodeAllocatableResources"
+
+
+CHECK = Check(
+    code="D102",
+    severity="error",
+    summary="objects use a feature whose gate is off",
+    why="With a gate off the API server drops its fields from what is written from then on, and schedulers ignore what"
+    " is stored: partitions without counters are given away twice, taints keep nobody off. Whether a gate is on is"
+    " read from the API server's metrics (kubernetes_feature_enabled); otherwise the release's default is taken."
+    " Scheduler, controllers and kubelets have gates of their own, which nobody can ask from outside.",
+    find=find,
+    needs=("gates",),
+)

@@ -1,0 +1,39 @@
+"""API servers that know no claims at all, or only by old versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.wording import remedy
+
+_ASK = "kubectl api-resources --api-group=resource.k8s.io"
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """Nothing served, or nothing that is to stay."""
+    if case.found.served is None:
+        return
+    release = case.found.version or "an unknown release"
+    versions = case.found.served.get("resourceclaims", ())
+    if not versions:
+        text = f"Kubernetes {release} serves no ResourceClaims: there is no dynamic resource allocation here"
+        words = "Upgrade to 1.34 or newer, where it is on. In 1.32 and 1.33 kube-apiserver needs --runtime-config and"
+        words += " every program --feature-gates=DynamicResourceAllocation=true."
+        yield Sign("server", text, remedy(words, _ASK))
+    elif "v1" not in versions:
+        text = f"Kubernetes {release} serves resource.k8s.io only as {', '.join(versions)}"
+        words = "Upgrade to 1.34 or newer before drivers and manifests ask for v1; v1beta1 ends with 1.38."
+        yield Sign("server", text, remedy(words, _ASK), "warning")
+
+
+CHECK = Check(
+    code="D101",
+    severity="error",
+    summary="the API server has no resource.k8s.io, or only beta versions of it",
+    why="Dynamic resource allocation is stable, and on, since Kubernetes 1.34 (KEP-4381). Before, it is beta and off"
+    " unless somebody turned it on in the API server, the scheduler, the controller manager and every kubelet.",
+    find=find,
+    needs=("served",),
+)

@@ -1,0 +1,67 @@
+"""Kubelets that are too old, or too new, for the API server and for claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.finding import Severity
+from allotment.tools.doctor.wording import about, remedy, subject
+
+_MINOR: Final = re.compile(r"v?1\.([0-9]+)")
+#: How many minor releases a kubelet may be older than the API server.
+_SKEW: Final = 3
+#: The first kubelet in which claims are stable.
+_STABLE: Final = 34
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """By what is wrong with the version."""
+    server = _minor(case.found.version)
+    newer: list[str] = []
+    older: list[str] = []
+    early: list[str] = []
+    for name, node in case.nodes.items():
+        kubelet = _minor(node.status.node_info.kubelet_version)
+        if kubelet is None:
+            continue
+        if server is not None and kubelet > server:
+            newer.append(name)
+        elif server is not None and kubelet < server - _SKEW:
+            older.append(name)
+        elif kubelet < _STABLE and name in case.drivers_on:
+            early.append(name)
+    for names, said, words in (
+        (newer, f"newer than the API server ({case.found.version}), which is not supported", "Upgrade the API server."),
+        (older, f"more than {_SKEW} minor releases older than the API server ({case.found.version})", "Upgrade them."),
+        (early, "in which claims are not stable, and off by default, on nodes that publish devices",
+         "Upgrade them to 1.34 or newer."),
+    ):  # fmt: skip
+        if names:
+            version = case.nodes[names[0]].status.node_info.kubelet_version
+            have = "has" if len(names) == 1 else "have"
+            text = f"{about('node', names)} {have} kubelet {version}, {said}"
+            severity: Severity | None = "warning" if names is early else None
+            yield Sign(
+                subject("node", names), text, remedy(words, "kubectl get nodes"), severity, objects=tuple(names)
+            )  # fmt: skip
+
+
+def _minor(version: str) -> int | None:
+    found = _MINOR.match(version)
+    return int(found[1]) if found else None
+
+
+CHECK = Check(
+    code="D103",
+    severity="error",
+    summary="kubelets whose release does not go with the API server, or with claims",
+    why="A kubelet may be up to three minor releases older than the API server, and never newer (Kubernetes' version"
+    " skew policy). One older than 1.34 prepares claims only if its gate DynamicResourceAllocation is on, and speaks"
+    " an older protocol with drivers.",
+    find=find,
+    needs=("nodes",),
+)

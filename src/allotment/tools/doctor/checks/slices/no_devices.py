@@ -1,0 +1,42 @@
+"""Drivers that publish nothing on nodes where they should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.hardware import VENDORS, sign_of
+from allotment.tools.doctor.wording import about, remedy, subject
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """By vendor."""
+    with_devices = {(found.slice.spec.driver, found.slice.spec.node_name) for found in case.devices.values()}
+    for vendor in VENDORS:
+        empty = [
+            name
+            for name, node in case.nodes.items()
+            if vendor.driver in case.drivers_on.get(name, ())
+            and (vendor.driver, name) not in with_devices
+            and sign_of(node, vendor)
+        ]
+        if empty:
+            have = "has" if len(empty) == 1 else "have"
+            text = (
+                f"{about('node', empty)} {have} {vendor.name} GPUs, and the slices of {vendor.driver} there no device"
+            )
+            words = "The driver runs and finds nothing: look at its log, and at the vendor's kernel driver on the node."
+            look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={empty[0]}"
+            yield Sign(subject("node", empty), text, remedy(words, look), objects=tuple(empty))
+
+
+CHECK = Check(
+    code="D304",
+    severity="error",
+    summary="a driver publishes no device on a node that has GPUs",
+    why="The driver's pod runs, but cannot see the hardware: the kernel driver is not loaded, its library is not"
+    " found, or the devices are bound to another driver (vfio-pci).",
+    find=find,
+    needs=("nodes", "resourceslices"),
+)

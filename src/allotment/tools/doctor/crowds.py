@@ -1,0 +1,38 @@
+"""Pods by what made them: whoever has five hundred pods that wait has one workload to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.objects import Pod
+from allotment.tools.doctor.wording import about, counted, some
+
+
+def crowd(case: Case, names: Sequence[str]) -> str:
+    """Pods, by their full names, in a sentence: ``12 pods of Deployment shop/web``."""
+    if len(names) == 1:
+        return f"pod {names[0]}"
+    makers = Counter(maker_of(pod) for name in names if (pod := case.pods_by_name.get(name)) is not None)
+    alone = makers.pop("", 0)
+    if not makers:
+        return about("pod", names)
+    parts = [
+        maker if len(makers) == 1 and not alone else f"{count} of {maker}" for maker, count in makers.most_common()
+    ]
+    if len(parts) == 1 and not alone:
+        return f"{counted(len(names), 'pod')} of {parts[0]}"
+    return f"{counted(len(names), 'pod')} ({some([*parts, *([f'{alone} made by hand'] if alone else [])])})"
+
+
+def maker_of(pod: Pod) -> str:
+    """The workload that a person wrote, as far as the pod tells; empty for a pod that somebody made by hand."""
+    owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    if owner is None:
+        return ""
+    kind, name = owner.kind, owner.name
+    hash_ = pod.metadata.labels.get("pod-template-hash")
+    if kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
+        kind, name = "Deployment", name.removesuffix(f"-{hash_}")
+    return f"{kind} {pod.metadata.namespace}/{name}"
