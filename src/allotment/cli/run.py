@@ -143,10 +143,29 @@ def _autoscaler(arguments: Namespace) -> Component:
     return table.autoscaler(lambda known: options_of(arguments, found, known))
 
 
+def _exporter(arguments: Namespace) -> Component:
+    if not arguments.catalog:
+        return table.exporter(per_claim=arguments.per_claim)
+    from allotment.cli.planning.offered import offered
+
+    found = offered(arguments.catalog)
+    found.catalog.complain()
+    types = [one for one in found.catalog.types if not found.providers or one.provider in found.providers]
+    return table.exporter(types, per_claim=arguments.per_claim)
+
+
+def _driver(arguments: Namespace) -> Component:
+    from allotment.cli.driver import driver_of
+
+    return table.driver(*driver_of(arguments))
+
+
 _COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
     "scheduler": lambda arguments: table.scheduler(arguments.scheduler_name),
     "claims": lambda _: table.claims(),
     "taints": lambda _: table.taints(),
     "annotator": lambda _: table.annotator(),
     "autoscaler": _autoscaler,
+    "driver": _driver,
+    "exporter": _exporter,
 }

@@ -19,6 +19,8 @@ service account.
   allot run claims                         in place of kube-controller-manager's
                                            resourceclaim-controller
   allot run annotator                      why kube-scheduler's pods wait
+  allot run exporter                       metrics of devices, for Prometheus
+  allot run driver nvidia                  the driver of this node
 """
 _SUMMARIES: Final = {
     "scheduler": "nodes and devices for the pods that name it",
@@ -26,10 +28,13 @@ _SUMMARIES: Final = {
     "taints": "pods evicted from devices that are tainted NoExecute",
     "annotator": "why pods wait for devices, as events, whoever schedules them",
     "autoscaler": "machines for pods that wait, and back again",
+    "driver": "this machine's devices, published and prepared",
+    "exporter": "metrics of devices, claims and pods that wait for them",
 }
 _LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
 _HEALTH: Final = "where probes are answered: /livez, /readyz, /healthz (default: nowhere)"
 _METRICS: Final = "where /metrics is served; but on loopback over TLS and to allowed tokens (default: nowhere)"
+_CATALOG: Final = "prices, for costs: providers of the packaged catalogue (aws,gcp), or files (default: none)"
 _TRACES: Final = "send work as OpenTelemetry spans, over OTLP/HTTP: http://host:4318"
 
 
@@ -55,6 +60,9 @@ def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
             add_scaling(parser)
         elif name == "driver":
             add_node(parser)
+        elif name == "exporter":
+            parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
+            parser.add_argument("--per-claim", action="store_true", help="what each claim costs: a series for each")
         _add_component(parser, led=name in _LED)
 
 

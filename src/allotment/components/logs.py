@@ -18,7 +18,7 @@ import msgspec
 #: What of an argument says which object is meant.
 _OBJECT: Final = ("kind", "namespace", "name", "uid")
 #: Of libraries, which tell each request.
-_QUIET: Final = ("httpx", "httpcore", "opentelemetry", "urllib3", "requests")
+_QUIET: Final = ("opentelemetry", "urllib3", "requests")
 #: Bearer tokens, JSON web tokens, private keys.
 _SECRETS: Final = re.compile(
     r"(?i:(bearer\s+)[^\s'\",]+)|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"

@@ -5,7 +5,7 @@ Each is imported when it is asked for: a driver on a node does without the plann
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from allotment.components.component import Component
@@ -13,6 +13,11 @@ from allotment.tools.permissions.parts import lease_of
 
 if TYPE_CHECKING:
     from allotment.autoscaler.options import Options as Scaling
+    from allotment.cluster.program import Program
+    from allotment.drivers.driver import Driver
+    from allotment.drivers.program import Place
+    from allotment.exporter.definition import Family
+    from allotment.fleet.catalog import InstanceType
     from allotment.model.features import Features
 
 #: As pods name it that are not to be kube-scheduler's.
@@ -55,3 +60,36 @@ def annotator() -> Component:
     from allotment.annotator.program import NAME, Options, annotator
 
     return Component("annotator", lambda features: annotator(Options(features)), NAME, lease_of("annotator"))
+
+
+def exporter(catalog: Sequence[InstanceType] = (), *, per_claim: bool = False) -> Component:
+    """Metrics of devices, claims and pods. Each copy says the same, so none leads."""
+    from allotment.exporter.program import Exporter, Options, exporter
+
+    made: list[Exporter] = []
+
+    def program(features: Features) -> Program:
+        made[:] = [exporter(Options(features, catalog, per_claim=per_claim))]
+        return made[0].program
+
+    def families() -> Sequence[Family]:
+        return made[0].families() if made else ()
+
+    return Component("exporter", program, "allotment-exporter", families=families)
+
+
+def driver(driver: Driver, place: Place) -> Component:
+    """A driver of one node: each copy does its own part."""
+    from allotment.drivers.host import Held
+    from allotment.drivers.program import node_program
+    from allotment.plugin.sockets import SocketUnusable
+
+    said = ["the kubelet has not registered the driver yet"]
+
+    def heard(error: str) -> None:
+        said[0] = error
+
+    return Component(
+        "driver", lambda features: node_program(driver, place, features, heard), driver.name, unready=lambda: said[0],
+        ends_with=(SocketUnusable, Held, PermissionError, FileNotFoundError, NotADirectoryError),
+    )  # fmt: skip

@@ -10,16 +10,19 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from allotment.cdi.store import Folder
 from allotment.cluster.cache import Cache
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.http import HttpClient
 from allotment.cluster.kubeconfig import Target
+from allotment.cluster.observing import UNOBSERVED, Observing
+from allotment.cluster.program import Context, Program
 from allotment.cluster.release import release_of
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver
@@ -33,6 +36,9 @@ from allotment.plugin.server import served
 from allotment.plugin.sockets import socket_paths
 
 log = logging.getLogger(__name__)
+
+#: Told what a kubelet said of the driver: empty if it registered it, else why not.
+Heard = Callable[[str], None]
 
 
 class Place(NamedTuple):
@@ -76,28 +82,46 @@ async def drive(driver: Driver, place: Place, target: Target, stop: asyncio.Even
 
     Raises Unreachable and StatusError when the cluster does not answer at first, SocketUnusable, and Held.
     """
-    clock, random = Clock(), Random()
     async with HttpClient(target, driver.name) as client:
         features = Features(kube=release_of(await client.read("/version")))
-        # Only what is the node's own: a driver may not be allowed to see more.
-        mine = f"spec.driver={driver.name},spec.nodeName={place.node}"
-        slices: Cache[ResourceSlice] = Cache(client, SLICES, ResourceSlice, clock=clock, random=random, fields=mine)
-        itself = f"metadata.name={place.node}"
-        nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=itself)
-        folder = place.plugins / driver.name
-        host = Host(place.node, real_boot_id(), FileStorage(folder / "checkpoint.json"), Folder(place.cdi), folder)
-        node_driver = NodeDriver(driver, host, client, clock, metadata=place.metadata, random=random)
-        publisher = Publisher(client, slices, nodes, clock=clock, features=features, random=random)
-        async with asyncio.TaskGroup() as group:
-            caches = [
-                group.create_task(cache.run(), name=f"cache {cache.resource.plural}") for cache in (slices, nodes)
-            ]
-            caches.append(group.create_task(_missing(nodes, place.node), name="looking for the node"))
-            try:
-                await serve(node_driver, publisher, place, stop)
-            finally:
-                for task in caches:
-                    task.cancel()
+        await _drive(driver, place, client, features, stop, Clock(), Random(), UNOBSERVED, lambda _: None)
+
+
+def node_program(driver: Driver, place: Place, features: Features, heard: Heard) -> Program:
+    """The same as a program; ``heard``: what the kubelet said. It raises SocketUnusable and Held, in groups."""
+
+    async def run(context: Context) -> None:
+        stop = asyncio.Event()
+        with context.stopping.telling(stop.set):
+            await _drive(
+                driver, place, context.client_for(driver.name, driver.name), features, stop, context.clock,
+                context.random, context.observing, heard,
+            )  # fmt: skip
+
+    return run
+
+
+async def _drive(
+    driver: Driver, place: Place, client: Client, features: Features, stop: asyncio.Event, clock: Clock,
+    random: Random, observing: Observing, heard: Heard,
+) -> None:  # fmt: skip
+    # Only what is the node's own: a driver may not be allowed to see more.
+    mine = f"spec.driver={driver.name},spec.nodeName={place.node}"
+    slices: Cache[ResourceSlice] = Cache(client, SLICES, ResourceSlice, clock=clock, random=random, fields=mine)
+    itself = f"metadata.name={place.node}"
+    nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=itself)
+    folder = place.plugins / driver.name
+    host = Host(place.node, real_boot_id(), FileStorage(folder / "checkpoint.json"), Folder(place.cdi), folder)
+    node_driver = NodeDriver(driver, host, client, clock, metadata=place.metadata, random=random, observing=observing)
+    publisher = Publisher(client, slices, nodes, clock=clock, features=features, random=random, observing=observing)
+    async with asyncio.TaskGroup() as group:
+        caches = [group.create_task(cache.run(), name=f"cache {cache.resource.plural}") for cache in (slices, nodes)]
+        caches.append(group.create_task(_missing(nodes, place.node), name="looking for the node"))
+        try:
+            await serve(node_driver, publisher, place, stop, heard)
+        finally:
+            for task in caches:
+                task.cancel()
 
 
 async def _missing(nodes: Cache[Node], name: str) -> None:
@@ -107,13 +131,16 @@ async def _missing(nodes: Cache[Node], name: str) -> None:
         log.warning("the cluster has no node %s (yet): until it has, nothing is published", name)
 
 
-async def serve(node_driver: NodeDriver, publisher: Publisher, place: Place, stop: asyncio.Event) -> None:
+async def serve(
+    node_driver: NodeDriver, publisher: Publisher, place: Place, stop: asyncio.Event, heard: Heard = lambda _: None
+) -> None:
     """Serve a kubelet until ``stop`` is set. Slices stay, for the next process to find."""
     endpoint, registration = socket_paths(
         node_driver.name, plugins_dir=place.plugins, registry_dir=place.registry, pod_uid=place.pod_uid
     )
 
     def registered(well: bool, error: str) -> None:
+        heard("" if well else f"the kubelet refused the driver: {error}")
         if not well:
             log.error("%s: the kubelet refused the driver: %s", node_driver.name, error)
             return

@@ -27,6 +27,7 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.observing import UNOBSERVED, Observing
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Refused
 from allotment.drivers.health import Board
@@ -69,7 +70,7 @@ class NodeDriver:
 
     def __init__(
         self, driver: Driver, host: Host, client: Client, clock: Clock, *, status: bool = True, metadata: bool = False,
-        random: Random | None = None,
+        random: Random | None = None, observing: Observing = UNOBSERVED,
     ) -> None:  # fmt: skip
         if metadata and host.folder is None:
             raise ValueError("metadata: wanted a host with a folder for the files")
@@ -78,6 +79,7 @@ class NodeDriver:
         self._client = client
         self._clock = clock
         self._random = random or Random()
+        self._observing = observing
         self._checkpoint = Checkpoint(host.checkpoint, driver.name, host.boot_id)
         self._board = Board(host.node, clock)
         self._statuses = Statuses(driver.name, client, clock, self._random) if status else None
@@ -104,7 +106,11 @@ class NodeDriver:
 
         async def one(ref: ClaimRef) -> messages.Prepared:
             try:
-                return messages.Prepared(await self._prepare(ref, arrived))
+                with self._observing.work("prepare", ref.uid) as work:
+                    work.attributes |= {"claim": f"{ref.namespace}/{ref.name}", "driver": self.name}
+                    prepared = messages.Prepared(await self._prepare(ref, arrived))
+                    work.result = "prepared"
+                return prepared
             except Refused as error:
                 text = f"{error} (trying again will not help)" if error.permanent else str(error)
             except Exception as error:
@@ -121,7 +127,10 @@ class NodeDriver:
             if self._statuses is not None:
                 self._statuses.forget(ref.uid)
             try:
-                await self._unprepare(ref.uid)
+                with self._observing.work("unprepare", ref.uid) as work:
+                    work.attributes |= {"claim": f"{ref.namespace}/{ref.name}", "driver": self.name}
+                    await self._unprepare(ref.uid)
+                    work.result = "unprepared"
             except Refused as error:
                 text = str(error)
             except Exception as error:

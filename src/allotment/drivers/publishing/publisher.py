@@ -18,6 +18,7 @@ from allotment.cluster.cache import Cache, Item, all_synced
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.observing import UNOBSERVED, Observing
 from allotment.cluster.program import follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import SLICES
@@ -82,6 +83,7 @@ class Publisher:
     def __init__(
         self, client: Client, slices: Cache[ResourceSlice], nodes: Cache[Node], *, clock: Clock, features: Features,
         random: Random | None = None, report: Callable[[Note], None] | None = None,
+        observing: Observing = UNOBSERVED,
     ) -> None:  # fmt: skip
         self._client = client
         self._slices = slices
@@ -89,6 +91,7 @@ class Publisher:
         self._clock = clock
         self._features = features
         self._report = report or _log
+        self._observing = observing
         self._mine = slices.index("driver and node", _owner)
         self._wanted: dict[tuple[str, str], Mapping[str, Slices]] = {}
         self._drivers: dict[str, set[str]] = {}  # by node
@@ -99,8 +102,9 @@ class Publisher:
         self._told: set[Note] = set()
         self._looked = asyncio.Event()  # whether it is known what is published already
         self._queue: WorkQueue[Pool] = WorkQueue(
-            "publishing", self._publish, clock=clock, random=random or Random(), workers=AT_ONCE
+            "publishing", self._work, clock=clock, random=random or Random(), workers=AT_ONCE
         )
+        observing.level("queue", self._queue.name, self._queue.__len__)
 
     # --- what is wanted -----------------------------------------------------------------------------------------
 
@@ -200,6 +204,12 @@ class Publisher:
                     self._queue.add(pool)
 
     # --- one pool -------------------------------------------------------------------------------------------------
+
+    async def _work(self, pool: Pool) -> None:
+        with self._observing.work("publish") as work:
+            work.attributes["pool"] = pool.name
+            await self._publish(pool)
+            work.result = "published"
 
     async def _publish(self, pool: Pool) -> None:
         key = pool.driver, pool.node
