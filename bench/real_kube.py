@@ -76,6 +76,10 @@ class ApiServer:
         """The way here for the owner of a token, by default the administrator."""
         return Target(self.server.url, authority=self.authority.read_bytes(), token=token)
 
+    def verified(self) -> ssl.SSLContext:
+        """For connections of any other client."""
+        return self._context
+
     def client(self, manager: str = "admin", *, token: str = _TOKEN, **more: Any) -> HttpClient:
         """A client of ours. Use ``async with``."""
         return HttpClient(self.target(token), manager, **more)
@@ -120,7 +124,7 @@ class ApiServer:
 @contextmanager
 def api_server(
     paths: dict[str, str], *flags: str, gates: Mapping[str, bool] | None = None, runtime_config: str = "",
-    durable: bool = True,
+    durable: bool = True, authorization: str = "Node,RBAC",
 ) -> Iterator[ApiServer]:  # fmt: skip
     """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not come up.
 
@@ -145,7 +149,7 @@ def api_server(
         running.start("kube-apiserver", [
             paths["kube-apiserver"], f"--etcd-servers={client}", "--bind-address=127.0.0.1", f"--secure-port={port}",
             f"--tls-cert-file={mine.certificate}", f"--tls-private-key-file={mine.key}",
-            f"--client-ca-file={authority}", f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC",
+            f"--client-ca-file={authority}", f"--token-auth-file={tokens}", f"--authorization-mode={authorization}",
             "--allow-privileged=true", "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.96.0.0/16", f"--service-account-key-file={accounts.certificate}",
             f"--service-account-signing-key-file={accounts.key}", *_gates(gates),

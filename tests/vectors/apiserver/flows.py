@@ -1,9 +1,9 @@
-"""Replays recorded flows against a fresh lab with its controllers and scheduler, and compares what the objects became.
+"""Replays recorded flows on a control plane with our controllers and scheduler, and compares what objects became.
 
 A flow is a list of steps; after some of them the recording holds the pods, claims and events of the flow's namespace.
 Compared are the states: where pods went, their conditions' types, statuses and reasons, what claims were given and for
 whom they are reserved. Messages may say more than the recorded ones. Steps that tell only what was done are read from
-:mod:`~tests.vectors.apiserver.doings`.
+:mod:`~tests.vectors.apiserver.doings`. Here the control plane is a fresh lab's; ``tests.kube.flows`` has another.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
-from allotment.apiserver.exchange import Request, Response
+from allotment.apiserver.exchange import Answer, Request, Response
 from tests.vectors.apiserver.comparing import difference
 from tests.vectors.apiserver.doings import Doing, doings
 from tests.vectors.apiserver.masking import masked
@@ -41,6 +41,21 @@ _NAMESPACED = {
     "Pod": "pods", "ResourceClaim": "resourceclaims", "ResourceClaimTemplate": "resourceclaimtemplates", "Job": "jobs",
     "ConfigMap": "configmaps", "Deployment": "deployments", "StatefulSet": "statefulsets",
 }  # fmt: skip
+
+
+class Place(Protocol):
+    """A control plane with what recordings begin with: nodes, classes, slices."""
+
+    #: How long what a step leads to may take; events are written when there is time.
+    patience_seconds: float
+
+    async def ask(self, request: Request) -> Answer:
+        """One request, answered."""
+        ...
+
+    async def settled(self, rest: float = ...) -> None:
+        """Wait until nothing has changed for so long."""
+        ...
 
 
 async def replayed(flows: list[Row]) -> list[Result]:
@@ -85,32 +100,36 @@ def _timed(flow: Row) -> bool:
 
 async def _flow(flow: Row) -> str:
     # What lasts some seconds is given them; all else runs faster.
-    timed = _timed(flow)
-    async with World.started(speed=1.0 if timed else SPEED) as world:
+    async with World.started(speed=1.0 if _timed(flow) else SPEED) as world:
         for row in rows(FIXTURES):
             asked = row["request"]
-            await _asked(world, Doing(asked["method"], asked["path"], asked["body"]))
-        namespace = flow["namespace"]
-        await _asked(world, Doing("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, **_labels(flow)}}))
-        await world.settled()
-        last = max((index for index, step in enumerate(flow["steps"]) if step["do"] == "create"), default=-1)
-        for index, step in enumerate(flow["steps"]):
-            for doing in _created(step, namespace) if "object" in step else doings(flow, index):
-                told = await _asked(world, doing, wanted=step.get("code"))
-                if told:
-                    return f"step {step['do']}: {told}"
-            if step["do"] == "create" and index != last:
-                continue
-            if timed and step["do"] != "create":
-                taken = [snapshot["t"] for snapshot in flow["snapshots"] if snapshot["after"] == step["do"]]
-                await asyncio.sleep(max(taken, default=step["t"]) - step["t"])
-            await world.settled(_REST_SECONDS)
-            for snapshot in flow["snapshots"]:
-                if snapshot["after"] == step["do"]:
-                    found = await _reached(world, snapshot, namespace, either=_either(flow))
-                    if found:
-                        return f"after {step['do']!r}: {found}"
-        return ""
+            await asked_of(world, Doing(asked["method"], asked["path"], asked["body"]))
+        return await played(world, flow)
+
+
+async def played(place: Place, flow: Row) -> str:
+    """One flow, step by step, in a namespace that is not there yet; how the first difference looks, or nothing."""
+    timed, namespace = _timed(flow), flow["namespace"]
+    await asked_of(place, Doing("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, **_labels(flow)}}))
+    await place.settled()
+    last = max((index for index, step in enumerate(flow["steps"]) if step["do"] == "create"), default=-1)
+    for index, step in enumerate(flow["steps"]):
+        for doing in _created(step, namespace) if "object" in step else doings(flow, index):
+            told = await asked_of(place, doing, wanted=step.get("code"))
+            if told:
+                return f"step {step['do']}: {told}"
+        if step["do"] == "create" and index != last:
+            continue
+        if timed and step["do"] != "create":
+            taken = [snapshot["t"] for snapshot in flow["snapshots"] if snapshot["after"] == step["do"]]
+            await asyncio.sleep(max(taken, default=step["t"]) - step["t"])
+        await place.settled(_REST_SECONDS)
+        for snapshot in flow["snapshots"]:
+            if snapshot["after"] == step["do"]:
+                found = await _reached(place, snapshot, namespace, either=_either(flow))
+                if found:
+                    return f"after {step['do']!r}: {found}"
+    return ""
 
 
 def _labels(flow: Row) -> Tree:
@@ -132,13 +151,14 @@ def path_of(tree: Tree, namespace: str) -> str:
     return f"{root}/namespaces/{namespace}/{_NAMESPACED[tree['kind']]}"
 
 
-async def _asked(world: World, doing: Doing, wanted: int | None = None) -> str:
+async def asked_of(place: Place, doing: Doing, wanted: int | None = None) -> str:
+    """Do something; how it was refused though it was not to be, or nothing."""
     path, _, query = doing.path.partition("?")
     kind = "application/merge-patch+json" if doing.method == "PATCH" else "application/json"
     body = b"" if doing.body is None else json.dumps(doing.body).encode()
     if doing.settles:
-        await world.settled()
-    answer = await world.ask(Request(doing.method, path, query, {"content-type": kind}, body, ADMIN))
+        await place.settled()
+    answer = await place.ask(Request(doing.method, path, query, {"content-type": kind}, body, ADMIN))
     if not isinstance(answer, Response):
         return f"{doing.method} {path}: no answer"
     if answer.code >= 400 and (wanted is None or wanted < 400):
@@ -146,20 +166,21 @@ async def _asked(world: World, doing: Doing, wanted: int | None = None) -> str:
     return ""
 
 
-async def _reached(world: World, snapshot: Tree, namespace: str, *, either: bool) -> str:
-    """How what came to be differs: events are written when there is time."""
-    for _ in range(10):
-        found = await _compared(world, snapshot, namespace, either=either)
-        if not found:
-            break
+async def _reached(place: Place, snapshot: Tree, namespace: str, *, either: bool) -> str:
+    """How what came to be differs."""
+    loop = asyncio.get_running_loop()
+    latest = loop.time() + place.patience_seconds
+    while True:
+        found = await _compared(place, snapshot, namespace, either=either)
+        if not found or loop.time() > latest:
+            return found
         await asyncio.sleep(_REST_SECONDS)
-    return found
 
 
-async def _compared(world: World, snapshot: Tree, namespace: str, *, either: bool) -> str:
-    pods = await _items(world, f"/api/v1/namespaces/{namespace}/pods")
-    claims = await _items(world, f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims")
-    events = await _items(world, f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+async def _compared(place: Place, snapshot: Tree, namespace: str, *, either: bool) -> str:
+    pods = await _items(place, f"/api/v1/namespaces/{namespace}/pods")
+    claims = await _items(place, f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims")
+    events = await _items(place, f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     wanted = {"pods": _by_name(snapshot["pods"], _pod), "claims": _by_name(snapshot["resourceclaims"], _claim)}
     found = ""
     for swap in (False, True) if either else (False,):
@@ -189,8 +210,8 @@ def _swapped(trees: list[Tree]) -> list[Tree]:
     return swapped
 
 
-async def _items(world: World, path: str) -> list[Tree]:
-    answer = await world.ask(Request("GET", path, "", {}, b"", ADMIN))
+async def _items(place: Place, path: str) -> list[Tree]:
+    answer = await place.ask(Request("GET", path, "", {}, b"", ADMIN))
     assert isinstance(answer, Response)
     items: list[Tree] = json.loads(answer.body)["items"]
     return items

@@ -1,0 +1,209 @@
+"""``python -m tests.kube.flows [FILE…]``: recorded flows of Kubernetes, played on kube-apiserver with our programs.
+
+Our claim controller, taint eviction and scheduler work in place of Kubernetes' own, as clients over HTTPS; all other
+controllers are Kubernetes'. What becomes of the objects is compared as on a lab (:mod:`tests.vectors.apiserver.flows`).
+One flow after the other on one plane, which is cleared in between; whatever cannot be cleared is told, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import httpx
+
+from allotment.apiserver.exchange import Request, Response
+from allotment.cluster import program
+from allotment.cluster.cache import Caches
+from allotment.cluster.clock import Clock
+from allotment.cluster.http import HttpClient
+from allotment.cluster.recorder import Events
+from allotment.control.device_taints import device_taints
+from allotment.control.resource_claims import resource_claims
+from allotment.model.features import GATES, Features
+from allotment.scheduler.program import Options, scheduler
+from bench.kube_programs import missing, programs
+from bench.real_kube import ApiServer, plane
+from tests.vectors.apiserver.doings import Doing
+from tests.vectors.apiserver.flows import asked_of, played
+from tests.vectors.apiserver.recording import DATA, FIXTURES, Row, rows
+from tests.vectors.result import Result
+
+Tree = dict[str, Any]
+
+FLOWS: Final = DATA / "apiserver" / "60-scheduler-flows.jsonl.gz"
+RELEASE: Final = "1.36"
+#: The controllers of Kubernetes whose work is ours here.
+OURS: Final = ("resourceclaim-controller", "device-taint-eviction-controller")
+_FEATURES: Final = Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
+#: Every gate of the recordings that is off by default.
+_GATES: Final = {
+    "GenericWorkload": True,
+    **{gate: True for gate, releases in GATES.items() if not releases.get(RELEASE, ("", True))[1]},
+}
+_SERVED: Final = ",".join(
+    f"{version}=true"
+    for version in ("resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3",
+                    "scheduling.k8s.io/v1alpha2")
+)  # fmt: skip
+_RESOURCE: Final = "/apis/resource.k8s.io/v1"
+#: What flows leave behind beside their namespace; rules are of another version.
+_CLUSTER: Final = (
+    f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses", "/apis/resource.k8s.io/v1beta2/devicetaintrules",
+    "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses",
+)  # fmt: skip
+_PATIENCE_SECONDS: Final = 12.0
+
+
+class RealPlace:
+    """kube-apiserver, asked over HTTPS."""
+
+    patience_seconds = _PATIENCE_SECONDS
+
+    def __init__(self, running: ApiServer, http: httpx.AsyncClient) -> None:
+        self._running = running
+        self._http = http
+        self._kept: set[str] = set()
+
+    async def ask(self, request: Request) -> Response:
+        """One request, answered."""
+        url = f"{request.path}?{request.query}" if request.query else request.path
+        told = await self._http.request(request.method, url, headers=dict(request.headers), content=request.body)
+        return Response(told.status_code, tuple(told.headers.items()), told.content)
+
+    async def settled(self, rest: float = 0.15) -> None:
+        """Wait until nothing has been written for so long; a namespace has its service account."""
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + 5
+        revision, since = await self._revision(), loop.time()
+        while loop.time() - since < rest and loop.time() < latest:
+            await asyncio.sleep(0.03)
+            now = await self._revision()
+            if now != revision:
+                revision, since = now, loop.time()
+
+    async def begin(self) -> None:
+        """Classes, nodes and slices of the recordings, which stay."""
+        for row in rows(FIXTURES):
+            asked = row["request"]
+            told = await asked_of(self, Doing(asked["method"], asked["path"], asked["body"]))
+            assert told == "", told
+        for path in _CLUSTER:
+            self._kept |= {f"{path}/{tree['metadata']['name']}" for tree in await self._items(path)}
+
+    async def clear(self, namespace: str) -> str:
+        """Delete what a flow made; what is still there after a while, or nothing."""
+        for owners in ("batch/v1/namespaces/{}/jobs", "apps/v1/namespaces/{}/deployments"):
+            await self._http.delete(f"/apis/{owners.format(namespace)}?propagationPolicy=Background")
+        everywhere = (
+            f"/api/v1/namespaces/{namespace}/pods", f"{_RESOURCE}/namespaces/{namespace}/resourceclaims", *_CLUSTER,
+        )  # fmt: skip
+        latest = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            there = [f"{path}/{tree['metadata']['name']}" for path in everywhere for tree in await self._items(path)]
+            left = [path for path in there if path not in self._kept]
+            if not left:
+                break
+            if time.monotonic() > latest:
+                return f"left behind: {', '.join(left)}"
+            for path in left:
+                await self._http.delete(f"{path}?gracePeriodSeconds=0" if "/pods/" in path else path)
+            await asyncio.sleep(0.1)
+        await self._http.delete(f"/api/v1/namespaces/{namespace}")
+        return ""
+
+    async def _items(self, path: str) -> list[Tree]:
+        answer = await self._http.get(path)
+        answer.raise_for_status()
+        items: list[Tree] = answer.json()["items"]
+        return items
+
+    async def _revision(self) -> str:
+        answer = await self._http.get("/apis/scheduling.k8s.io/v1/priorityclasses?limit=1")
+        return str(answer.json()["metadata"]["resourceVersion"])
+
+
+@contextmanager
+def prepared(paths: dict[str, str]) -> Iterator[ApiServer]:
+    """Kubernetes without those whose work is ours, with every gate of the recordings."""
+    without = ",".join(f"-{name}" for name in OURS)
+    with plane(paths, controllers=f"*,{without}", scheduler=False, runtime_config=_SERVED, gates=_GATES) as running:
+        yield running
+
+
+@asynccontextmanager
+async def _our_programs(running: ApiServer) -> AsyncIterator[None]:
+    """Ours at work until the context ends."""
+    async with AsyncExitStack() as stack:
+        clients: dict[tuple[str, str], HttpClient] = {}
+
+        def client_for(name: str, manager: str = "") -> HttpClient:
+            if (name, manager) not in clients:
+                clients[name, manager] = running.client(manager or name)
+                stack.push_async_callback(clients[name, manager].close)
+            return clients[name, manager]
+
+        clock, random, mine = Clock(), Random(), client_for("allotment")
+        context = program.Context(client_for, Caches(mine, clock=clock, random=random), clock,
+                                  Events(mine, clock=clock), random)  # fmt: skip
+        chosen = {
+            "resource-claims": resource_claims(_FEATURES),
+            "device-taints": device_taints(_FEATURES),
+            "scheduler": scheduler(Options(_FEATURES)),
+        }
+        work = asyncio.create_task(program.run(chosen, context))
+        try:
+            yield
+            assert not work.done(), "our programs ended by themselves"
+        finally:
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+
+
+async def replayed(running: ApiServer, flows: Sequence[Row]) -> AsyncIterator[Result]:
+    """Every flow, one after the other."""
+    headers = {"Authorization": f"Bearer {running.server.token}"}
+    async with (
+        httpx.AsyncClient(base_url=running.server.url, headers=headers, verify=running.verified(), timeout=30) as http,
+        _our_programs(running),
+    ):
+        place = RealPlace(running, http)
+        await place.begin()
+        for flow in flows:
+            found = await played(place, flow)
+            left = await place.clear(flow["namespace"])
+            yield Result(flow["flow"], not (found or left), "; ".join(filter(None, (found, left))))
+
+
+async def _told(running: ApiServer, flows: Sequence[Row]) -> int:
+    wrong, began = 0, time.monotonic()
+    async for result in replayed(running, flows):
+        wrong += not result.passed
+        took, began = time.monotonic() - began, time.monotonic()
+        print(f"{'ok' if result.passed else 'FAILED'} {took:5.1f} s  {result.name}", result.detail, flush=True)
+    print(f"passed {len(flows) - wrong} of {len(flows)}")
+    return 1 if wrong else 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run; 1 if a flow came to something else, 2 if the programs are not there."""
+    paths = programs()
+    if paths is None:
+        print(f"{', '.join(missing())} not found: `python -m tests.kube.binaries` builds them", file=sys.stderr)
+        return 2
+    words = [word for word in arguments if not word.endswith(".gz")]
+    files = [Path(word) for word in arguments if word.endswith(".gz")] or [FLOWS]
+    flows = [flow for file in files for flow in rows(file) if not words or flow["flow"] in words]
+    with prepared(paths) as running:
+        return asyncio.run(_told(running, flows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
