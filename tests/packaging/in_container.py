@@ -1,0 +1,25 @@
+"""Stands for the image's ``allot`` where a lab runs containers as processes of this machine.
+
+Such a process has ports of its own, ``PORT_8081`` for 8081, and must listen there; a real container listens where its
+command line says.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from allotment.cli.main import main
+
+
+def own(word: str) -> str:
+    """A word of the command line, with the port that is this process's."""
+    flag, _, address = word.partition("=")
+    if not flag.endswith("-bind-address"):
+        return word
+    host, _, port = address.rpartition(":")
+    return f"{flag}={host}:{os.environ[f'PORT_{port}']}"
+
+
+if __name__ == "__main__":
+    sys.exit(main([own(word) for word in sys.argv[1:]]))

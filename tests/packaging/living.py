@@ -1,0 +1,86 @@
+"""A cluster in which a chart is installed: helm and kubectl on it, and all that it holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+#: What comes and goes by itself: events, and the endpoints and revisions that follow their owners are told by these.
+_BY_ITSELF: Final = ("events", "events.events.k8s.io")
+_EACH: Final = "{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}"
+_READY_SECONDS: Final = 30
+
+
+class Cluster(NamedTuple):
+    """helm and kubectl on one cluster."""
+
+    helm: str
+    kubectl: str
+    kubeconfig: Path
+    home: Path
+
+    def run(self, program: str, *words: str | Path, input: str = "", fails: bool = False, timeout: float = 60) -> str:
+        """What ``helm`` or ``kubectl`` printed; of one that is to fail, what it complained of."""
+        path = self.helm if program == "helm" else self.kubectl
+        done = subprocess.run(
+            [path, *map(str, words)], input=input, capture_output=True, text=True, check=False, timeout=timeout,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)},
+        )  # fmt: skip
+        said = f"{program} {' '.join(map(str, words))}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert (done.returncode != 0) is fails, said
+        return done.stderr if fails else done.stdout
+
+    def kinds(self) -> list[str]:
+        """All kinds that can be listed."""
+        found = self.run("kubectl", "api-resources", "--verbs=list", "-o", "name").split()
+        return sorted(set(found) - set(_BY_ITSELF))
+
+    def objects(self) -> set[str]:
+        """All objects of all kinds: ``Pod default/web``."""
+        told = self.run("kubectl", "get", ",".join(self.kinds()), "-A", "-o", f"jsonpath={_EACH}")
+        return set(told.split("\n")) - {""}
+
+    def token(self, account: str, namespace: str, *words: str) -> str:
+        """A token of a service account."""
+        return self.run("kubectl", "-n", namespace, "create", "token", account, *words).strip()
+
+
+def until(found: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s: {what}"
+        time.sleep(0.2)
+
+
+@contextmanager
+def lab(folder: Path, *words: str) -> Iterator[Path]:
+    """``allot up`` with the words, gone at the end; its kubeconfig."""
+    kubeconfig, log = folder / "kubeconfig", folder / "log"
+    command = [
+        sys.executable, "-m", "allotment.cli.main", "up", "--ephemeral", "--name", f"chart-{os.getpid()}",
+        "--port", "0", "--kubeconfig", str(kubeconfig), *words,
+    ]  # fmt: skip
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    try:
+        until(
+            lambda: process.poll() is not None or (kubeconfig.is_file() and "allotment" in kubeconfig.read_text()),
+            "the lab is not there", _READY_SECONDS,
+        )  # fmt: skip
+        assert process.poll() is None, log.read_text(errors="replace")
+        yield kubeconfig
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

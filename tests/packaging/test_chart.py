@@ -1,0 +1,213 @@
+"""The chart: what it makes is valid, grants what the table of permissions says, and refuses values that mean nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+import allotment
+from allotment.cli.main import main
+from allotment.tools.permissions.parts import PARTS, lease_of
+from allotment.tools.permissions.roles import manifests
+from tests.lab.stage import stage
+from tests.packaging import made_files, restricted
+from tests.packaging.helm import CHART, Failed, named, only, run, settings, template
+
+Tree = dict[str, Any]
+
+LEADING = ("annotator", "scheduler", "claims", "taints", "autoscaler")
+EVERYTHING = {
+    "reader.create": True, "deviceClasses.nvidia": True, "deviceClasses.amd": True,
+    "monitoring.serviceMonitor.enabled": True, "monitoring.rules.enabled": True, "monitoring.dashboards.enabled": True,
+    "monitoring.prometheus.serviceAccount": "prometheus",
+}  # fmt: skip
+
+
+def everything() -> list[str]:
+    return [*only(*made_files.PIECES), *settings(**EVERYTHING)]
+
+
+def test_helm_finds_nothing_to_say(helm: str) -> None:
+    told = run(helm, "lint", "--strict", CHART, *everything())
+    assert "[WARNING]" not in told
+    assert "[ERROR]" not in told
+
+
+def test_its_version_is_the_programs() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == allotment.__version__
+
+
+def test_what_is_made_from_the_program_is_up_to_date(helm: str) -> None:
+    for path, text in (*made_files.chart_files(), *made_files.kustomize_files(helm)):
+        assert path.read_text() == text, f"{path}: run `python -m tests.packaging.made_files`"
+
+
+def test_what_runs_unless_asked_reads_only(helm: str) -> None:
+    trees = template(helm)
+    assert {tree["metadata"]["name"] for tree in trees if tree["kind"] == "Deployment"} == {
+        "allotment-exporter", "allotment-annotator"
+    }  # fmt: skip
+    written = {
+        (resource, verb)
+        for tree in trees
+        if tree["kind"] == "ClusterRole"
+        for rule in tree["rules"]
+        for resource in rule["resources"]
+        for verb in set(rule["verbs"]) - {"get", "list", "watch"}
+    }
+    assert {resource for resource, _ in written} == {"events", "tokenreviews", "subjectaccessreviews"}
+
+
+@pytest.mark.parametrize("piece", made_files.PIECES)
+def test_each_component_alone_is_valid(helm: str, piece: str) -> None:
+    trees = template(helm, *only(piece), "--skip-tests")
+
+    async def accepted() -> None:
+        async with stage() as on:
+            for tree in trees:
+                made = await on.create(tree)
+                assert made["metadata"]["uid"]
+
+    asyncio.run(accepted())
+    workloads = [tree for tree in trees if tree["kind"] in ("Deployment", "DaemonSet")]
+    assert [tree["metadata"]["name"] for tree in workloads] == [f"allotment-{piece.replace('.', '-')}"]
+
+
+@pytest.mark.parametrize("part", [name for name in PARTS if name not in ("reader", "driver")])
+def test_it_grants_what_the_table_says(helm: str, part: str) -> None:
+    trees = template(helm, *only(part))
+    for wanted in manifests(PARTS[part], namespace="allotment"):
+        found = named(trees, wanted["kind"], wanted["metadata"]["name"])
+        for field in ("rules", "subjects", "roleRef"):
+            assert found.get(field) == wanted.get(field)
+
+
+def test_a_driver_may_speak_for_its_own_devices_only(helm: str) -> None:
+    role = named(template(helm, *only("driver.amd")), "ClusterRole", "allotment-driver-amd")
+    assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [["gpu.amd.com"]]
+
+
+def test_people_who_only_read_get_a_role(helm: str) -> None:
+    trees = template(helm, *only(), *settings(**{"reader.create": True}))
+    wanted = manifests(PARTS["reader"])[1]
+    assert named(trees, "ClusterRole", "allotment-reader")["rules"] == wanted["rules"]
+
+
+@pytest.mark.parametrize("part", LEADING)
+def test_uninstalling_takes_the_lease_along(helm: str, part: str) -> None:
+    assert named(template(helm, *only(part)), "Lease", lease_of(part))["metadata"]["namespace"] == "allotment"
+
+
+def test_all_but_drivers_run_restricted(helm: str) -> None:
+    for tree in template(helm, *everything()):
+        pod = restricted.pod_of(tree)
+        if pod and not tree["metadata"]["name"].startswith("allotment-driver-"):
+            assert not list(restricted.lacking(pod)), tree["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "privileged"), [("", False), ("@v0", False), ("auto", True), ("vfio", True), ("auto@v1", True)]
+)
+def test_amds_driver_is_privileged_where_it_changes_the_hardware(helm: str, mode: str, privileged: bool) -> None:
+    trees = template(helm, *only("driver.amd"), *settings(**{"components.driver.amd.mode": mode}))
+    pod = restricted.pod_of(named(trees, "DaemonSet", "allotment-driver-amd"))
+    assert ("privileged" in restricted.lacking(pod)) is privileged
+    assert any(volume.get("hostPath", {}).get("path") == "/dev" for volume in pod["volumes"]) is privileged
+
+
+@pytest.mark.parametrize("piece", made_files.PIECES)
+def test_its_command_line_is_one_that_the_program_takes(helm: str, piece: str) -> None:
+    """Read to the end: `--help` after all of it answers only if nothing before it is a mistake."""
+    trees = template(helm, *only(piece), *settings(traces="http://collector:4318", **{"logs.verbose": True}))
+    (workload,) = (tree for tree in trees if tree["kind"] in ("Deployment", "DaemonSet"))
+    (container,) = restricted.pod_of(workload)["containers"]
+    words = [word.replace("$(POD_NAMESPACE)", "allotment") for word in container["args"]]
+    parsed = parsed_by_the_program(words)
+    assert parsed["health_bind_address"] is not None
+    assert parsed["metrics_bind_address"] is not None
+
+
+def parsed_by_the_program(words: list[str]) -> dict[str, Any]:
+    from allotment.cli import main as screens
+
+    return vars(screens._parsed(words))
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"components.exporter.replica": 2}, "replica"),
+        ({"components.exporter.replicas": "two"}, "components/exporter/replicas"),
+        ({"components.driver.nvidia.mode": "turbo"}, "components/driver/nvidia/mode"),
+        ({"components.driver.intel.enabled": True}, "intel"),
+        ({"components.autoscaler.provider": "aws"}, "components/autoscaler/provider"),
+        ({"image.digest": "sha256:12"}, "image/digest"),
+        ({"logs.format": "xml"}, "logs/format"),
+        ({"metrics.tls.from": "secret"}, "metrics/tls/secretName"),
+        ({"metrics.tls.from": "cert-manager"}, "metrics/tls/issuer/name"),
+        ({"networkPolicy.apiServer.cidrs[0]": "10.0.0.1"}, "networkPolicy/apiServer/cidrs/0"),
+        ({"traces": "collector:4318"}, "traces"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(helm: str, values: dict[str, Any], told: str) -> None:
+    with pytest.raises(Failed, match="values don't meet the specifications of the schema") as refused:
+        template(helm, *settings(**values))
+    assert told in str(refused.value)
+
+
+def test_each_value_is_in_the_schema_and_has_a_word_of_its_own() -> None:
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+    for name in yaml.safe_load((CHART / "values.yaml").read_text()):
+        assert name in schema["properties"], name
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"\w+:", line):
+            before = lines[number - 1].lstrip().startswith("#")
+            inside = any(later.lstrip().startswith("#") for later in lines[number + 1 : number + 3])
+            assert before or inside, f"values.yaml:{number + 1}: what is {line.strip()} for?"
+
+
+def test_copies_are_spread_and_kept(helm: str) -> None:
+    trees = template(helm, *only("scheduler"))
+    pod = restricted.pod_of(named(trees, "Deployment", "allotment-scheduler"))
+    assert pod["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    assert named(trees, "PodDisruptionBudget", "allotment-scheduler")["spec"]["maxUnavailable"] == 1
+    alone = template(helm, *only("scheduler"), *settings(**{"components.scheduler.replicas": 1}))
+    assert not [tree for tree in alone if tree["kind"] == "PodDisruptionBudget"]
+
+
+def test_an_image_is_named_by_digest_where_one_is_given(helm: str) -> None:
+    digest = f"sha256:{'0' * 64}"
+    trees = template(helm, *only("claims"), *settings(**{"image.digest": digest, "image.repository": "r.example/a"}))
+    assert restricted.pod_of(named(trees, "Deployment", "allotment-claims"))["containers"][0]["image"] == (
+        f"r.example/a@{digest}"
+    )
+
+
+def test_without_metrics_there_is_no_certificate(helm: str) -> None:
+    trees = template(helm, *settings(**{"metrics.enabled": False}))
+    assert not [tree for tree in trees if tree["kind"] == "Secret"]
+    assert "tls" not in str([restricted.pod_of(tree) for tree in trees])
+
+
+def test_older_clusters_get_device_classes_that_they_know(helm: str) -> None:
+    known = ["--kube-version", "1.32.0", "--api-versions", "resource.k8s.io/v1beta1"]
+    trees = template(helm, *settings(**{"deviceClasses.nvidia": True}), *known)
+    assert named(trees, "DeviceClass", "gpu.nvidia.com")["apiVersion"].startswith("resource.k8s.io/v1")
+
+
+def test_a_cluster_that_is_too_old_is_refused(helm: str) -> None:
+    with pytest.raises(Failed, match=r"1\.32"):
+        template(helm, "--kube-version", "1.31.0")
+
+
+def test_the_program_prints_what_the_chart_grants(helm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rbac", "exporter"]) == 0
+    printed = [tree for tree in yaml.safe_load_all(capsys.readouterr().out) if tree and tree["kind"] == "ClusterRole"]
+    assert printed[0]["rules"] == named(template(helm), "ClusterRole", "allotment-exporter")["rules"]

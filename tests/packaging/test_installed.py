@@ -1,0 +1,193 @@
+"""The chart in a lab: installed, upgraded and taken away without a trace; its pods really run our program."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPSConnection
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.packaging.helm import CHART, ROOT, only, settings
+from tests.packaging.living import Cluster, lab, until
+from tests.packaging.made_files import PIECES
+
+NAMESPACE = "allotment"
+IMAGES = """
+[[image]]
+pattern = "localhost/allotment"
+command = ["{{python}}", "-m", "tests.packaging.in_container"]
+directory = {directory}
+"""
+#: The kubelet of a lab gives its processes no token: the pods are told who they are by a Secret.
+ACCOUNT = """
+components:
+{components}
+"""
+COMPONENT = """
+  {name}:
+    enabled: true
+    replicas: {replicas}
+    extraArgs: [--kubeconfig=/etc/allotment/cluster/kubeconfig]
+    extraVolumes: [{{name: cluster, secret: {{secretName: cluster-{name}}}}}]
+    extraVolumeMounts: [{{name: cluster, mountPath: /etc/allotment/cluster}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def living(helm: str, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("living")
+    images = folder / "images.toml"
+    images.write_text(IMAGES.format(directory=json.dumps(str(ROOT))))
+    words = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images))
+    with lab(folder, *words) as kubeconfig:
+        cluster = Cluster(helm, kubectl, kubeconfig, folder)
+        cluster.run("kubectl", "create", "namespace", NAMESPACE)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def simulated(helm: str, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("simulated")
+    with lab(folder, "--fleet", "t4-4x-pcie:2", "--speed", "10") as kubeconfig:
+        yield Cluster(helm, kubectl, kubeconfig, folder)
+
+
+def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
+    simulated.run("kubectl", "create", "namespace", NAMESPACE)
+    simulated.run("kubectl", "label", "node", "--all", "feature.node.kubernetes.io/pci-10de.present=true")
+    simulated.run("kubectl", "label", "node", "--all", "feature.node.kubernetes.io/pci-1002.present=true")
+    before = simulated.objects()
+    release = ("allotment", CHART, "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    told = simulated.run("helm", "install", *release, *only(*PIECES), *settings(**{"reader.create": True}))
+    assert "STATUS: deployed" in told
+    assert "--controllers=*,-resourceclaim-controller" in told
+    pods = json.loads(simulated.run("kubectl", "-n", NAMESPACE, "get", "pods", "-o", "json"))["items"]
+    assert len(pods) == 1 + 5 * 2 + 2 * 2
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+    secret = ("kubectl", "-n", NAMESPACE, "get", "secret", "allotment-metrics-tls", "-o", "jsonpath={.data}")
+    made = simulated.run(*secret)
+    upgraded = simulated.run("helm", "upgrade", *release, *only("exporter", "scheduler"))
+    assert "REVISION: 2" in upgraded
+    assert simulated.run(*secret) == made, "an upgrade keeps the certificate"
+    names = simulated.run("kubectl", "-n", NAMESPACE, "get", "deployments", "-o", "name").split()
+    assert names == ["deployment.apps/allotment-exporter", "deployment.apps/allotment-scheduler"]
+    simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
+    simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def given_an_account(living: Cluster, name: str) -> None:
+    """A kubeconfig with a token of the component's own account, as its pods expect it."""
+    tree = yaml.safe_load(living.kubeconfig.read_text())
+    tree["users"] = [{"name": "me", "user": {"token": living.token(f"allotment-{name}", NAMESPACE)}}]
+    for context in tree["contexts"]:
+        context["context"]["user"] = "me"
+    secret = {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"cluster-{name}", "namespace": NAMESPACE},
+        "stringData": {"kubeconfig": yaml.safe_dump(tree)},
+    }  # fmt: skip
+    living.run("kubectl", "apply", "-f", "-", input=json.dumps(secret))
+
+
+def values(folder: Path, **replicas: int) -> Path:
+    path = folder / "values.yaml"
+    components = "".join(COMPONENT.format(name=name, replicas=count) for name, count in replicas.items())
+    path.write_text(ACCOUNT.format(components=components))
+    return path
+
+
+@contextmanager
+def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
+    """A port of a pod, here."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        here: int = probe.getsockname()[1]
+    command = [living.kubectl, "-n", NAMESPACE, "port-forward", what, f"{here}:{port}"]
+    environment = {"HOME": str(living.home), "KUBECONFIG": str(living.kubeconfig), "PATH": "/usr/bin"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        assert process.stdout is not None
+        assert b"Forwarding" in process.stdout.readline()
+        yield here
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+def test_its_pods_run_our_program_as_their_own_account(living: Cluster, tmp_path: Path) -> None:
+    before = living.objects()
+    running = {"annotator": 2, "scheduler": 2}
+    file = values(tmp_path, exporter=0, **running)
+    living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, "-f", file)
+    for name in running:
+        given_an_account(living, name)
+        living.run("kubectl", "-n", NAMESPACE, "rollout", "status", f"deployment/allotment-{name}", "--timeout=50s")
+
+    holder = "jsonpath={.spec.holderIdentity}"
+    for name in ("annotator", "scheduler"):
+        assert living.run("kubectl", "-n", NAMESPACE, "get", "lease", f"allotment-{name}", "-o", holder), name
+
+    claim_that_nothing_fits(living)
+    events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].reportingComponent}")
+    until(lambda: "allotment-annotator" in living.run(*events), "the annotator has told nothing")
+    events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].message}")
+    assert "nobody-has-this" in living.run(*events)
+
+    scraped(living, "scheduler", wanted="allot")
+    living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    living.run("kubectl", "delete", "pod", "waits", "--force")
+    living.run("kubectl", "delete", "resourceclaim", "waits")
+    for name in running:
+        living.run("kubectl", "-n", NAMESPACE, "delete", "secret", f"cluster-{name}")
+    until(lambda: living.objects() <= before, f"there is still {living.objects() - before}")
+
+
+def claim_that_nothing_fits(living: Cluster) -> None:
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "nobody-has-this"}}]
+    claim = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "waits"},
+        "spec": {"devices": {"requests": requests}},
+    }  # fmt: skip
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
+        "spec": {
+            "containers": [{"name": "main", "image": "any"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "waits"}],
+        },
+    }  # fmt: skip
+    living.run("kubectl", "apply", "-f", "-", input="\n---\n".join(map(json.dumps, (claim, pod))))
+
+
+def scraped(living: Cluster, name: str, wanted: str) -> None:
+    """Metrics, as Prometheus gets them: the certificate is checked, and whose the token is."""
+    data = living.run("kubectl", "-n", NAMESPACE, "get", "secret", "allotment-metrics-tls", "-o", "jsonpath={.data}")
+    authority = base64.b64decode(json.loads(data)["ca.crt"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    living.run("kubectl", "create", "clusterrole", "scrapes", "--verb=get", "--non-resource-url=/metrics")
+    living.run("kubectl", "create", "clusterrolebinding", "scrapes", "--clusterrole=scrapes",
+               "--serviceaccount=default:default")  # fmt: skip
+    nobody = living.token(f"allotment-{name}", NAMESPACE)
+    somebody = living.token("default", "default")
+    with forwarded(living, f"deployment/allotment-{name}", 8443) as port:
+        for token, code in ((nobody, 403), (somebody, 200)):
+            # Its name is checked as Prometheus checks it, though the way there is a forwarded port.
+            plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+            secure = context.wrap_socket(plain, server_hostname=f"allotment-{name}.{NAMESPACE}.svc")
+            connection = HTTPSConnection("127.0.0.1", port)
+            connection.sock = secure
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            connection.close()
+            assert answer.status == code, text
+    assert wanted in text
+    living.run("kubectl", "delete", "clusterrolebinding,clusterrole", "scrapes")
