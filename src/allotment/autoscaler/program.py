@@ -73,6 +73,7 @@ class Autoscaler:
     def __init__(self, context: Context, options: Options) -> None:
         self._options = options
         self._clock = context.clock
+        self._observing = context.observing
         self._random = context.random
         self._client = context.client_for(NAME, NAME)
         self._waiting = Waiting(context, options.features)
@@ -234,7 +235,10 @@ class Autoscaler:
 
     async def _answer(self) -> Plan:
         for _ in range(_ANSWERS):
-            plan = await self._up.plan()
+            with self._observing.work("plan") as work:
+                plan = await self._up.plan()
+                work.result = "served" if not plan.unserved else "unserved"
+                work.attributes |= {"machines": len(plan.machines), "unserved": len(plan.unserved)}
             if await self._up.carry_out(plan):
                 break  # if not, something was out of stock just now: what else would do?
         await self._reporter.planned(plan, tuple(self._orders))

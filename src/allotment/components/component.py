@@ -34,5 +34,7 @@ class Component(NamedTuple):
     """What it measures of the cluster, for ``/metrics``."""
     unready: Callable[[], str] = _always
     """Why it is not ready though its caches are; empty when it is."""
+    finishes: bool = False
+    """Whether the program ends by itself when it is to stop; others are cancelled, which does no harm."""
     ends_with: tuple[type[Exception], ...] = ()
     """What cannot be mended by starting again: the process ends with it."""

@@ -6,7 +6,7 @@ unit, every label has few values: an object's name is never one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
@@ -73,8 +73,8 @@ class Metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        self._registry.register(_Levels(observing))
-        self._registry.register(_Families(families))
+        self._seen = _Seen(observing, families)
+        self._registry.register(self._seen)
         observing.listeners.append(self._heard)
 
     def answered(self, method: str, code: int, seconds: float) -> None:
@@ -85,6 +85,10 @@ class Metrics:
     def leads(self, lease: str, leading: Callable[[], bool]) -> None:
         """Whoever asks is told whether this copy leads."""
         self._leader.labels(lease).set_function(lambda: float(leading()))
+
+    async def look(self) -> None:
+        """Take in what programs let be looked at; in their own thread, since nothing of theirs is made for two."""
+        self._seen.look()
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """All of it, and its content type: OpenMetrics for those who prefer that."""
@@ -98,35 +102,28 @@ class Metrics:
         self._work.labels(done.name, done.result).observe(done.seconds)
 
 
-class _Levels(Collector):
-    """What programs let be looked at."""
+class _Seen(Collector):
+    """What was there to be looked at when somebody last looked."""
 
-    def __init__(self, observing: Observing) -> None:
+    def __init__(self, observing: Observing, families: Callable[[], Sequence[Family]]) -> None:
         self._observing = observing
-
-    def collect(self) -> Iterator[Metric]:
-        """Read now."""
-        found: dict[str, GaugeMetricFamily] = {}
-        for (of, which), read in tuple(self._observing.levels.items()):
-            name, help, label = _LEVELS.get(of, (f"allotment_{of}", f"{of.capitalize()} now.", "of"))
-            family = found.setdefault(name, GaugeMetricFamily(name, help, labels=(label,)))
-            family.add_metric((which,), read())
-        return iter(found.values())
-
-
-class _Families(Collector):
-    """What an exporter has last seen."""
-
-    def __init__(self, families: Callable[[], Sequence[Family]]) -> None:
         self._families = families
+        self._seen: tuple[Sequence[tuple[str, str, float]], Sequence[Family]] = (), ()
+
+    def look(self) -> None:
+        """Look, now."""
+        levels = [(of, which, read()) for (of, which), read in self._observing.levels.items()]
+        self._seen = levels, self._families()
 
     def collect(self) -> Iterator[Metric]:
         """As Prometheus' library has it."""
-        return (exposed(family) for family in self._families())
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing is known before the cluster was read."""
-        return ()
+        levels, families = self._seen
+        found: dict[str, GaugeMetricFamily] = {}
+        for of, which, value in levels:
+            name, help, label = _LEVELS.get(of, (f"allotment_{of}", f"{of.capitalize()} now.", "of"))
+            found.setdefault(name, GaugeMetricFamily(name, help, labels=(label,))).add_metric((which,), value)
+        yield from found.values()
+        yield from map(exposed, families)
 
 
 def exposed(family: Family) -> Metric:

@@ -166,8 +166,8 @@ class _Process:
 
     async def _finish(self, work: asyncio.Task[None]) -> None:
         began = time.monotonic()
-        if self._election is not None and not self._election.leading:
-            work.cancel()  # it stands by: there is nothing under way
+        if not self._component.finishes or (self._election is not None and not self._election.leading):
+            work.cancel()  # who stands by has nothing under way
         done, _ = await asyncio.wait((work, self._ended), timeout=self._settings.patience,
                                      return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         if not done:

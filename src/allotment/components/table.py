@@ -29,22 +29,23 @@ def scheduler(name: str = SCHEDULER_NAME) -> Component:
     from allotment.scheduler.program import Options, scheduler
 
     return Component(
-        "scheduler", lambda features: scheduler(Options(features, name)), "allotment-scheduler", lease_of("scheduler")
-    )
+        "scheduler", lambda features: scheduler(Options(features, name)), "allotment-scheduler", lease_of("scheduler"),
+        finishes=True,
+    )  # fmt: skip
 
 
 def claims() -> Component:
     """Makes pods' claims from templates, and frees them."""
     from allotment.control.resource_claims import resource_claims
 
-    return Component("claims", resource_claims, "allotment-claims", lease_of("claims"))
+    return Component("claims", resource_claims, "allotment-claims", lease_of("claims"), finishes=True)
 
 
 def taints() -> Component:
     """Evicts pods from devices that are tainted NoExecute."""
     from allotment.control.device_taints import device_taints
 
-    return Component("taints", device_taints, "allotment-taints", lease_of("taints"))
+    return Component("taints", device_taints, "allotment-taints", lease_of("taints"), finishes=True)
 
 
 def autoscaler(options: Callable[[Features], Scaling]) -> Component:
@@ -91,5 +92,5 @@ def driver(driver: Driver, place: Place) -> Component:
 
     return Component(
         "driver", lambda features: node_program(driver, place, features, heard), driver.name, unready=lambda: said[0],
-        ends_with=(SocketUnusable, Held, PermissionError, FileNotFoundError, NotADirectoryError),
+        finishes=True,        ends_with=(SocketUnusable, Held, PermissionError, FileNotFoundError, NotADirectoryError),
     )  # fmt: skip
