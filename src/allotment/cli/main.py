@@ -20,6 +20,7 @@ from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.doctor_commands import add_doctor
 from allotment.cli.driver_commands import add_driver
 from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
+from allotment.cli.metrics_commands import add_metrics
 from allotment.cli.migrate_commands import add_migrate
 from allotment.cli.parser import EXIT_BAD_INPUT, Help, Parser
 from allotment.cli.plan_commands import add_plan
@@ -175,6 +176,7 @@ def _parser() -> Parser:
     free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     add_doctor(commands, _lazy)
+    add_metrics(commands, _lazy, _add_inputs)
     add_check(commands, _lazy)
     add_migrate(commands, _lazy)
     add_vocabulary(commands, _lazy)

@@ -144,14 +144,10 @@ def _autoscaler(arguments: Namespace) -> Component:
 
 
 def _exporter(arguments: Namespace) -> Component:
-    if not arguments.catalog:
-        return table.exporter(per_claim=arguments.per_claim)
-    from allotment.cli.planning.offered import offered
+    from allotment.cli.metrics import catalog_of, most_series
 
-    found = offered(arguments.catalog)
-    found.catalog.complain()
-    types = [one for one in found.catalog.types if not found.providers or one.provider in found.providers]
-    return table.exporter(types, per_claim=arguments.per_claim)
+    types = catalog_of(arguments.catalog)
+    return table.exporter(types, per_claim=arguments.per_claim, most_series=most_series(arguments))
 
 
 def _driver(arguments: Namespace) -> Component:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from allotment.cli.autoscale_commands import add_release, add_scaling
 from allotment.cli.cluster_commands import Lazy, add_way
 from allotment.cli.driver_commands import add_node
+from allotment.cli.metrics_commands import add_options
 
 _RUN: Final = """\
 Allotment's parts as components of a cluster: with probes, metrics, leader
@@ -34,7 +35,6 @@ _SUMMARIES: Final = {
 _LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
 _HEALTH: Final = "where probes are answered: /livez, /readyz, /healthz (default: nowhere)"
 _METRICS: Final = "where /metrics is served; but on loopback over TLS and to allowed tokens (default: nowhere)"
-_CATALOG: Final = "prices, for costs: providers of the packaged catalogue (aws,gcp), or files (default: none)"
 _TRACES: Final = "send work as OpenTelemetry spans, over OTLP/HTTP: http://host:4318"
 
 
@@ -61,8 +61,7 @@ def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
         elif name == "driver":
             add_node(parser)
         elif name == "exporter":
-            parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
-            parser.add_argument("--per-claim", action="store_true", help="what each claim costs: a series for each")
+            add_options(parser)
         _add_component(parser, led=name in _LED)
 
 

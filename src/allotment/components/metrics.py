@@ -18,6 +18,7 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
+    generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -124,6 +125,22 @@ class _Seen(Collector):
             found.setdefault(name, GaugeMetricFamily(name, help, labels=(label,))).add_metric((which,), value)
         yield from found.values()
         yield from map(exposed, families)
+
+
+def text_of(families: Sequence[Family]) -> str:
+    """An exporter's metrics alone, in Prometheus' text format."""
+    return generate_latest(_Given(families)).decode()
+
+
+class _Given(Collector):
+    """Metrics that do not change any more."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """As Prometheus' library has it."""
+        return map(exposed, self._families)
 
 
 def exposed(family: Family) -> Metric:

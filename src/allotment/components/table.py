@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from allotment.components.component import Component
+from allotment.exporter.bounds import MOST_SERIES
 from allotment.tools.permissions.parts import lease_of
 
 if TYPE_CHECKING:
@@ -63,14 +64,16 @@ def annotator() -> Component:
     return Component("annotator", lambda features: annotator(Options(features)), NAME, lease_of("annotator"))
 
 
-def exporter(catalog: Sequence[InstanceType] = (), *, per_claim: bool = False) -> Component:
+def exporter(
+    catalog: Sequence[InstanceType] = (), *, per_claim: bool = False, most_series: int = MOST_SERIES
+) -> Component:
     """Metrics of devices, claims and pods. Each copy says the same, so none leads."""
     from allotment.exporter.program import Exporter, Options, exporter
 
     made: list[Exporter] = []
 
     def program(features: Features) -> Program:
-        made[:] = [exporter(Options(features, catalog, per_claim=per_claim))]
+        made[:] = [exporter(Options(features, catalog, per_claim=per_claim, most=most_series))]
         return made[0].program
 
     def families() -> Sequence[Family]:
