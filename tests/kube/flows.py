@@ -11,25 +11,21 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
-import httpx
+import aiohttp
 
 from allotment.apiserver.exchange import Request, Response
-from allotment.cluster import program
-from allotment.cluster.cache import Caches
-from allotment.cluster.clock import Clock
-from allotment.cluster.http import HttpClient
-from allotment.cluster.recorder import Events
+from allotment.cluster.program import Program
 from allotment.control.device_taints import device_taints
 from allotment.control.resource_claims import resource_claims
 from allotment.model.features import GATES, Features
 from allotment.scheduler.program import Options, scheduler
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer, plane
+from tests.kube.ours import at_work
 from tests.vectors.apiserver.doings import Doing
 from tests.vectors.apiserver.flows import asked_of, played
 from tests.vectors.apiserver.recording import DATA, FIXTURES, Row, rows
@@ -41,7 +37,7 @@ FLOWS: Final = DATA / "apiserver" / "60-scheduler-flows.jsonl.gz"
 RELEASE: Final = "1.36"
 #: The controllers of Kubernetes whose work is ours here.
 OURS: Final = ("resourceclaim-controller", "device-taint-eviction-controller")
-_FEATURES: Final = Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
+FEATURES: Final = Features(RELEASE, {gate: True for gate, releases in GATES.items() if RELEASE in releases})
 #: Every gate of the recordings that is off by default.
 _GATES: Final = {
     "GenericWorkload": True,
@@ -66,7 +62,7 @@ class RealPlace:
 
     patience_seconds = _PATIENCE_SECONDS
 
-    def __init__(self, running: ApiServer, http: httpx.AsyncClient) -> None:
+    def __init__(self, running: ApiServer, http: aiohttp.ClientSession) -> None:
         self._running = running
         self._http = http
         self._kept: set[str] = set()
@@ -74,8 +70,8 @@ class RealPlace:
     async def ask(self, request: Request) -> Response:
         """One request, answered."""
         url = f"{request.path}?{request.query}" if request.query else request.path
-        told = await self._http.request(request.method, url, headers=dict(request.headers), content=request.body)
-        return Response(told.status_code, tuple(told.headers.items()), told.content)
+        async with self._http.request(request.method, url, headers=dict(request.headers), data=request.body) as told:
+            return Response(told.status, tuple(told.headers.items()), await told.read())
 
     async def settled(self, rest: float = 0.15) -> None:
         """Wait until nothing has been written for so long; a namespace has its service account."""
@@ -100,7 +96,7 @@ class RealPlace:
     async def clear(self, namespace: str) -> str:
         """Delete what a flow made; what is still there after a while, or nothing."""
         for owners in ("batch/v1/namespaces/{}/jobs", "apps/v1/namespaces/{}/deployments"):
-            await self._http.delete(f"/apis/{owners.format(namespace)}?propagationPolicy=Background")
+            await self._delete(f"/apis/{owners.format(namespace)}?propagationPolicy=Background")
         everywhere = (
             f"/api/v1/namespaces/{namespace}/pods", f"{_RESOURCE}/namespaces/{namespace}/resourceclaims", *_CLUSTER,
         )  # fmt: skip
@@ -113,20 +109,27 @@ class RealPlace:
             if time.monotonic() > latest:
                 return f"left behind: {', '.join(left)}"
             for path in left:
-                await self._http.delete(f"{path}?gracePeriodSeconds=0" if "/pods/" in path else path)
+                await self._delete(f"{path}?gracePeriodSeconds=0" if "/pods/" in path else path)
             await asyncio.sleep(0.1)
-        await self._http.delete(f"/api/v1/namespaces/{namespace}")
+        await self._delete(f"/api/v1/namespaces/{namespace}")
         return ""
 
     async def _items(self, path: str) -> list[Tree]:
-        answer = await self._http.get(path)
-        answer.raise_for_status()
-        items: list[Tree] = answer.json()["items"]
+        items: list[Tree] = (await self._read(path))["items"]
         return items
 
     async def _revision(self) -> str:
-        answer = await self._http.get("/apis/scheduling.k8s.io/v1/priorityclasses?limit=1")
-        return str(answer.json()["metadata"]["resourceVersion"])
+        read = await self._read("/apis/scheduling.k8s.io/v1/priorityclasses?limit=1")
+        return str(read["metadata"]["resourceVersion"])
+
+    async def _read(self, path: str) -> Tree:
+        async with self._http.get(path, raise_for_status=True) as answer:
+            read: Tree = await answer.json()
+            return read
+
+    async def _delete(self, path: str) -> None:
+        """Delete; what is gone already is no matter."""
+        (await self._http.delete(path)).release()
 
 
 @contextmanager
@@ -137,42 +140,22 @@ def prepared(paths: dict[str, str]) -> Iterator[ApiServer]:
         yield running
 
 
-@asynccontextmanager
-async def _our_programs(running: ApiServer) -> AsyncIterator[None]:
-    """Ours at work until the context ends."""
-    async with AsyncExitStack() as stack:
-        clients: dict[tuple[str, str], HttpClient] = {}
-
-        def client_for(name: str, manager: str = "") -> HttpClient:
-            if (name, manager) not in clients:
-                clients[name, manager] = running.client(manager or name)
-                stack.push_async_callback(clients[name, manager].close)
-            return clients[name, manager]
-
-        clock, random, mine = Clock(), Random(), client_for("allotment")
-        context = program.Context(client_for, Caches(mine, clock=clock, random=random), clock,
-                                  Events(mine, clock=clock), random)  # fmt: skip
-        chosen = {
-            "resource-claims": resource_claims(_FEATURES),
-            "device-taints": device_taints(_FEATURES),
-            "scheduler": scheduler(Options(_FEATURES)),
-        }
-        work = asyncio.create_task(program.run(chosen, context))
-        try:
-            yield
-            assert not work.done(), "our programs ended by themselves"
-        finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+def ours() -> dict[str, Program]:
+    """What works in place of Kubernetes' own."""
+    return {
+        "resource-claims": resource_claims(FEATURES),
+        "device-taints": device_taints(FEATURES),
+        "scheduler": scheduler(Options(FEATURES)),
+    }
 
 
 async def replayed(running: ApiServer, flows: Sequence[Row]) -> AsyncIterator[Result]:
     """Every flow, one after the other."""
     headers = {"Authorization": f"Bearer {running.server.token}"}
+    connector = aiohttp.TCPConnector(ssl=running.verified())
     async with (
-        httpx.AsyncClient(base_url=running.server.url, headers=headers, verify=running.verified(), timeout=30) as http,
-        _our_programs(running),
+        aiohttp.ClientSession(running.server.url, headers=headers, connector=connector) as http,
+        at_work(running, ours()),
     ):
         place = RealPlace(running, http)
         await place.begin()

@@ -17,6 +17,7 @@ from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Res
 from allotment.cluster.connection import Connection, OnAnswer, Query, Question, status
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.kubeconfig import Target
+from allotment.cluster.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
 
 _PAGE = 500  # as kubectl
 #: A watch is asked to end after so long, so that a connection which died silently is noticed.
@@ -129,7 +130,18 @@ class HttpClient:
         path = _path(resource, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""), subresource)
         # With a resourceVersion, what was done already is a conflict when it is asked for again.
         repeatable = dry_run or bool(metadata.get("resourceVersion"))
-        return await self._ask("PUT", path, _written_by(self._manager, dry_run), tree, repeatable=repeatable)
+        query = _written_by(self._manager, dry_run)
+        try:
+            return await self._ask("PUT", path, query, tree, repeatable=repeatable)
+        except StatusError as error:
+            if not may_be_of_bytes(error):
+                raise
+            whole = Question("GET", path.removesuffix(f"/{subresource}"), accept=PROTOBUF, repeatable=True)
+            try:
+                stored = await self._connection.read(whole)
+            except StatusError:
+                raise error from None
+        return await self._ask("PUT", path, query, as_stored(tree, stored), repeatable=repeatable)
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
@@ -176,7 +188,7 @@ class HttpClient:
         self, method: str, path: str, query: Query = (), body: Any = None, content_type: str = "application/json",
         accept: str = "application/json", *, repeatable: bool = False,
     ) -> Tree:  # fmt: skip
-        content = None if body is None else msgspec.json.encode(body)
+        content = body if body is None or isinstance(body, bytes) else encoded(body)
         question = Question(
             method, path, query, content, content_type, accept, repeatable=repeatable or method == "GET"
         )
