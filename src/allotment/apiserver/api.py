@@ -97,7 +97,7 @@ class Api:
         self._unfollow = follow(store, self.catalog, features.kube)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
         self._documented = self.catalog.generation
-        self._release, self._server = features.kube, server
+        self._features, self._server = features, server
 
     def close(self) -> None:
         """Stop following the store."""
@@ -187,11 +187,14 @@ class Api:
             raise statuses.method_not_allowed()
         if self._documented != self.catalog.generation:
             self._documents = Documents(
-                tuple(self.catalog), release=self._release, server=self._server, previous=self._documents
+                tuple(self.catalog), release=self._features.kube, server=self._server, previous=self._documents
             )
             self._documented = self.catalog.generation
         answer = self._documents.answer(request)
-        return answer or health.answer(request.path, request.query, self.catalog, self.store) or page_not_found()
+        if answer is not None:
+            return answer
+        found = health.answer(request.path, request.query, self.catalog, self.store, self._features)
+        return found or page_not_found()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from allotment.apiserver.catalog import Catalog
 from allotment.apiserver.exchange import Response
 from allotment.apiserver.options import parse_query
 from allotment.apiserver.storage.store import Store
+from allotment.model.features import GATES, Features
 
 _PRIVATE: Final = ("cache-control", "no-cache, private")
 _TEXT: Final = ("content-type", "text/plain; charset=utf-8")
@@ -23,7 +24,7 @@ _CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def answer(path: str, query: str, catalog: Catalog, store: Store) -> Response | None:
+def answer(path: str, query: str, catalog: Catalog, store: Store, features: Features) -> Response | None:
     """The answer for a path; None where it is none of these."""
     steps = path.strip("/").split("/")
     if steps == [""]:
@@ -31,7 +32,9 @@ def answer(path: str, query: str, catalog: Catalog, store: Store) -> Response | 
     if steps[0] in _CHECKS:
         return _probe(steps, query)
     if steps == ["metrics"]:
-        return Response(200, (_PRIVATE, ("content-type", "text/plain; version=0.0.4")), _metrics(catalog, store))
+        return Response(
+            200, (_PRIVATE, ("content-type", "text/plain; version=0.0.4")), _metrics(catalog, store, features)
+        )
     return None
 
 
@@ -58,7 +61,7 @@ def _index(catalog: Catalog) -> dict[str, Any]:
     return {"paths": sorted(paths)}
 
 
-def _metrics(catalog: Catalog, store: Store) -> bytes:
+def _metrics(catalog: Catalog, store: Store, features: Features) -> bytes:
     lines: Iterable[str] = (
         "# HELP apiserver_storage_objects Number of stored objects by resource.",
         "# TYPE apiserver_storage_objects gauge",
@@ -70,6 +73,17 @@ def _metrics(catalog: Catalog, store: Store) -> bytes:
         "# HELP allotment_store_revision The newest resourceVersion.",
         "# TYPE allotment_store_revision counter",
         f"allotment_store_revision {store.revision}",
+        *_gates(features),
         "",
     )
     return "\n".join(lines).encode()
+
+
+def _gates(features: Features) -> Iterable[str]:
+    """As a component of Kubernetes tells of its feature gates (KEP-3466); of those that are stable without a stage."""
+    yield "# HELP kubernetes_feature_enabled [BETA] Whether a feature gate is on, and its stage."
+    yield "# TYPE kubernetes_feature_enabled gauge"
+    for name in sorted(GATES):
+        if features.kube in GATES[name]:
+            stage = GATES[name][features.kube][0].upper().removeprefix("GA")
+            yield f'kubernetes_feature_enabled{{name="{name}",stage="{stage}"}} {int(features.enabled(name))}'

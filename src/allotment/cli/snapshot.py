@@ -12,14 +12,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import Mistake
 from allotment.cluster.discovery import discover
-from allotment.cluster.errors import StatusError
+from allotment.cluster.facts import facts_of
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, PODS, VOLUMES, WORKLOADS, take
+from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS, take
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_json, to_yaml
+from allotment.model.meta import ObjectMeta
+from allotment.model.trees import to_tree
+from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 
 if TYPE_CHECKING:
     from allotment.cluster.http import HttpClient
@@ -36,13 +41,16 @@ def run(arguments: Namespace) -> int:
         raise Mistake(f"{file} is a folder", "name a file")
     if file is not None and not file.parent.is_dir():
         raise Mistake(f"there is no folder {file.parent}")
-    objects, version, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
+    objects, facts, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
     objects = [_without_applied(tree) for tree in objects]
     if arguments.redact:
         from allotment.tools.redact import redacted
 
         objects = redacted(objects)
-    text = _text(objects, version, arguments.redact, as_json=file is not None and file.suffix == ".json")
+        # Why something may not be read names whoever may not.
+        facts = replace(facts, unread=dict.fromkeys(facts.unread, "may not be read"))
+    objects.append(to_tree(facts, API_VERSION, KIND))
+    text = _text(objects, facts, arguments.redact, as_json=file is not None and file.suffix == ".json")
     if file is None:
         sys.stdout.write(text)
     else:
@@ -54,14 +62,12 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-async def _taken(arguments: Namespace, client: HttpClient, way: Target) -> tuple[list[Tree], str, list[str]]:
-    wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS)
-    found = await take(client, await discover(client), wanted, arguments.namespace or "")
-    try:
-        version = str((await client.read("/version")).get("gitVersion", ""))
-    except StatusError:
-        version = ""
-    return found.objects, version, found.refused
+async def _taken(arguments: Namespace, client: HttpClient, way: Target) -> tuple[list[Tree], ServerFacts, list[str]]:
+    wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
+    discovery = await discover(client)
+    found = await take(client, discovery, wanted, arguments.namespace or "")
+    facts = await facts_of(client, discovery, found.refused, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return found.objects, replace(facts, metadata=ObjectMeta(name="server")), found.refused
 
 
 def _without_applied(tree: Tree) -> Tree:
@@ -73,14 +79,15 @@ def _without_applied(tree: Tree) -> Tree:
     return {**tree, "metadata": {**tree["metadata"], "annotations": kept}}
 
 
-def _text(objects: Sequence[Tree], version: str, redact: bool, as_json: bool) -> str:
+def _text(objects: Sequence[Tree], facts: ServerFacts, redact: bool, as_json: bool) -> str:
     whole = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": list(objects)}
     if as_json:
         return to_json(whole) + "\n"
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
-    words = f"# A snapshot of Kubernetes {version or 'of an unknown release'}, {moment}, made by allot snapshot"
+    moment = f"{facts.taken[:16]}Z"
+    words = f"# A snapshot of Kubernetes {facts.version or 'of an unknown release'}, {moment}, made by allot snapshot"
     words += ". Names and values are pseudonyms." if redact else "."
-    return f"{words}\n# Try: allot free --cluster FILE, allot explain --cluster FILE\n{to_yaml([whole])}"
+    tries = ", ".join(f"allot {tool} --cluster FILE" for tool in ("doctor", "explain", "free"))
+    return f"{words}\n# Try: {tries}\n{to_yaml([whole])}"
 
 
 def _counted(objects: Sequence[Tree]) -> str:

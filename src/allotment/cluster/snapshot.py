@@ -52,6 +52,11 @@ VOLUMES: Final = (
     Wanted("", "persistentvolumeclaims"),
     Wanted("storage.k8s.io", "storageclasses"),
 )
+#: What limits claims, and which programs are there to serve them. Nodes have Leases, too, which say nothing here.
+LIMITS: Final = (
+    Wanted("", "resourcequotas"),
+    Wanted("coordination.k8s.io", "leases", "metadata.namespace!=kube-node-lease"),
+)
 #: What was said about pods.
 EVENTS: Final = (Wanted("", "events", "involvedObject.kind=Pod"),)
 

@@ -29,6 +29,17 @@ _BARE: Final = frozenset(
 _ENDED: Final = ("Succeeded", "Failed")
 
 
+def counts_devices(name: str) -> bool:
+    """Whether a key of a quota limits claims or devices, those of extended resources too.
+
+    >>> [counts_devices(k) for k in ("gpu.deviceclass.resource.k8s.io/devices", "requests.nvidia.com/gpu", "pods")]
+    [True, True, False]
+    """
+    if name.endswith(BY_CLASS) or name.startswith(IMPLICIT) or name == f"count/{CLAIMS}":
+        return True
+    return name.startswith("requests.") and extended_resource(name.removeprefix("requests."))
+
+
 def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda class_name: "") -> Usage:
     """What an object counts for. ``bucket``: ``plural.group``; ``extended_name``: a class's extended resource, or "".
 

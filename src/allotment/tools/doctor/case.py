@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
@@ -26,6 +26,7 @@ from allotment.model.resource import (
 )
 from allotment.tools.doctor.found import Found
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
+from allotment.tools.doctor.times import moment_of
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.trying import to_try
 from allotment.tools.matches import ClassMatches, matches
@@ -295,17 +296,6 @@ def key_of(value: Object) -> ObjectKey:
 def name_of(value: Object) -> str:
     """Namespace and name as people write them."""
     return str(key_of(value))
-
-
-def moment_of(text: str | None) -> datetime | None:
-    """A time of an object; None where there is none, or none that can be read."""
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:

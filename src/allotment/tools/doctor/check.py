@@ -28,7 +28,8 @@ class Check(NamedTuple):
     """One check.
 
     ``summary`` is one line; ``why`` what follows from the defect, and where that is from. ``needs`` are the resources
-    (``pods``) without which the check is silent, because absence could not be told from ignorance.
+    (``pods``) without which the check is silent, because absence could not be told from ignorance; or ``gates``,
+    ``served``, ``permissions``.
     """
 
     code: str

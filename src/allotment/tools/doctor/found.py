@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
+from allotment.tools.doctor.server import facts_among
+from allotment.tools.doctor.times import moment_of, newest
 from allotment.tools.permissions.asking import Ask
+
+#: What ``kubectl get`` gives of a cluster as we ask people for it; an absent kind is one of which there is none.
+_USUAL: Final[Mapping[str, type[Object]]] = {
+    "nodes": Node, "pods": Pod, "resourceslices": ResourceSlice, "deviceclasses": DeviceClass,
+    "resourceclaims": ResourceClaim, "resourceclaimtemplates": ResourceClaimTemplate,
+}  # fmt: skip
+#: Of these absence says nothing.
+_MORE: Final[Mapping[str, type[Object]]] = {
+    "devicetaintrules": DeviceTaintRule, "events": Event, "resourcequotas": ResourceQuota, "leases": Lease,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +44,25 @@ class Found:
     """What we may not do of what the read-only tools need."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """What could not be looked at, by resource (``pods``) or topic, and why."""
+
+
+def found_of(
+    features: Features, values: Iterable[Object], denied: Sequence[Ask] | None = None, unasked: str = ""
+) -> Found:
+    """From the objects of a cluster; what its server says of itself, if anything, is among them.
+
+    ``unasked``: why ``denied`` is not known.
+    """
+    listed = tuple(values)
+    facts = facts_among(listed)
+    unread = {"permissions": unasked} if denied is None else {}
+    if facts is not None:
+        return Found(
+            features=features, values=listed, now=moment_of(facts.taken), version=facts.version,
+            served=facts.served, gates=facts.gates or None, denied=denied, unread={**facts.unread, **unread},
+        )  # fmt: skip
+    kinds = {type(value) for value in listed}
+    absent = [name for name, kind in _MORE.items() if kind not in kinds]
+    unread |= dict.fromkeys(absent, "not in the snapshot")
+    unread |= dict.fromkeys(("gates", "served"), "the snapshot does not tell")
+    return Found(features=features, values=listed, now=newest(listed), unread=unread)

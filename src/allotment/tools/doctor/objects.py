@@ -12,6 +12,7 @@ from allotment.model import core
 from allotment.model.decoding import VALUE_TYPES
 from allotment.model.meta import Condition, Object, Value
 from allotment.model.quantity import Quantity
+from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 
 
 class WaitingState(Value, frozen=True):
@@ -149,4 +150,5 @@ TYPES: Final[dict[tuple[str, str], type[Object]]] = {
     ("", "Event"): Event,
     ("", "ResourceQuota"): ResourceQuota,
     ("coordination.k8s.io", "Lease"): Lease,
+    (API_VERSION.partition("/")[0], KIND): ServerFacts,
 }

@@ -7,7 +7,7 @@ that makes no sense all the same costs only itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -56,22 +56,3 @@ def _order(value: Object) -> tuple[int, str]:
     if not isinstance(value, Pod):
         return (-(2**31), "")
     return (-(value.spec.priority or 0), value.metadata.creation_timestamp or "")
-
-
-#: What ``kubectl get`` gives of a cluster as we ask people for it; of anything else absence says nothing.
-_USUAL: Final = ("nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates")
-_KINDS: Final = {
-    "nodes": "Node", "pods": "Pod", "resourceslices": "ResourceSlice", "deviceclasses": "DeviceClass",
-    "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate",
-    "devicetaintrules": "DeviceTaintRule", "events": "Event", "resourcequotas": "ResourceQuota", "leases": "Lease",
-    "namespaces": "Namespace",
-}  # fmt: skip
-#: What no object of a cluster says.
-_ASKED: Final = ("gates", "permissions", "served")
-
-
-def unread_of(trees: Iterable[Tree]) -> dict[str, str]:
-    """What a file does not tell of a cluster."""
-    kinds = {tree.get("kind") for tree in trees}
-    absent = [name for name, kind in _KINDS.items() if kind not in kinds and name not in _USUAL]
-    return {**dict.fromkeys(absent, "none in the snapshot"), **dict.fromkeys(_ASKED, "a snapshot does not tell")}

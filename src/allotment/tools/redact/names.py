@@ -13,6 +13,7 @@ _COMMON = {
     "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
     "priority": frozenset({"system-cluster-critical", "system-node-critical"}),
     "account": frozenset({"default"}),
+    "lease": frozenset({"kube-scheduler", "kube-controller-manager"}),
 }
 _PLAIN_KEYS = frozenset({"kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os"})
 _PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from allotment.model.quota import counts_devices
 from allotment.tools.redact.names import Names, only
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
 
@@ -29,7 +30,9 @@ _SORTS = {
     "Namespace": "namespace", "Node": "node", "Pod": "pod", "ResourceClaim": "claim", "Event": "event",
     "ResourceClaimTemplate": "template", "ResourceSlice": "slice", "DeviceTaintRule": "rule",
     "Deployment": "deployment", "ReplicaSet": "replicaset", "StatefulSet": "statefulset", "DaemonSet": "daemonset",
-    "Job": "job", "CronJob": "cronjob", "ReplicationController": "replicationcontroller", "PodGroup": "podgroup",
+    "ResourceQuota": "quota", "Lease": "lease",
+    "Job": "job", "CronJob": "cronjob", "ReplicationController": "replicationcontroller",
+    "PodGroup": "podgroup",
 }  # fmt: skip
 
 
@@ -196,10 +199,25 @@ def _event(names: Names, tree: Tree) -> Tree:
     return {"involvedObject": kept, **only(tree, _EVENT), "source": source, "message": message}
 
 
+def _quota(names: Names, tree: Tree) -> Tree:
+    """Only of claims and devices: other keys may name what is nobody's business, such as storage classes."""
+    status = tree.get("status") or {}
+    return {
+        "status": {
+            part: {name: amount for name, amount in (status.get(part) or {}).items() if counts_devices(name)}
+            for part in ("hard", "used")
+        }
+    }
+
+
+def _lease(names: Names, tree: Tree) -> Tree:
+    return {"spec": only(tree.get("spec") or {}, ("leaseDurationSeconds", "renewTime"))}
+
+
 _KINDS: dict[str, Redact] = {
     "Namespace": _namespace, "Node": _node, "Pod": _pod, "Deployment": _workload, "ReplicaSet": _workload,
     "StatefulSet": _workload, "DaemonSet": _workload, "Job": _workload, "CronJob": _workload,
     "ReplicationController": _workload, "PodGroup": _pod_group, "ResourceSlice": _slice, "ResourceClaim": _claim,
     "ResourceClaimTemplate": _claim_template, "DeviceClass": _as_it_is, "DeviceTaintRule": _taint_rule,
-    "Event": _event,
+    "Event": _event, "ResourceQuota": _quota, "Lease": _lease,
 }  # fmt: skip

@@ -74,6 +74,9 @@ def pod_status(names: Names, status: Tree) -> Tree:
         found["nominatedNodeName"] = names.of("node", status["nominatedNodeName"])
     if status.get("resourceClaimStatuses"):
         found["resourceClaimStatuses"] = [claim_entry(names, one) for one in status["resourceClaimStatuses"]]
+    for field in ("initContainerStatuses", "containerStatuses"):
+        if status.get(field):
+            found[field] = [_container_status(names, one) for one in status[field]]
     extended = status.get("extendedResourceClaimStatus")
     if extended:
         mappings = [
@@ -82,6 +85,20 @@ def pod_status(names: Names, status: Tree) -> Tree:
         ]
         claim = names.of("claim", extended.get("resourceClaimName", ""))
         found["extendedResourceClaimStatus"] = {"resourceClaimName": claim, "requestMappings": mappings}
+    return found
+
+
+def _container_status(names: Names, status: Tree) -> Tree:
+    """Whether it runs, what it waits for, and the health of its devices."""
+    found: Tree = {"name": names.of("container", status.get("name", "")), **only(status, ("ready", "restartCount"))}
+    waiting = (status.get("state") or {}).get("waiting")
+    if waiting:
+        found["state"] = {"waiting": only(waiting, ("reason",))}
+    if status.get("allocatedResourcesStatus"):
+        found["allocatedResourcesStatus"] = [
+            {"resources": [only(each, ("health",)) for each in one.get("resources") or ()]}
+            for one in status["allocatedResourcesStatus"]
+        ]
     return found
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.model.quota import BY_CLASS, CLAIMS, IMPLICIT
+from allotment.model.quantity import Quantity
+from allotment.model.quota import counts_devices
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import of, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
-    """Quota by quota."""
-    extended = {f"requests.{name}" for name in case.served}
+    """Quota by quota; a limit of zero is meant."""
     for quota in case.quotas:
         full = [
             f"{name} {quota.status.used[name]} of {hard}"
             for name, hard in quota.status.hard.items()
-            if (name.endswith(BY_CLASS) or name.startswith(IMPLICIT) or name in (f"count/{CLAIMS}", *extended))
-            and name in quota.status.used
-            and quota.status.used[name] >= hard
+            if counts_devices(name) and hard.sign() > 0 and quota.status.used.get(name, Quantity.ZERO) >= hard
         ]
         if full:
             text = f"used up: {', '.join(full)}. Claims beyond are refused; of those from templates only an event tells"

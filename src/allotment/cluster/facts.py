@@ -1,0 +1,38 @@
+"""What a server says of itself: its release, the versions that it serves, its gates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from allotment.cluster.discovery import Discovery
+from allotment.cluster.errors import StatusError
+from allotment.cluster.gates import gates_of
+from allotment.model.features import GATES
+from allotment.tools.doctor.server import ServerFacts
+
+if TYPE_CHECKING:
+    from allotment.cluster.http import HttpClient
+
+
+async def facts_of(client: HttpClient, discovery: Discovery, refused: Iterable[str], now: str) -> ServerFacts:
+    """The facts as they are ``now``. ``refused``: what a snapshot could not read (``pods: …``)."""
+    unread = {text.partition(":")[0]: f"may not be read:{text.partition(':')[2]}" for text in refused}
+    gates: dict[str, bool] = {}
+    try:
+        gates = await gates_of(client)
+        if not gates:
+            unread["gates"] = "the server's metrics do not tell them"
+    except StatusError as error:
+        unread["gates"] = f"may not be read: {error}"
+    served: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    for one in discovery.served:
+        if one.resource.group == "resource.k8s.io":
+            served[one.resource.plural] += (one.resource.version,)
+    try:
+        version = str((await client.read("/version")).get("gitVersion", ""))
+    except StatusError:
+        version = ""
+    known = {name: on for name, on in sorted(gates.items()) if name in GATES}
+    return ServerFacts(taken=now, version=version, served=dict(served), gates=known, unread=unread)
