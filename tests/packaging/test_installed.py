@@ -46,7 +46,7 @@ def living(helm: str, kubectl: str, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("living")
     images = folder / "images.toml"
     images.write_text(IMAGES.format(directory=json.dumps(str(ROOT))))
-    words = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images))
+    words = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images), "--speed", "10")
     with lab(folder, *words) as kubeconfig:
         cluster = Cluster(helm, kubectl, kubeconfig, folder)
         cluster.run("kubectl", "create", "namespace", NAMESPACE)
@@ -125,8 +125,8 @@ def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
 
 def test_its_pods_run_our_program_as_their_own_account(living: Cluster, tmp_path: Path) -> None:
     before = living.objects()
-    running = {"annotator": 2, "scheduler": 2}
-    file = values(tmp_path, exporter=0, **running)
+    running = {"annotator": 2, "exporter": 1, "scheduler": 2}
+    file = values(tmp_path, **running)
     living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, "-f", file)
     for name in running:
         given_an_account(living, name)
@@ -142,7 +142,7 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster, tmp_path
     events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].message}")
     assert "nobody-has-this" in living.run(*events)
 
-    scraped(living, "scheduler", wanted="allot")
+    scraped(living, "exporter", wanted="allotment_device")
     living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
     living.run("kubectl", "delete", "pod", "waits", "--force")
     living.run("kubectl", "delete", "resourceclaim", "waits")
