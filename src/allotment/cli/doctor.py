@@ -11,25 +11,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from allotment.cli.mistakes import BadInput, Mistake
-from allotment.cli.release import features
+from allotment.cli.release import features_among
 from allotment.cli.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
-from allotment.model.features import Features
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.loading import load_paths
-from allotment.model.meta import Object
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examining import SEVERITIES, examine, skipped
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.found import Found, found_of
 from allotment.tools.doctor.reading import read
-from allotment.tools.doctor.server import facts_among, features_of
 from allotment.tools.doctor.verdict import verdict
 from allotment.tools.doctor.wording import counted
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
-_RELEASE: Final = "1.36"
 _WIDTH: Final = 80
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -75,18 +71,10 @@ def _found(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
     if not loaded.documents:
         raise Mistake(f"no Kubernetes object in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
     seen = read(document.tree for document in loaded.documents)
-    return found_of(_features(arguments, seen.values), seen.values, unasked="a snapshot does not tell"), tuple(
+    known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
+    return found_of(known, seen.values, unasked="a snapshot does not tell"), tuple(
         f"left out: {one}" for one in seen.failed
     )
-
-
-def _features(arguments: Namespace, values: Sequence[Object]) -> Features:
-    """What the user says, else what the snapshot does, else the newest release that is common."""
-    facts = facts_among(values)
-    told = features_of(facts) if facts is not None else None
-    if told is None or arguments.kube_version is not None:
-        return features(arguments.kube_version or _RELEASE, arguments.feature_gates)
-    return Features(told.kube, {**told.gates, **features(told.kube, arguments.feature_gates).gates})
 
 
 # --- screens ----------------------------------------------------------------------------------------------------------

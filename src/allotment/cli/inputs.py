@@ -11,16 +11,18 @@ import io
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from allotment.cel.admission import validation_context
 from allotment.cli.mistakes import BadInput
-from allotment.cli.release import features
+from allotment.cli.release import features_among
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.contradictions import Contradiction, contradictions
@@ -33,9 +35,11 @@ from allotment.model.loading import Document, Loaded, load_paths
 from allotment.model.meta import Object
 from allotment.model.problems import Position, Problem
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.model.trees import to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.context import Context
 from allotment.model.validation.refusals import refusals
+from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 
 #: What to do about the compile errors that everybody makes once.
 _EXPRESSION_HINTS = (
@@ -105,10 +109,6 @@ class ClusterState:
         )
 
 
-#: The release that is meant where no cluster says another.
-_RELEASE = "1.36"
-
-
 def is_live(arguments: Namespace) -> bool:
     """Whether the cluster is one that runs: it is named, or nothing else is."""
     if arguments.context or arguments.kubeconfig:
@@ -118,11 +118,11 @@ def is_live(arguments: Namespace) -> bool:
 
 def read_inputs(arguments: Namespace) -> Inputs:
     """Read everything that the options name. Raises ``BadInput`` with all that is wrong with it."""
-    known = features(arguments.kube_version or _RELEASE, arguments.feature_gates)
     stdin = _Stdin()
     snapshot = _flat(arguments.cluster)
-    fleet = cluster_of(parse_fleet(_flat(arguments.fleet)), known.kube) if arguments.fleet else None
     cluster, cluster_problems = _read(snapshot, stdin, None, arguments.namespace, ())
+    known = features_among(arguments.kube_version, arguments.feature_gates, cluster)
+    fleet = cluster_of(parse_fleet(_flat(arguments.fleet)), known.kube) if arguments.fleet else None
     given = (*cluster, *((*fleet.nodes, *fleet.slices, *fleet.classes) if fleet else ()))
     files = _flat(arguments.files)
     asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given) if files else ((), [])
@@ -197,7 +197,17 @@ def judge(
         if not problems:  # slices that are wrong by themselves come first
             problems += map(_contradiction, contradictions(decoded.manifests))
     values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
+    if context is None:
+        values += tuple(_facts(decoded.manifests))
     return values, problems
+
+
+def _facts(manifests: Iterable[Manifest]) -> Iterator[ServerFacts]:
+    """What a snapshot says of its server, which is no kind of Kubernetes."""
+    for manifest in manifests:
+        if manifest.kind == KIND and manifest.api_version == API_VERSION:
+            with suppress(msgspec.ValidationError):
+                yield to_value(manifest.value, ServerFacts)
 
 
 def _placed(manifest: Manifest, namespace: str | None) -> Object:

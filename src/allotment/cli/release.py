@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from allotment.cli.mistakes import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.features import GATES, RELEASES, Features
+from allotment.model.meta import Object
+from allotment.tools.doctor.server import facts_among, features_of
 
+#: The release that is meant where no cluster says another.
+_USUAL: Final = "1.36"
 _VERSION = re.compile(r"v?(1\.[0-9]+)(?:\.[0-9]+.*)?")
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
@@ -37,3 +42,12 @@ def features(version: str, gates: Iterable[str]) -> Features:
             raise Mistake(f"--feature-gates: Kubernetes {kube} has no DRA gate {name!r}", nearest(name, GATES))
         chosen[name] = truth
     return Features(kube=kube, gates=chosen)
+
+
+def features_among(version: str | None, gates: Iterable[str], values: Iterable[Object]) -> Features:
+    """What a snapshot says of its cluster, and above it the options of the command line."""
+    facts = facts_among(values)
+    told = features_of(facts) if facts is not None and version is None else None
+    if told is None:
+        return features(version or _USUAL, gates)
+    return Features(told.kube, {**told.gates, **features(told.kube, gates).gates})
