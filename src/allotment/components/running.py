@@ -198,7 +198,7 @@ class _Process:
                 if isinstance(error, StatusError) and error.code in (401, 403):
                     raise NoAnswer(f"{where} does not let us in: {error}") from None
                 if time.monotonic() >= until:
-                    raise NoAnswer(f"{where} did not answer for {self._settings.answering:.0f} s: {error}") from None
+                    raise NoAnswer(f"{where} did not answer for {self._settings.answering:g} s: {error}") from None
                 log.info("%s does not answer yet: %s", where, error)
                 await self._stopping.unless(asyncio.sleep(_AGAIN_SECONDS))
             else:

@@ -1,0 +1,139 @@
+"""Endpoints answer from threads of their own, in the open or over TLS, and say why where they cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.message import Message
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from allotment.components.certificate import Certificate, UnusableCertificate
+from allotment.components.endpoints import Answer, Unusable, served, text
+from allotment.components.settings import Address
+from allotment.lab.certificates import serving
+
+HERE = Address("127.0.0.1", 0)
+
+
+class Got(NamedTuple):
+    code: int
+    body: str
+    headers: Message
+
+
+def get(where: Address, path: str = "/", context: ssl.SSLContext | None = None, method: str = "GET") -> Got:
+    scheme = "http" if context is None else "https"
+    request = urllib.request.Request(f"{scheme}://localhost:{where.port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            return Got(answer.status, answer.read().decode(), answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return Got(error.code, error.read().decode(), error.headers)
+
+
+def connected(where: Address) -> socket.socket:
+    return socket.create_connection((where.host, where.port))
+
+
+def echo(path: str, query: str, headers: Message) -> Answer:
+    return text(200, f"{path} {query} {headers.get('Accept')}")
+
+
+def test_who_asks_gets_an_answer() -> None:
+    with served(HERE, echo) as where:
+        got = get(where, "/readyz?verbose")
+        assert got.code == 200
+        assert got.body == "/readyz verbose None"
+        assert got.headers["X-Content-Type-Options"] == "nosniff"
+        head = get(where, "/", method="HEAD")
+        assert (head.code, head.body, head.headers["Content-Length"]) == (200, "", "7")
+        assert get(where, "/", method="POST").code == 501
+
+
+def test_it_answers_while_the_event_loop_stands_still() -> None:
+    async def story() -> None:
+        with served(HERE, echo) as where:
+            loop = asyncio.get_running_loop()
+            asked = loop.run_in_executor(None, get, where)
+            time.sleep(0.5)
+            assert (await asyncio.wait_for(asyncio.shield(asked), 0.1)).code == 200
+
+    asyncio.run(story())
+
+
+def test_a_mistake_of_ours_is_an_answer_and_not_the_end() -> None:
+    def fails(path: str, query: str, headers: Message) -> Answer:
+        raise RuntimeError("a mistake")
+
+    with served(HERE, fails) as where:
+        assert get(where).code == 500
+        assert "a mistake" not in get(where).body
+
+
+def test_a_port_in_use_and_an_address_of_somebody_else_are_said() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = f"127.0.0.1:{port}: something else listens there"
+        with pytest.raises(Unusable, match=said), served(Address("127.0.0.1", port), echo):
+            pass
+    with pytest.raises(Unusable, match=r"203\.0\.113\.1:0: "), served(Address("203.0.113.1", 0), echo):
+        pass
+
+
+def test_the_port_is_free_again_afterwards() -> None:
+    with served(HERE, echo) as where:
+        assert get(where).code == 200
+    with served(where, echo) as again:
+        assert again == where
+        assert get(again).code == 200
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Path, Path, Path]:
+    authority, server = serving(tmp_path / "first", datetime.now(UTC))
+    return authority, server.certificate, server.key
+
+
+def test_over_tls_and_who_does_not_speak_it_harms_nobody(made: tuple[Path, Path, Path]) -> None:
+    authority, certificate, key = made
+    context = ssl.create_default_context(cafile=str(authority))
+    with served(HERE, echo, Certificate(certificate, key)) as where, connected(where), connected(where) as plain:
+        plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert b"200 OK" not in plain.recv(100)
+        assert get(where, "/metrics", context).code == 200, "who connects and says nothing holds up nobody"
+
+
+def test_a_rotated_certificate_is_used_for_the_next_connection(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    authority, certificate, key = made
+    next_authority, following = serving(tmp_path / "second", datetime.now(UTC))
+    trusts_next = ssl.create_default_context(cafile=str(next_authority))
+    with served(HERE, echo, Certificate(certificate, key)) as where:
+        with pytest.raises(urllib.error.URLError):
+            get(where, "/", trusts_next)
+        shutil.copy(following.certificate, certificate)
+        # Half of a rotation: the old one serves on.
+        assert get(where, "/", ssl.create_default_context(cafile=str(authority))).code == 200
+        shutil.copy(following.key, key)
+        assert get(where, "/", trusts_next).code == 200
+
+
+def test_files_that_hold_no_certificate_are_said_at_once(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, certificate, key = made
+    with pytest.raises(UnusableCertificate, match=r"absent\.crt: No such file or directory"):
+        Certificate(tmp_path / "absent.crt", key)
+    with pytest.raises(UnusableCertificate, match="no certificate with its key"):
+        Certificate(key, certificate)

@@ -1,0 +1,90 @@
+"""Logs are lines that people and programs can read, name their object, and hold no secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from allotment.components.logs import set_up
+from allotment.control.resource_claims import _Key
+from allotment.model.meta import ObjectKey
+
+TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbnlib2R5In0.c2lnbmF0dXJl"
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def said(form: Any, message: str, *arguments: object, verbose: bool = False, level: int = logging.INFO) -> str:
+    stream = io.StringIO()
+    set_up(form, verbose=verbose, stream=stream)
+    logging.getLogger("allotment.scheduler.program").log(level, message, *arguments)
+    return stream.getvalue()
+
+
+def test_a_line_for_people() -> None:
+    line = said("text", "pod %s: bound to %s", ObjectKey("shop", "web-0"), "n1")
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO scheduler\.program: pod shop/web-0: bound to n1\n", line
+    )
+
+
+def test_a_line_for_programs_names_its_object() -> None:
+    line = json.loads(said("json", "%s: %s failed", "resource_claim", _Key("pod", "shop", "web-0")))
+    assert line.pop("ts").endswith("Z")
+    assert line == {
+        "level": "info",
+        "logger": "scheduler.program",
+        "message": "resource_claim: pod shop/web-0 failed",
+        "kind": "pod",
+        "namespace": "shop",
+        "name": "web-0",
+    }
+
+
+def test_a_mistake_of_ours_is_one_line_for_programs() -> None:
+    stream = io.StringIO()
+    set_up("json", stream=stream)
+    try:
+        raise RuntimeError(f"no entry for Bearer {TOKEN}")
+    except RuntimeError:
+        logging.getLogger("allotment").exception("pod %s", ObjectKey("shop", "web-0"))
+    (line,) = stream.getvalue().splitlines()
+    told = json.loads(line)
+    assert told["level"] == "error"
+    assert "RuntimeError: no entry for Bearer ***" in told["error"]
+    assert TOKEN not in line
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize(
+    "secret",
+    [f"Bearer {TOKEN}", "bearer abc123", TOKEN, "-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY-----"],
+)
+def test_secrets_are_not_written(form: str, secret: str) -> None:
+    line = said(form, "the server said: %s and closed", secret)
+    assert "***" in line
+    assert "and closed" in line
+    for part in secret.removeprefix("Bearer ").removeprefix("bearer ").split("\n"):
+        assert part not in line
+
+
+def test_more_is_said_to_who_asks() -> None:
+    assert said("text", "looking", level=logging.DEBUG) == ""
+    assert "looking" in said("text", "looking", level=logging.DEBUG, verbose=True)
+
+
+def test_a_message_that_does_not_fit_its_arguments_is_not_lost() -> None:
+    assert "two %s (1, 2)" in said("text", "two %s", 1, 2)

@@ -1,0 +1,233 @@
+"""A component from start to stop, on a real API server: ready, ended well, ended at once, started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+
+from allotment import Lab
+from allotment.cluster.client import Tree
+from allotment.cluster.election import LeaseLost, Terms
+from allotment.cluster.errors import StatusError
+from allotment.cluster.kubeconfig import Target
+from allotment.cluster.program import Context, Program
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
+from allotment.components.component import Component
+from allotment.components.endpoints import Unusable
+from allotment.components.running import NoAnswer, first_of, run_component
+from allotment.components.settings import Address, Leading, Serving, Settings
+from allotment.model.features import Features
+
+TERMS = Terms(lease=2, renew=1.0, retry=0.1)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(without=("scheduler", "controllers")) as lab:
+        yield lab
+
+
+def target(lab: Lab) -> Target:
+    return Target(lab.url)
+
+
+def component(program: Program, *, finishes: bool = False, ends_with: tuple[type[Exception], ...] = ()) -> Component:
+    return Component(
+        "test", lambda features: program, "allotment-test", "allotment-test", finishes=finishes, ends_with=ends_with
+    )
+
+
+def leading(identity: str) -> Settings:
+    return Settings(leading=Leading(identity, terms=TERMS), answering=0.5)
+
+
+def holder(lab: Lab) -> str:
+    try:
+        lease: Tree = lab.client.get(LEASES, "allotment-test", "kube-system")
+    except StatusError:
+        return ""
+    return str(lease["spec"]["holderIdentity"])
+
+
+async def until(test: Callable[[], object], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not await asyncio.to_thread(test):
+        assert time.monotonic() < end, "it did not happen"
+        await asyncio.sleep(0.02)
+
+
+async def forever(context: Context) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: signal.Signals) -> None:
+    async def story() -> None:
+        begun, done = asyncio.Event(), []
+
+        async def work(key: str) -> None:
+            begun.set()
+            await asyncio.sleep(0.3)
+            done.append(key)
+
+        async def program(context: Context) -> None:
+            queue = WorkQueue("test", work, clock=context.clock, random=Random(1), workers=1)
+            queue.add("first")
+            queue.add("second")
+            await queue.run(context.stopping)
+            about = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"n-{number}", "uid": "1"}}
+            context.recorder("test").event(about, "Normal", "Ended", "well")
+
+        running = asyncio.create_task(run_component(component(program, finishes=True), leading("first"), target(lab)))
+        await begun.wait()
+        assert await asyncio.to_thread(holder, lab) == "first"
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(running, 5)
+        assert done == ["first"]
+
+    asyncio.run(story())
+    assert holder(lab) == "", "the next copy need not wait"
+    assert [event["reason"] for event in lab.list("events") if event["involvedObject"]["name"] == f"n-{number}"]
+
+
+def test_work_that_does_not_end_in_time_is_left(lab: Lab) -> None:
+    async def story() -> float:
+        settings = leading("slow")._replace(patience=0.2)
+        running = asyncio.create_task(run_component(component(forever, finishes=True), settings, target(lab)))
+        await until(lambda: holder(lab) == "slow")
+        began = time.monotonic()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 5)
+        return time.monotonic() - began
+
+    assert 0.2 <= asyncio.run(story()) < 3
+    assert holder(lab) == ""
+
+
+def test_a_second_signal_ends_the_process_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended(Exception):
+        pass
+
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr("logging.shutdown", lambda: None)
+
+    async def story() -> None:
+        running = asyncio.create_task(
+            run_component(component(forever, finishes=True), Settings(patience=1), target(lab))
+        )
+        await asyncio.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        assert codes == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        assert codes == [128 + signal.SIGTERM]
+        await running
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
+    ended: list[str] = []
+
+    async def program(context: Context) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("work")
+
+    async def story() -> None:
+        running = asyncio.create_task(run_component(component(program), leading("first"), target(lab)))
+        await until(lambda: holder(lab) == "first")
+        stolen = {"spec": {"holderIdentity": "second"}}
+        await asyncio.to_thread(lab.client.patch, LEASES, "allotment-test", stolen, "kube-system")
+        with pytest.raises(LeaseLost, match="first leads no longer: second has its Lease"):
+            await asyncio.wait_for(running, 5)
+        assert ended == ["work"]
+
+    asyncio.run(story())
+    assert holder(lab) == "second", "what is another's is not given back"
+    lab.client.delete(LEASES, "allotment-test", "kube-system")
+
+
+def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:
+    starts: list[int] = []
+
+    async def program(context: Context) -> None:
+        starts.append(1)
+        if len(starts) < 3:
+            raise RuntimeError("a mistake")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await context.stopping.wait()
+
+    asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), Settings(), target(lab)), 10))
+    assert len(starts) == 3
+
+
+def test_what_cannot_be_mended_ends_the_process(lab: Lab) -> None:
+    class NoDevices(Exception):
+        pass
+
+    async def program(context: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(forever(context))
+            raise NoDevices("there is no GPU")
+
+    with pytest.raises(NoDevices, match="there is no GPU"):
+        asyncio.run(run_component(component(program, ends_with=(NoDevices,)), leading("first"), target(lab)))
+
+
+def test_a_cluster_that_does_not_answer_is_one_clear_error() -> None:
+    nowhere = Target("http://127.0.0.1:9")
+    with pytest.raises(NoAnswer, match=r"http://127.0.0.1:9 did not answer for 0\.5 s: "):
+        asyncio.run(run_component(component(forever), Settings(answering=0.5), nowhere))
+
+
+def test_who_is_stopped_before_the_cluster_answered_just_ends() -> None:
+    async def story() -> None:
+        running = asyncio.create_task(run_component(component(forever), Settings(), Target("http://127.0.0.1:9")))
+        await asyncio.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 3)
+
+    asyncio.run(story())
+
+
+def test_an_address_that_others_reach_wants_a_certificate(lab: Lab) -> None:
+    settings = Settings(Serving(metrics=Address("0.0.0.0", 0)))
+    with pytest.raises(Unusable, match=r"0\.0\.0\.0:0: others can reach it, so a certificate with its key is wanted"):
+        asyncio.run(run_component(component(forever), settings, target(lab)))
+
+
+def test_requests_say_who_asks(lab: Lab) -> None:
+    made: list[Features] = []
+
+    async def program(context: Context) -> None:
+        tree = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "made", "namespace": "default"}}
+        answer = await context.client_for("anything").patch(CONFIG_MAPS, "made", tree, "default", kind="apply")
+        assert [entry["manager"] for entry in answer["metadata"]["managedFields"]] == ["allotment-test"]
+        await context.client_for("anything").list(NODES)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await context.stopping.wait()
+
+    def of(features: Features) -> Program:
+        made.append(features)
+        return program
+
+    asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), target(lab)), 5))
+    assert [features.kube for features in made] == ["1.36"]
+    lab.client.delete(CONFIG_MAPS, "made", "default")
+
+
+def test_of_errors_in_groups_the_first_that_is_meant_is_found() -> None:
+    group = ExceptionGroup("", [RuntimeError(), ExceptionGroup("", [KeyError("a"), OSError("b")])])
+    assert str(first_of(group, (OSError,))) == "b"
+    assert first_of(group, (PermissionError,)) is None

@@ -1,0 +1,100 @@
+"""Work as spans: one trace for each pod, received by a real OTLP/HTTP endpoint."""
+
+from __future__ import annotations
+
+import gzip
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from allotment.cluster.observing import Done, Observing
+from allotment.components.traces import full, traced
+
+POD = str(uuid.uuid4())
+
+
+class Receiver(HTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Request)
+        self.asked: list[tuple[str, ExportTraceServiceRequest]] = []
+
+    @property
+    def spans(self) -> list[Span]:
+        return [
+            span
+            for _, request in self.asked
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        self.server.asked.append((self.path, ExportTraceServiceRequest.FromString(body)))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
+    with receiving() as receiver:
+        observing = Observing()
+        with traced(f"http://127.0.0.1:{receiver.server_port}", "allot-scheduler", observing):
+            observing.tell(Done("schedule", POD, 100.0, 0.5, "unschedulable", {"pod": "default/web", "claims": 1}))
+            observing.tell(Done("schedule", POD, 110.0, 0.25, "scheduled", {"pod": "default/web", "node": "n1"}))
+            observing.tell(Done("bind", POD, 110.25, 1.0, "bound", {"pod": "default/web", "node": "n1"}))
+            observing.tell(Done("sync_claim", "claim default/a", 1.0, 1.0, "done", {}))
+        assert [path for path, _ in receiver.asked] == ["/v1/traces"]
+        resource = receiver.asked[0][1].resource_spans[0].resource
+        assert {a.key: a.value.string_value for a in resource.attributes}["service.name"] == "allot-scheduler"
+        spans = {(span.name, span.start_time_unix_nano): span for span in receiver.spans}
+    assert len(spans) == 4, "what is about no pod has no trace"
+    assert {span.trace_id for span in spans.values()} == {uuid.UUID(POD).bytes}
+    whole = spans["pod", 100_000_000_000]
+    assert whole.end_time_unix_nano == 111_250_000_000
+    assert not whole.parent_span_id
+    parts = [span for span in spans.values() if span.name != "pod"]
+    assert {span.parent_span_id for span in parts} == {whole.span_id}
+    attempt = spans["schedule", 110_000_000_000]
+    assert attempt.end_time_unix_nano == 110_250_000_000
+    assert {a.key: a.value.string_value for a in attempt.attributes} == {
+        "pod": "default/web", "node": "n1", "result": "scheduled",
+    }  # fmt: skip
+
+
+def test_an_endpoint_that_does_not_answer_does_not_hold_up_work(caplog: pytest.LogCaptureFixture) -> None:
+    observing = Observing()
+    with traced("http://127.0.0.1:9", "allot-scheduler", observing):
+        observing.tell(Done("bind", POD, 1.0, 1.0, "error", {}))
+    assert observing.listeners == []
+    assert caplog.records, "it is said"
+
+
+def test_an_endpoint_with_a_path_is_used_as_it_is() -> None:
+    assert full("https://collector/otlp/v1/traces") == "https://collector/otlp/v1/traces"
