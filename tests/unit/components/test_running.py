@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
-from allotment import Lab
+from allotment import Lab, __version__
 from allotment.cluster.client import Tree
 from allotment.cluster.election import LeaseLost, Terms
 from allotment.cluster.errors import StatusError
 from allotment.cluster.kubeconfig import Target
 from allotment.cluster.program import Context, Program
 from allotment.cluster.queue import WorkQueue
-from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
+from allotment.cluster.resources import CONFIG_MAPS, LEASES
 from allotment.components.component import Component
 from allotment.components.endpoints import Unusable
 from allotment.components.running import NoAnswer, first_of, run_component
@@ -207,14 +211,31 @@ def test_an_address_that_others_reach_wants_a_certificate(lab: Lab) -> None:
         asyncio.run(run_component(component(forever), settings, target(lab)))
 
 
-def test_requests_say_who_asks(lab: Lab) -> None:
+class _Api(BaseHTTPRequestHandler):
+    """A server that says what it is, and notes who asks."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers["User-Agent"]))
+        body = json.dumps({"minor": "35", "kind": "APIGroupList", "groups": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() -> None:
     made: list[Features] = []
 
     async def program(context: Context) -> None:
         tree = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "made", "namespace": "default"}}
-        answer = await context.client_for("anything").patch(CONFIG_MAPS, "made", tree, "default", kind="apply")
-        assert [entry["manager"] for entry in answer["metadata"]["managedFields"]] == ["allotment-test"]
-        await context.client_for("anything").list(NODES)
+        await context.client_for("anything").create(CONFIG_MAPS, tree)
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
 
@@ -222,9 +243,16 @@ def test_requests_say_who_asks(lab: Lab) -> None:
         made.append(features)
         return program
 
-    asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), target(lab)), 5))
-    assert [features.kube for features in made] == ["1.36"]
-    lab.client.delete(CONFIG_MAPS, "made", "default")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
+        Thread(target=server.serve_forever, args=(0.05,)).start()
+        way = Target(f"http://127.0.0.1:{server.server_port}")
+        asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), way), 5))
+        server.shutdown()
+    assert [features.kube for features in made] == ["1.35"]
+    assert {path for path, _ in _Api.asked} == {
+        "/version", "/apis", "/api/v1/namespaces/default/configmaps?fieldManager=allotment-test",
+    }  # fmt: skip
+    assert all(agent.startswith(f"allot-test/{__version__} ") for _, agent in _Api.asked)
 
 
 def test_of_errors_in_groups_the_first_that_is_meant_is_found() -> None:
