@@ -77,11 +77,10 @@ def _request_to_v1(request: Tree) -> Tree:
 
 
 def _request_from_v1(request: Tree) -> Tree:
-    exactly = request.get("exactly") or {}
     name = {"name": request["name"]} if "name" in request else {}
-    alternatives = {"firstAvailable": request["firstAvailable"]} if "firstAvailable" in request else {}
-    # v1beta1 has no way to leave the class name out.
-    return {**name, "deviceClassName": "", **exactly, **alternatives}
+    # v1beta1 has no way to leave the class name out. Fields that nobody here knows stay beside the name.
+    rest = {field: value for field, value in request.items() if field not in ("name", "exactly")}
+    return {**name, "deviceClassName": "", **(request.get("exactly") or {}), **rest}
 
 
 # --- slices ------------------------------------------------------------------------------------------------------

@@ -150,3 +150,12 @@ def test_other_groups_and_kinds_without_v1_stay_as_they_are() -> None:
     assert (to_v1(rule), to_v1(pod)) == (rule, pod)
     with pytest.raises(ValueError, match="is no version of"):
         from_v1(v1("ResourceClaim", {}), "resource.k8s.io/v2")
+
+
+def test_a_field_that_nobody_here_knows_comes_back_where_it_was() -> None:
+    request = {"name": "r", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1, "novelty": {"x": [1]}}
+    tree = {
+        "apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "more": 1,
+        "spec": {"devices": {"requests": [request], "newer": True}}, "status": {"later": {}},
+    }  # fmt: skip
+    assert from_v1(to_v1(tree), "resource.k8s.io/v1beta1") == tree

@@ -1,0 +1,210 @@
+"""Our programs on API servers that serve only what Kubernetes 1.32 and 1.33 had: v1beta1, or v1beta2 with it.
+
+The programs speak v1; what the server has is found out, and converted to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from allotment.cluster import program
+from allotment.cluster.cache import Caches
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError
+from allotment.cluster.recorder import Events
+from allotment.cluster.release import Wished, features_of
+from allotment.cluster.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    DEVICE_CLASSES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SLICES,
+    TAINT_RULES,
+)
+from allotment.cluster.versions import Api, Negotiated, NotServed, negotiated
+from allotment.control.device_taints import device_taints
+from allotment.control.resource_claims import resource_claims
+from allotment.lab import fleet
+from allotment.scheduler.program import Options, scheduler
+from bench.real_kube import ApiServer, api_server
+
+Tree = dict[str, Any]
+
+#: What is served, and which gates that needs.
+OLD = {
+    "v1beta2": "resource.k8s.io/v1=false,resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true",
+    "v1beta1": "resource.k8s.io/v1=false,resource.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3=true",
+}
+GATES = {"DRADeviceTaintRules": True}
+REQUEST: Tree = {
+    "name": "gpu",
+    "exactly": {
+        "deviceClassName": "gpu.nvidia.com",
+        "selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}],
+    },
+}
+
+
+@pytest.fixture(scope="module", params=OLD)
+def old(request: pytest.FixtureRequest, paths: dict[str, str]) -> Iterator[tuple[ApiServer, str]]:
+    # Who judges nodes reads slices in v1, and is not ready without.
+    config = OLD[request.param]
+    with api_server(paths, runtime_config=config, gates=GATES, durable=False, authorization="RBAC") as running:
+        yield running, request.param
+
+
+def on(server: ApiServer, told: Callable[[Negotiated], Awaitable[None]]) -> None:
+    """Run our programs on a server for as long as a story takes."""
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(asyncio.timeout(40))
+            plain = await stack.enter_async_context(server.client("allotment"))
+            client = await negotiated(plain)
+            features = await features_of(plain, Wished())
+            clock, random = Clock(), Random()
+            context = program.Context(
+                lambda name, manager="": client, Caches(client, clock=clock, random=random), clock,
+                Events(client, clock=clock), random,
+            )  # fmt: skip
+            programs = {
+                "claims": resource_claims(features), "taints": device_taints(features),
+                "scheduler": scheduler(Options(features)),
+            }  # fmt: skip
+            running = asyncio.create_task(program.run(programs, context))
+            try:
+                await told(client)
+            finally:
+                running.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running
+
+    asyncio.run(main())
+
+
+async def _prepared(client: Api) -> None:
+    with contextlib.suppress(StatusError):
+        await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
+    await fleet.publish(client, ("t4-4x-pcie",), kube="1.36", version="test", now=Clock().now())
+    pool = {"name": "t4-4x-pcie-1", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{n}", "attributes": {"type": {"string": "gpu"}}} for n in range(2)]
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "t4-4x-pcie-1", "pool": pool, "devices": devices}
+    await client.create(SLICES, {"metadata": {"name": "t4"}, "spec": spec})
+    await client.create(CLAIM_TEMPLATES, {
+        "metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [REQUEST]}}},
+    }, "default")  # fmt: skip
+
+
+def _pod(name: str) -> Tree:
+    container = {"name": "main", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    return {"metadata": {"name": name}, "spec": {"containers": [container], "resourceClaims": claims}}
+
+
+async def _bound(client: Api, name: str) -> Tree:
+    while not (pod := await client.get(PODS, name, "default"))["spec"].get("nodeName"):
+        await asyncio.sleep(0.05)
+    return pod
+
+
+def test_a_pod_gets_its_device_and_is_evicted_from_it(old: tuple[ApiServer, str]) -> None:
+    server, version = old
+
+    async def told(client: Negotiated) -> None:
+        await _prepared(client)
+        await client.create(PODS, _pod("train"), "default")
+        pod = await _bound(client, "train")
+        (named,) = pod["status"]["resourceClaimStatuses"]
+        claim = await client.get(CLAIMS, named["resourceClaimName"], "default")
+        assert claim["apiVersion"] == "resource.k8s.io/v1"
+        (request,) = claim["spec"]["devices"]["requests"]
+        assert request["exactly"] == {**REQUEST["exactly"], "allocationMode": "ExactCount", "count": 1}
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        assert result["driver"] == "gpu.nvidia.com"
+        assert claim["status"]["reservedFor"][0]["uid"] == pod["metadata"]["uid"]
+
+        # As the server has it: programs never knew.
+        there = CLAIMS._replace(version=version)
+        (raw,) = (await client.get(there, claim["metadata"]["name"], "default"))["spec"]["devices"]["requests"]
+        assert ("exactly" in raw) == (version == "v1beta2")
+
+        taint = {"key": "example.com/broken", "effect": "NoExecute"}
+        selector = {"driver": result["driver"], "pool": result["pool"], "device": result["device"]}
+        rule = await client.create(
+            TAINT_RULES, {"metadata": {"name": "broken"}, "spec": {"deviceSelector": selector, "taint": taint}}
+        )
+        assert rule["apiVersion"] == TAINT_RULES.api_version
+        # It was bound, and no kubelet ends it: it only asks to go.
+        while "deletionTimestamp" not in (await client.get(PODS, "train", "default"))["metadata"]:
+            await asyncio.sleep(0.05)
+
+    on(server, told)
+
+
+def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
+    server, _ = old
+
+    async def story() -> None:
+        async with server.client("tests") as plain:
+            client = await negotiated(plain)
+            listing = await client.list(CLAIMS, "default")
+            claim = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [REQUEST]}}}
+            made = await client.create(CLAIMS, claim, "default")
+            assert made["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+            labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+            updated = await client.update(CLAIMS, labelled)
+            assert updated["spec"] == made["spec"]
+            patched = await client.patch(CLAIMS, "one", {"metadata": {"labels": {"c": "d"}}}, "default")
+            assert patched["metadata"]["labels"] == {"a": "b", "c": "d"}
+            test = {"op": "test", "path": "/spec/devices/requests/0/exactly/deviceClassName", "value": "gpu.nvidia.com"}
+            add = {"op": "add", "path": "/metadata/labels/e", "value": "f"}
+            tested = await client.patch(CLAIMS, "one", [test, add], "default", kind="json")
+            assert tested["metadata"]["labels"]["e"] == "f"
+            applied = {**claim, "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+            again = await client.patch(CLAIMS, "one", applied, "default", kind="apply", force=True)
+            assert again["spec"] == made["spec"]
+            gone = await client.delete(CLAIMS, "one", "default", uid=made["metadata"]["uid"])
+            assert gone["apiVersion"] == "resource.k8s.io/v1"
+            seen = []
+            async for event in client.watch(CLAIMS, "default", revision=listing.revision):
+                if event.object["metadata"]["name"] == "one":
+                    seen.append(event.type)
+                    assert event.object["spec"] == made["spec"]
+                if event.type == "DELETED":
+                    break
+            assert seen == ["ADDED", *["MODIFIED"] * 4, "DELETED"]
+
+            device = {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}}
+            spec = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+                    "devices": [device]}  # fmt: skip
+            published = await client.create(SLICES, {"metadata": {"name": "s"}, "spec": spec})
+            assert published["spec"]["devices"] == [device]
+            (listed,) = (await client.list(SLICES, fields="spec.driver=d")).items
+            assert listed["spec"]["devices"] == [device]
+            path = "/spec/devices/0/attributes/type/string"
+            changed = await client.patch(SLICES, "s", [{"op": "replace", "path": path, "value": "x"}], kind="json")
+            assert changed["spec"]["devices"][0]["attributes"]["type"] == {"string": "x"}
+            assert (await client.list(DEVICE_CLASSES)).revision
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
+    async def story(server: ApiServer) -> None:
+        async with server.client("tests") as plain:
+            with pytest.raises(NotServed, match=r"does not serve resource\.k8s\.io: wanted v1, v1beta2 or v1beta1"):
+                await negotiated(plain)
+            # Programs that ask later are told the same.
+            with pytest.raises(StatusError) as raised:
+                await Negotiated(plain).list(CLAIMS)
+            assert raised.value.code == 404
+
+    with api_server(paths, runtime_config="resource.k8s.io/v1=false", durable=False, authorization="RBAC") as server:
+        asyncio.run(asyncio.wait_for(story(server), 30))
