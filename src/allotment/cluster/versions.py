@@ -126,11 +126,11 @@ class Negotiated:
 
     def __init__(self, client: Api, versions: Versions | None = None) -> None:
         self._client = client
-        self._versions = versions or Versions(client)
+        self.versions = versions or Versions(client)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
         """One object."""
-        there = await self._versions.of(resource)
+        there = await self.versions.of(resource)
         return _read(resource, there, await self._client.get(there, name, namespace, subresource=subresource))
 
     async def list(
@@ -138,11 +138,11 @@ class Negotiated:
     ) -> Listing:
         """All objects. If the cluster has lost the version that it served, in that which it serves now."""
         while True:
-            there = await self._versions.of(resource)
+            there = await self.versions.of(resource)
             try:
                 listing = await self._client.list(there, namespace, labels=labels, fields=fields, limit=limit)
             except StatusError as error:
-                if error.code == 404 and await self._versions.changed(resource, there):
+                if error.code == 404 and await self.versions.changed(resource, there):
                     continue
                 raise
             return listing._replace(items=[_read(resource, there, tree) for tree in listing.items])
@@ -151,13 +151,13 @@ class Negotiated:
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
         """Changes after ``revision``."""
-        there = await self._versions.of(resource)
+        there = await self.versions.of(resource)
         try:
             async for event in self._client.watch(there, namespace, revision=revision, labels=labels, fields=fields):
                 yield event if there == resource else event._replace(object=_read(resource, there, event.object))
         except StatusError as error:
             # Whoever follows takes 404 for "there is none of it", and all would be forgotten: it is listed anew.
-            if error.code == 404 and await self._versions.changed(resource, there):
+            if error.code == 404 and await self.versions.changed(resource, there):
                 return
             raise
 
@@ -166,7 +166,7 @@ class Negotiated:
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
         """A new object, or a call such as binding or eviction."""
-        there = await self._versions.of(resource)
+        there = await self.versions.of(resource)
         answer = await self._client.create(
             there, _written(resource, there, tree), namespace, name=name, subresource=subresource, dry_run=dry_run
         )
@@ -174,7 +174,7 @@ class Negotiated:
 
     async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
         """Replace an object."""
-        there = await self._versions.of(resource)
+        there = await self.versions.of(resource)
         tree = _written(resource, there, tree)
         return _read(resource, there, await self._client.update(there, tree, subresource=subresource, dry_run=dry_run))
 
@@ -183,7 +183,7 @@ class Negotiated:
         subresource: str = "", force: bool = False, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
         """Change an object. Raises ValueError for a JSON patch whose place the cluster's version does not have."""
-        there = await self._versions.of(resource)
+        there = await self.versions.of(resource)
         if there != resource:
             patch = patch_from_v1(patch, resource.kind, there.api_version)
         answer = await self._client.patch(
@@ -196,7 +196,7 @@ class Negotiated:
         grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
         """Delete an object."""
-        there = await self._versions.of(resource)
+        there = await self.versions.of(resource)
         answer = await self._client.delete(
             there, name, namespace, uid=uid, revision=revision, grace_seconds=grace_seconds, propagation=propagation,
             dry_run=dry_run,

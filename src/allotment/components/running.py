@@ -32,6 +32,7 @@ from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Events
 from allotment.cluster.release import features_of
 from allotment.cluster.stopping import Stopping
+from allotment.cluster.versions import Negotiated, NotServed
 from allotment.components.component import Component
 from allotment.components.health import Health, Pulse
 from allotment.components.serving import serving
@@ -122,8 +123,11 @@ class _Process:
         self._stopping = stopping
         clock, random = Clock(), Random()
         instance = settings.leading.identity if settings.leading is not None else ""
+        # Programs speak v1 of devices, whatever the cluster has.
+        speaking = Negotiated(client)
+        self._versions = speaking.versions
         self._context = Context(
-            lambda name, manager="": client, Caches(client, clock=clock, random=random), clock,
+            lambda name, manager="": speaking, Caches(speaking, clock=clock, random=random), clock,
             Events(client, clock=clock, instance=instance), random, observing, stopping,
         )  # fmt: skip
         self._pulse = Pulse()
@@ -194,6 +198,7 @@ class _Process:
         while not self._stopping.begun:
             try:
                 features = await features_of(self._client, self._settings.wished)
+                await self._devices()
             except (StatusError, Unreachable) as error:
                 if isinstance(error, StatusError) and error.code in (401, 403):
                     raise NoAnswer(f"{where} does not let us in: {error}") from None
@@ -205,6 +210,13 @@ class _Process:
                 self._answered = True
                 return features
         return None
+
+    async def _devices(self) -> None:
+        """Say at once if the cluster serves none; it may begin to."""
+        try:
+            await self._versions.ask()
+        except NotServed as error:
+            log.warning("%s", error)
 
     async def _lead(self, features: Features) -> None:
         program = self._component.program(features)

@@ -25,6 +25,7 @@ from allotment.cluster.observing import UNOBSERVED, Observing
 from allotment.cluster.program import Context, Program
 from allotment.cluster.release import release_of
 from allotment.cluster.resources import NODES, SLICES
+from allotment.cluster.versions import Negotiated
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.preparing.node_driver import NodeDriver
@@ -84,7 +85,8 @@ async def drive(driver: Driver, place: Place, target: Target, stop: asyncio.Even
     """
     async with HttpClient(target, driver.name) as client:
         features = Features(kube=release_of(await client.read("/version")))
-        await _drive(driver, place, client, features, stop, Clock(), Random(), UNOBSERVED, lambda _: None)
+        speaking = Negotiated(client)
+        await _drive(driver, place, speaking, features, stop, Clock(), Random(), UNOBSERVED, lambda _: None)
 
 
 def node_program(driver: Driver, place: Place, features: Features, heard: Heard) -> Program:

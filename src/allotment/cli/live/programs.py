@@ -12,14 +12,16 @@ from allotment.cluster.http import HttpClient
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events
 from allotment.cluster.release import release_of
+from allotment.cluster.versions import Negotiated
 from allotment.model.features import Features
 
 
 def context_of(client: HttpClient) -> Context:
-    """What programs are given: whoever they are, they speak as this client."""
+    """What programs are given: whoever they are, they speak as this client, and v1 of devices."""
     clock, random = Clock(), Random()
-    caches = Caches(client, clock=clock, random=random)
-    return Context(lambda name, manager="": client, caches, clock, Events(client, clock=clock), random)
+    speaking = Negotiated(client)
+    caches = Caches(speaking, clock=clock, random=random)
+    return Context(lambda name, manager="": speaking, caches, clock, Events(client, clock=clock), random)
 
 
 async def features_of(arguments: Namespace, client: HttpClient) -> Features:
