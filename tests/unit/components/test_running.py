@@ -251,7 +251,8 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
         server.shutdown()
     assert [features.kube for features in made] == ["1.35"]
     assert {path for path, _ in _Api.asked} == {
-        "/version", "/apis", "/apis/resource.k8s.io", "/api/v1/namespaces/default/configmaps?fieldManager=allotment-test",
+        "/version", "/apis", "/apis/resource.k8s.io",
+        "/api/v1/namespaces/default/configmaps?fieldManager=allotment-test",
     }  # fmt: skip
     assert all(agent.startswith(f"allot-test/{__version__} ") for _, agent in _Api.asked)
 
