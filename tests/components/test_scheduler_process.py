@@ -1,0 +1,127 @@
+"""``allot run scheduler`` beside a lab that has no scheduler: watched, stopped, killed, and gone on."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from allotment import Lab
+from allotment.cluster.resources import LEASES
+from tests.components.manifests import TEMPLATE, pod
+from tests.components.process import LED, running, until, value
+
+LEASE = "allotment-scheduler"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(fleet="dgx-a100-40gb", without=("scheduler",)) as lab:
+        lab.apply(TEMPLATE)
+        yield lab
+
+
+def words(lab: Lab, *more: str) -> tuple[str, ...]:
+    return ("scheduler", f"--kubeconfig={lab.kubeconfig}", *more)
+
+
+def holder(lab: Lab) -> str:
+    return str(lab.client.get(LEASES, LEASE, "kube-system")["spec"]["holderIdentity"])
+
+
+def bound(lab: Lab, name: str) -> None:
+    until(lambda: lab.get("pod", name)["spec"].get("nodeName"), why=lambda: f"pod {name} has no node")
+
+
+def test_it_leads_and_tells_how_it_does_and_ends_well(lab: Lab) -> None:
+    with running(*words(lab, *LED, "--metrics-bind-address=127.0.0.1:0", "--log-format=json")) as scheduler:
+        scheduler.says(' leads"')
+        first = json.loads(scheduler.said[0])
+        assert (first["level"], first["logger"]) == ("info", "components.running")
+        lab.apply(pod("first"))
+        bound(lab, "first")
+        assert scheduler.health("/livez") == (200, "ok")
+        assert scheduler.health("/readyz") == (200, "ok")
+        told = scheduler.health("/readyz?verbose")[1]
+        for check in ("ping", "event-loop", "cluster", "caches", "leader-election", "shutdown"):
+            assert f"[+]{check} ok\n" in told
+        metrics = scheduler.metrics()
+        assert value(metrics, f'allotment_leader{{lease="{LEASE}"}}') == 1
+        work = "allotment_work_duration_seconds_count"
+        assert value(metrics, f'{work}{{result="scheduled",work="schedule"}}') == 1
+        until(lambda: f'{work}{{result="bound",work="bind"}} 1.0' in scheduler.metrics())
+        assert value(metrics, 'allotment_queue_depth{queue="scheduler waiting"}') == 0
+        assert holder(lab)
+        assert scheduler.stop() == 0
+    assert holder(lab) == ""
+    lab.delete("pod", "first")
+
+
+def test_when_the_leader_is_killed_the_copy_that_stands_by_goes_on(lab: Lab) -> None:
+    with running(*words(lab, *LED)) as first:
+        first.leads()
+        with running(*words(lab, *LED)) as second:
+            until(lambda: second.health("/readyz") == (200, "ok"), why=lambda: second.log)
+            assert " leads" not in second.log, "a copy that stands by is ready, and does nothing"
+            first.kill()
+            lab.apply(pod("after-the-kill"))
+            bound(lab, "after-the-kill")
+            assert " leads" in second.log
+            assert second.stop() == 0
+    lab.delete("pod", "after-the-kill")
+
+
+def test_a_lease_given_back_is_taken_at_once(lab: Lab) -> None:
+    with running(*words(lab, "--leader-elect", "--retry-period=200ms")) as first:
+        first.leads()
+        with running(*words(lab, "--leader-elect", "--retry-period=200ms")) as second:
+            until(lambda: second.health("/readyz") == (200, "ok"))
+            assert first.stop() == 0
+            second.says(" leads$", seconds=8)  # a Lease that is not given back holds for 15 s
+            assert second.stop() == 0
+
+
+def test_who_has_lost_the_lease_ends_with_an_error(lab: Lab) -> None:
+    with running(*words(lab, *LED)) as scheduler:
+        scheduler.leads()
+        lab.client.patch(LEASES, LEASE, {"spec": {"holderIdentity": "thief"}}, "kube-system")
+        assert scheduler.ends() == 1
+        assert "leads no longer: thief has its Lease" in scheduler.said[-1]
+    assert holder(lab) == "thief"
+    lab.client.delete(LEASES, LEASE, "kube-system")
+
+
+def test_a_server_that_goes_and_comes_back_is_not_noticed_by_pods(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Lab(fleet="dgx-a100-40gb", without=("scheduler",), data=tmp_path, port=port) as lab:
+        lab.apply(TEMPLATE)
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(Path(lab.kubeconfig).read_text())
+        with running("scheduler", f"--kubeconfig={kubeconfig}") as scheduler:
+            lab.apply(pod("before"))
+            bound(lab, "before")
+            lab.stop()
+            assert scheduler.process.poll() is None
+            with Lab(data=tmp_path, without=("scheduler",), port=port) as again:
+                again.apply(pod("after"))
+                bound(again, "after")
+                assert scheduler.stop() == 0, scheduler.log
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: it\nclusters: [{name: it, cluster: {server: 'http://127.0.0.1:9'}}]"
+        "\nusers: []\ncontexts: [{name: it, context: {cluster: it}}]\n"
+    )
+    with running("scheduler", f"--kubeconfig={kubeconfig}") as scheduler:
+        scheduler.says("does not answer yet")
+        assert scheduler.health("/livez") == (200, "ok")
+        assert scheduler.health("/readyz")[0] == 500
+        assert scheduler.stop() == 0
+        assert "Traceback" not in scheduler.log
