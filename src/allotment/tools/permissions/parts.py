@@ -231,10 +231,11 @@ _EXPORTER: Final = Part(
     "exporter",
     "metrics of devices, claims and pods",
     (
-        Rule(_CORE, ("nodes", "pods"), _FOLLOW, "where devices are, and what waits for them"),
+        Rule(_CORE, ("nodes", "pods", "namespaces"), _FOLLOW, "where devices are, and what waits for them"),
         Rule(
-            _DRA, ("resourceslices", "deviceclasses", "resourceclaims", "devicetaintrules"), _FOLLOW,
-            "which devices there are, and who has them",
+            _DRA,
+            ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates", "devicetaintrules"),
+            _FOLLOW, "which devices there are, who has them, and why pods wait",
         ),
         *_SERVING,
     ),

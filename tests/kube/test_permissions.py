@@ -1,0 +1,108 @@
+"""Each part's permissions suffice for all that it does, and without any one of them something fails.
+
+Every part plays its story with the token of an account that has exactly its roles; what was asked, and refused, is told
+by the API server's audit log. Then the story is played once for each verb on each resource (of each name), by an
+account that lacks only this, until the server refuses something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from allotment.tools.permissions.asking import Ask, asks
+from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.rule import Part
+from tests.kube.permitted import annotating, claiming, driving, exporting, reading, scaling, scheduling, tainting
+from tests.kube.permitted.ground import Account, Ground, ground
+from tests.kube.permitted.lacking import lacking
+
+Play = Callable[..., Awaitable[None]]
+
+PLAYS: Final[dict[str, Any]] = {
+    "reader": reading, "scheduler": scheduling, "claims": claiming, "taints": tainting, "autoscaler": scaling,
+    "driver": driving, "exporter": exporting, "annotator": annotating,
+}  # fmt: skip
+#: Longer than any story takes, on a machine that does other things.
+_SECONDS: Final = 60
+#: Permissions that the server looks up while it handles another request, which is what the audit log shows.
+_LOOKED_UP: Final = {("update", "resourceclaims/binding"), ("associated-node:patch", "resourceclaims/driver")}
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def here(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with ground(paths, Path(tmp_path_factory.mktemp("audit"))) as found:
+        asyncio.run(scaling.prepare(found))
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Programs complain of what they may not do a few hundred times."""
+    caplog.set_level(logging.CRITICAL, "allotment")
+
+
+def test_every_part_has_a_story() -> None:
+    assert list(PLAYS) == list(PARTS)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_a_part_has_is_enough_and_is_used(here: Ground, name: str) -> None:
+    async def run() -> Account:
+        account = await _account(here, name, PARTS[name])
+        async with asyncio.timeout(_SECONDS):
+            await PLAYS[name].play(here, account)
+        return account
+
+    account = asyncio.run(run())
+    assert here.refused(account) == []
+    asked = [one for one in here.asked_by(account) if one.code != 0]
+    unused = [ask for ask in asks(PARTS[name]) if not _is_looked_up(ask) and not any(one.uses(ask) for one in asked)]
+    assert [f"{ask.verb} {ask}" for ask in unused] == []
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_without_any_one_of_them_something_fails(here: Ground, name: str) -> None:
+    async def run() -> list[str]:
+        return [f"{ask.verb} {ask} {ask.name}" for ask in asks(PARTS[name]) if not await _fails(here, name, ask)]
+
+    assert asyncio.run(run()) == [], "nothing asked for these: they are more than the part needs"
+
+
+async def _fails(here: Ground, name: str, ask: Ask) -> bool:
+    """Whether something is refused to an account that lacks this and nothing else."""
+    account = await _account(here, name, lacking(PARTS[name], ask))
+    play: Play = PLAYS[name].play
+    more = {"ask": ask} if "ask" in inspect.signature(play).parameters else {}
+    playing = asyncio.ensure_future(play(here, account, **more))
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while not here.refused(account) and not playing.done():
+                await asyncio.wait([playing], timeout=0.05)
+    finally:
+        playing.cancel()
+        with contextlib.suppress(asyncio.CancelledError, AssertionError, ExceptionGroup):
+            await playing
+    return bool(here.refused(account))
+
+
+async def _account(here: Ground, name: str, part: Part) -> Account:
+    story = PLAYS[name]
+    if hasattr(story, "account"):
+        found: Account = await story.account(here, part)
+        return found
+    return await here.account(part)
+
+
+def _is_looked_up(ask: Ask) -> bool:
+    # Server-side apply of what is not there yet looks up create, too.
+    return (ask.verb, f"{ask.resource}/{ask.subresource}") in _LOOKED_UP or (ask.verb == "create" and bool(ask.name))
