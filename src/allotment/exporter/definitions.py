@@ -181,6 +181,43 @@ DROPPED: Final = Metric(
     ("metric",), "one per metric that is cut",
 )  # fmt: skip
 
+#: What every component serves of itself (`components.metrics` makes these); without them no dashboard shows it.
+WORK: Final = Metric(
+    "allotment_work_duration_seconds", "histogram",
+    "How long pieces of work took, by kind and how they ended.",
+    ("work", "result"), "one per kind of work and result (a few words each), each with sixteen buckets",
+)  # fmt: skip
+RESTARTS: Final = Metric(
+    "allotment_program_restarts_total", "counter",
+    "How often a program crashed or ended, and was started again.",
+    ("program",), "one per program",
+)  # fmt: skip
+REQUESTS: Final = Metric(
+    "allotment_client_requests_total", "counter",
+    "Requests to the API server, by method and code (0: no answer came).",
+    ("method", "code"), "one per method and code",
+)  # fmt: skip
+REQUEST_SECONDS: Final = Metric(
+    "allotment_client_request_duration_seconds", "histogram",
+    "How long the API server took to begin its answers.",
+    ("method",), "one per method, each with fifteen buckets",
+)  # fmt: skip
+LEADER: Final = Metric(
+    "allotment_leader", "gauge",
+    "Whether this copy leads (1) or stands by (0), by its Lease.",
+    ("lease",), "one",
+)  # fmt: skip
+QUEUE: Final = Metric(
+    "allotment_queue_depth", "gauge",
+    "Keys or pods that wait, or are worked on.",
+    ("queue",), "one per queue of the component",
+)  # fmt: skip
+BUILD_INFO: Final = Metric(
+    "allotment_build_info", "gauge",
+    "The version that runs, and as what.",
+    ("version", "component"), "one",
+)  # fmt: skip
+
 #: In the order of the page, by what they are about.
 GROUPS: Final[Mapping[str, tuple[Metric, ...]]] = {
     "Devices": (DEVICES, CLASS_DEVICES, TAINTED_DEVICES, TWICE, MISSING_DEVICES, POOLS, SLICES),
@@ -189,6 +226,8 @@ GROUPS: Final[Mapping[str, tuple[Metric, ...]]] = {
     "Cost": (NODE_COST, NODES_PRICED, CLAIMS_COST, CLAIMS_PRICED, IDLE_COST, CLAIM_COST),
     "The exporter itself": (LAST_CONTACT, BUILD_SECONDS, BUILDS, DIAGNOSIS_SECONDS, DROPPED),
 }
+#: Of components, the exporter among them; what they do for a cluster is not in it.
+COMPONENTS: Final[tuple[Metric, ...]] = (WORK, RESTARTS, REQUESTS, REQUEST_SECONDS, LEADER, QUEUE, BUILD_INFO)
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for group in GROUPS.values() for metric in group}
 #: Metrics that name claims.
 PER_CLAIM: Final = frozenset({CLAIM_COST.name})
