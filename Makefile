@@ -29,6 +29,7 @@ lint: $(READY)  ## ruff, mypy (strict), import-linter
 
 clients: $(READY)
 	@$(BIN)/python -m tests.clients.tools || echo "kubectl and helm cannot be had: tests with them will be skipped" >&2
+	@$(BIN)/python -m tests.monitoring.programs || echo "tests with promtool will be skipped" >&2
 
 vectors: $(READY)  ## SET=allocator|apiserver|cel|validation FILES="a.jsonl.gz …": score recordings of the real Kubernetes
 	@$(BIN)/python -m tests.vectors $(SET) $(FILES)

@@ -1,0 +1,27 @@
+"""Prometheus' own tool, or a clear skip."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.monitoring.programs import program
+
+ROOT = Path(__file__).parents[2]
+Promtool = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Promtool:
+    """Run promtool with these words."""
+    path = program("promtool")
+    if path is None:
+        pytest.skip("promtool is not there (python -m tests.monitoring.programs): output and rules are not checked")
+
+    def run(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run([path, *words], input=text, capture_output=True, text=True, check=False)
+
+    return run
