@@ -17,6 +17,8 @@ for them: each finding with what was seen and what to do. Nothing is written.
   allot doctor --only D5                only checks whose codes begin so
   allot doctor --list                   what is looked at
 """
+#: What people type who are used to kubectl.
+_WHOLE: Final = "leave it out: devices are shared by all namespaces, so all are looked at"
 _MORE: Final = """\
 Exit codes: 0 no errors (there may be warnings), 1 errors, 2 bad input, 3 an
 error of Allotment's own.
@@ -32,7 +34,8 @@ def add_doctor(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     parser.set_defaults(
         run=lazy("doctor"), missing="no cluster is given",
         otherwise="give a snapshot with --cluster FILE, name a context with --context, or run allot up",
-        instead={"-f": "say --cluster FILE", "--filename": "say --cluster FILE", "--check": "say --only CODE"},
+        instead={"-f": "say --cluster FILE", "--filename": "say --cluster FILE", "--check": "say --only CODE",
+            "-n": _WHOLE, "--namespace": _WHOLE, "-A": _WHOLE},
     )  # fmt: skip
     parser.add_argument(
         "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"

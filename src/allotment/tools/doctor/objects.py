@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import field
+
 from allotment.model import core
 from allotment.model.decoding import VALUE_TYPES
 from allotment.model.meta import Condition, Object, Value
@@ -31,7 +33,7 @@ class ContainerState(Value, frozen=True):
 class ResourceHealth(Value, frozen=True):
     """``Healthy``, ``Unhealthy`` or ``Unknown`` (KEP-4680)."""
 
-    resource_id: str = ""
+    resource_id: str = field(name="resourceID", default="")
     health: str = ""
     message: str = ""
 

@@ -36,7 +36,8 @@ def find(case: Case) -> Iterable[Sign]:
     for condition, claims in waiting.items():
         names = unique(name_of(claim) for claim in claims)
         longest = max((age for claim in claims if (age := case.age(_since(claim))) is not None), default=None)
-        text = f"{about('claim', names)} wait for binding condition {condition}"
+        verb = "waits" if len(names) == 1 else "wait"
+        text = f"{about('claim', names)} {verb} for binding condition {condition}"
         text += f", for up to {told(longest)}" if longest is not None else ""
         yield Sign(subject("claim", names), text, _help(names[0]), objects=names)
 

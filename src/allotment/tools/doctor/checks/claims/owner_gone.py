@@ -22,7 +22,8 @@ def find(case: Case) -> Iterable[Sign]:
         return
     names = [name_of(claim) for claim, _ in orphans]
     held = sum(1 for claim, _ in orphans for _ in results_of(claim))
-    text = f"{about('claim', names)} made for pods that are gone ({orphans[0][1].name}): {counted(held, 'device')} held"
+    gone = f"a pod that is gone ({orphans[0][1].name})" if len(names) == 1 else "pods that are gone"
+    text = f"{about('claim', names)} made for {gone}: {counted(held, 'device')} held"
     help_ = remedy(
         "The garbage collector of kube-controller-manager deletes them: see whether it runs. By hand, which loses"
         " nothing, for nobody can use them:",

@@ -15,7 +15,8 @@ def find(case: Case) -> Iterable[Sign]:
     for name, claims in case.askers.items():
         if name in case.classes:
             continue
-        text = f"{about('claim or template', claims)} ask for it, and there is no such class"
+        verb = "asks" if len(claims) == 1 else "ask"
+        text = f"{about('claim or template', claims)} {verb} for it, and there is no such class"
         meant = nearest(name, case.classes)
         words = f"Install the driver that brings it, or correct deviceClassName{f': {meant}' if meant else ''}."
         yield Sign(f"class/{name}", text, remedy(words, "kubectl get deviceclasses"), objects=tuple(claims))

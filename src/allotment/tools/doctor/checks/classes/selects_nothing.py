@@ -25,7 +25,8 @@ def find(case: Case) -> Iterable[Sign]:
         verb = "selects" if len(names) == 1 else "select"
         text = f"{about('class', names)} {verb} none of {counted(len(case.devices), 'device')}"
         if asked:
-            text += f"; {about('claim', case.askers[names[0]])} of {names[0]}"
+            askers = case.askers[names[0]]
+            text += f"; {about('claim or template', askers)} {'asks' if len(askers) == 1 else 'ask'} for {names[0]}"
         words = "Correct its selector, or add hardware that it is for."
         help_ = remedy(words, f"kubectl get deviceclass {names[0]} -o yaml") if asked else ""
         yield Sign(subject("class", names), text, help_, "warning" if asked else "note", tuple(names))

@@ -56,7 +56,7 @@ def _when(event: Event) -> float:
 def _without_names(case: Case, pod: Pod, message: str) -> str:
     names = [pod.metadata.name, *(claim.metadata.name for _, claim in case.claims_of(pod))]
     for name in sorted(names, key=len, reverse=True):
-        message = message.replace(name, "…")
+        message = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", "…", message)
     return _UID.sub("…", message)
 
 

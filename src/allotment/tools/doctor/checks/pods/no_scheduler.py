@@ -30,8 +30,8 @@ def find(case: Case) -> Iterable[Sign]:
     for scheduler, names in unseen.items():
         lease = _lease(case, scheduler)
         seen = _told(case, scheduler, lease)
-        verb = "waits" if len(names) == 1 else "wait"
-        text = f"{crowd(case, names)} {verb} for scheduler {scheduler}, which has said nothing of them: {seen}"
+        verb, them = ("waits", "it") if len(names) == 1 else ("wait", "them")
+        text = f"{crowd(case, names)} {verb} for scheduler {scheduler}, which has said nothing of {them}: {seen}"
         words = f"Start {_LEASES.get(scheduler, scheduler)}, or correct schedulerName in whatever makes the pods."
         look = ("kubectl get lease -A", f"kubectl get pod {of(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
         yield Sign(subject("pod", names), text, remedy(words, *look), objects=tuple(names))
@@ -47,7 +47,7 @@ def _told(case: Case, scheduler: str, lease: Lease | None) -> str:
     age = case.age(lease.spec.renew_time)
     if age is not None and age > timedelta(seconds=3 * (lease.spec.lease_duration_seconds or 15)):
         return f"its Lease was renewed {told(age)} ago, so it does not run"
-    return "its Lease is held, so it runs, and has not come to them yet"
+    return "its Lease is held, so it runs, and has not come so far yet"
 
 
 CHECK = Check(

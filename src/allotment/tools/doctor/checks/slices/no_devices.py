@@ -23,9 +23,7 @@ def find(case: Case) -> Iterable[Sign]:
         ]
         if empty:
             have = "has" if len(empty) == 1 else "have"
-            text = (
-                f"{about('node', empty)} {have} {vendor.name} GPUs, and the slices of {vendor.driver} there no device"
-            )
+            text = f"{about('node', empty)} {have} {vendor.name} GPUs, and {vendor.driver} publishes no device there"
             words = "The driver runs and finds nothing: look at its log, and at the vendor's kernel driver on the node."
             look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={empty[0]}"
             yield Sign(subject("node", empty), text, remedy(words, look), objects=tuple(empty))

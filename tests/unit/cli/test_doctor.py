@@ -1,0 +1,142 @@
+"""The screen of ``doctor``: the verdict first, the worst next, and the same of a cluster and of its snapshot."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import allotment
+from allotment.model.formats import to_yaml
+from tests.unit.cli.conftest import Allot
+from tests.unit.tools.doctor.clinic import Cluster
+from tests.unit.tools.doctor.patients import PATIENTS
+
+TYPO = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: typo}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: nowhere}]
+  containers: [{name: c, image: busybox, resources: {claims: [{name: gpu}]}}]
+"""
+
+
+def sick(tmp_path: Path, *codes: str) -> str:
+    """A snapshot of a cluster with these defects."""
+    cluster = Cluster()
+    for patient in PATIENTS:
+        if patient.code in codes:
+            patient.break_(cluster)
+    file = tmp_path / "sick.yaml"
+    file.write_text(to_yaml(cluster.trees))
+    return str(file)
+
+
+def test_a_healthy_cluster_is_told_in_one_line(allot: Allot, tmp_path: Path) -> None:
+    ran = allot("doctor", "--cluster", sick(tmp_path))
+    assert ran.code == 0
+    verdict, _, rest = ran.out.partition("\n")
+    assert verdict == "Nothing wrong is seen in 2 nodes, 4 devices, 1 claim and 3 pods."
+    assert rest.startswith("\nNot looked at: ")
+
+
+def test_errors_are_the_exit_code_and_warnings_are_not(allot: Allot, tmp_path: Path) -> None:
+    assert allot("doctor", "--cluster", sick(tmp_path, "D305")).code == 0
+    assert allot("doctor", "--cluster", sick(tmp_path, "D501")).code == 1
+
+
+def test_every_line_but_a_command_fits_a_screen_and_no_command_is_broken(allot: Allot, tmp_path: Path) -> None:
+    # Some of them take away what others break.
+    every = [patient.code for patient in PATIENTS if patient.code not in ("D201", "D302", "D304", "D401")]
+    ran = allot("doctor", "--cluster", sick(tmp_path, *every))
+    lines = ran.out.splitlines()
+    assert re.fullmatch(r"\d+ errors, \d+ warnings and \d+ notes? in .*", lines[0])
+    assert lines[2] == "SEVERITY   CODE   SUBJECT"
+    assert [line for line in lines if len(line) > 80 and not line.startswith("    $ ")] == []
+    severities = [line.split()[0] for line in lines[3:] if re.match(r"(error|warning|note) +D", line)]
+    assert severities == sorted(severities, key=("error", "warning", "note").index)
+
+
+def test_only_some_checks(allot: Allot, tmp_path: Path) -> None:
+    file = sick(tmp_path, "D501", "D305", "D602")
+    ran = allot("doctor", "--cluster", file, "--only", "d5,D305", "-o", "json")
+    assert {finding["code"] for finding in json.loads(ran.out)["findings"]} == {"D501", "D305"}
+    ran = allot("doctor", "--cluster", file, "--only", "D999")
+    assert ran.code == 2
+    assert ran.err.startswith("allot: error: --only: no check is called 'D999'")
+
+
+def test_wide_names_everything_and_says_why(allot: Allot, tmp_path: Path) -> None:
+    file = sick(tmp_path, "D602")
+    assert "ml/big-6" not in allot("doctor", "--cluster", file).out
+    wide = " ".join(allot("doctor", "--cluster", file, "-o", "wide").out.split())
+    assert "all: ml/big-0, ml/big-1, ml/big-2, ml/big-3, ml/big-4, ml/big-5, ml/big-6" in wide
+    assert "why: The cause is found as `allot explain` finds it" in wide
+
+
+def test_json_for_programs(allot: Allot, tmp_path: Path) -> None:
+    data = json.loads(allot("doctor", "--cluster", sick(tmp_path, "D501"), "-o", "json").out)
+    assert data["counts"] == {"error": 1, "warning": 0, "note": 0}
+    (finding,) = data["findings"]
+    assert finding["objects"] == ["ml/web-gpu", "ml/stolen"]
+    assert "D104" in data["skipped"]
+
+
+def test_the_checks_are_listed(allot: Allot) -> None:
+    ran = allot("doctor", "--list")
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == len(PATIENTS) + 1
+    assert all("why" in row for row in json.loads(allot("doctor", "--list", "-o", "json").out))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cluster", "none.yaml"], "none.yaml"),
+        (["--cluster", "-"], "no Kubernetes object in -"),
+        (["--cluster", "a.yaml", "--context", "b"], "leave one of them out"),
+        (["-f", "a.yaml"], "say --cluster FILE"),
+        (["-n", "ml"], "devices are shared by all namespaces"),
+    ],
+)
+def test_mistakes_say_what_to_do(allot: Allot, words: list[str], said: str) -> None:
+    ran = allot("doctor", *words)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_an_object_that_makes_no_sense_costs_only_itself(allot: Allot, tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster["Pod", "web"]["spec"]["containers"] = "none"
+    file = tmp_path / "odd.yaml"
+    file.write_text(to_yaml(cluster.trees))
+    ran = allot("doctor", "--cluster", str(file))
+    assert "note: left out: Pod ml/web: Expected `array`" in ran.out
+
+
+@pytest.fixture
+def there(allot: Allot, lab: allotment.Lab, monkeypatch: pytest.MonkeyPatch) -> Allot:
+    """``allot`` with the lab as the current context."""
+    monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
+    return allot
+
+
+def test_a_lab_and_its_snapshots_are_answered_alike(there: Allot, namespace: str, tmp_path: Path) -> None:
+    there("apply", "-f", "-", "-n", namespace, stdin=TYPO)
+    ran = there("doctor", "--only", "D603")
+    assert ran.code == 1
+    assert '"nowhere"' in ran.out
+    there("snapshot", "-o", str(tmp_path / "snapshot.yaml"))
+    there("snapshot", "--redact", "-o", str(tmp_path / "redacted.json"))
+    assert there("doctor", "--only", "D603", "--cluster", str(tmp_path / "snapshot.yaml")).out == ran.out
+    redacted = there("doctor", "--only", "D603", "-o", "json", "--cluster", str(tmp_path / "redacted.json")).out
+    assert json.loads(redacted)["counts"]["error"] == 1
+    assert "nowhere" not in redacted
+
+
+def test_gates_and_permissions_of_a_lab_are_known(there: Allot) -> None:
+    data = json.loads(there("doctor", "-o", "json").out)
+    assert (data["notLookedAt"], data["skipped"]) == ({}, [])

@@ -1,0 +1,199 @@
+"""A small cluster in which all is well, as trees that a test then breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.features import GATES, Features
+from allotment.model.trees import to_tree
+from allotment.tools.doctor.examining import examine
+from allotment.tools.doctor.finding import Finding
+from allotment.tools.doctor.found import Found
+from allotment.tools.doctor.reading import read
+from allotment.tools.permissions.asking import Ask
+
+Tree = dict[str, Any]
+
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+LONG_AGO = "2026-06-01T08:00:00Z"
+JUST_NOW = "2026-06-01T11:59:50Z"
+NVIDIA = "gpu.nvidia.com"
+DRA = "resource.k8s.io/v1"
+
+
+class Cluster:
+    """Two nodes with two T4 each, their driver, a pod that runs with a claim of its own, a scheduler."""
+
+    def __init__(self) -> None:
+        self.trees: list[Tree] = []
+        self.version = "v1.36.2"
+        self.served: dict[str, Sequence[str]] = {"resourceclaims": ("v1", "v1beta2"), "devicetaintrules": ("v1beta2",)}
+        self.gates = {name: Features("1.36").enabled(name) for name in GATES} | {"DRADeviceTaintRules": True}
+        self.denied: Sequence[Ask] = ()
+        self.unread: dict[str, str] = {}
+        fleet = cluster_of(parse_fleet(["node=2xt4:2"]), "1.36")
+        for node in fleet.nodes:
+            name = node.metadata.name
+            self.add(to_tree(node, "v1", "Node"))
+            self["Node", name]["metadata"]["labels"]["nvidia.com/gpu.present"] = "true"
+            self["Node", name]["status"] = {
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}],
+                "nodeInfo": {"kubeletVersion": "v1.36.2"},
+            }
+            self.pod(f"driver-{name}", "dra", node=name, owner=("DaemonSet", "nvidia-dra-driver-kubelet-plugin"))
+        for one in fleet.slices:
+            self.add(to_tree(one, DRA, "ResourceSlice"))
+        for device_class in fleet.classes:
+            if device_class.metadata.name == NVIDIA:
+                self.add(to_tree(device_class, DRA, "DeviceClass"))
+        self.template("one")
+        self.running("web", "node-1", "gpu-0")
+        self.lease("kube-scheduler")
+
+    # --- objects -----------------------------------------------------------------------------------------------------
+
+    def add(self, tree: Tree) -> Tree:
+        """An object, as an API server would show it."""
+        metadata = tree["metadata"]
+        metadata.setdefault("uid", f"{tree['kind']}-{metadata['name']}")
+        metadata.setdefault("creationTimestamp", LONG_AGO)
+        metadata.setdefault("labels", {})
+        self.trees.append(tree)
+        return tree
+
+    def __getitem__(self, key: tuple[str, str]) -> Tree:
+        return next(one for one in self.trees if (one["kind"], one["metadata"]["name"]) == key)
+
+    def all(self, kind: str) -> list[Tree]:
+        """Objects of a kind."""
+        return [one for one in self.trees if one["kind"] == kind]
+
+    def remove(self, kind: str, *names: str) -> None:
+        """Without these, or without any of the kind."""
+        self.trees = [
+            one for one in self.trees if one["kind"] != kind or (names and one["metadata"]["name"] not in names)
+        ]  # fmt: skip
+
+    def object(self, api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Tree:
+        """Any object."""
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+        return self.add({"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields})
+
+    def template(self, name: str, device_class: str = NVIDIA, **exactly: Any) -> Tree:
+        """A template for one device."""
+        return self.object(DRA, "ResourceClaimTemplate", name, "ml", spec={"spec": asking(device_class, **exactly)})
+
+    def claim(self, name: str, *devices: str, pods: Sequence[str] = (), device_class: str = NVIDIA) -> Tree:
+        """A claim; with devices (``node-1/gpu-0``) an allocated one. ``pods`` are those that it is reserved for."""
+        results: list[Tree] = [
+            {"request": "gpu", "driver": NVIDIA, "pool": pool, "device": device}
+            for pool, device in (one.split("/") for one in devices)
+        ]
+        status: Tree = {"allocation": {"devices": {"results": results}}} if devices else {}
+        if pods:
+            status["reservedFor"] = [{"resource": "pods", "name": pod, "uid": f"Pod-{pod}"} for pod in pods]
+        return self.object(DRA, "ResourceClaim", name, "ml", spec=asking(device_class), status=status)
+
+    def pod(
+        self, name: str, namespace: str = "ml", *, claim: str = "", template: str = "", made: str = "", node: str = "",
+        owner: tuple[str, str] | None = None, phase: str = "", **spec: Any,
+    ) -> Tree:  # fmt: skip
+        """A pod: with a claim by name, or of a template, of which ``made`` is the name of the claim."""
+        status: Tree = {"phase": phase or ("Running" if node else "Pending"), "conditions": []}
+        if node:
+            spec["nodeName"] = node
+            status["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}]
+        container: Tree = {"name": "main", "image": "example.com/app:1"}
+        if claim or template:
+            container["resources"] = {"claims": [{"name": "gpu"}]}
+            source = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template}
+            spec["resourceClaims"] = [{"name": "gpu", **source}]
+        if made:
+            status["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": made}]
+        tree = self.object("v1", "Pod", name, namespace, spec={"containers": [container], **spec}, status=status)
+        if owner is not None:
+            kind, owner_name = owner
+            tree["metadata"]["ownerReferences"] = [
+                {"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner_name, "controller": True}
+            ]
+        return tree
+
+    def running(self, name: str, node: str, device: str) -> Tree:
+        """A pod that has a device, through a claim that was made for it."""
+        pod = self.pod(name, template="one", made=f"{name}-gpu", node=node)
+        claim = self.claim(f"{name}-gpu", f"{node}/{device}", pods=[name])
+        claim["metadata"]["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"Pod-{name}", "controller": True}
+        ]
+        return pod
+
+    def waiting(
+        self, name: str, template: str = "one", message: str = "0/2 nodes are available", **fields: Any
+    ) -> Tree:
+        """A pod whose claim is there, and that a scheduler has looked at in vain."""
+        pod = self.pod(name, template=template, made=f"{name}-gpu", **fields)
+        asked = next(t for t in self.all("ResourceClaimTemplate") if t["metadata"]["name"] == template)
+        claim = self.claim(f"{name}-gpu")
+        claim["spec"] = asked["spec"]["spec"]
+        claim["metadata"]["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"Pod-{name}", "controller": True}
+        ]
+        if message:
+            pod["status"]["conditions"] = [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+                 "lastTransitionTime": LONG_AGO},
+            ]  # fmt: skip
+        return pod
+
+    def event(self, pod: str, reason: str, message: str) -> Tree:
+        """Something that was said of a pod."""
+        about = {"kind": "Pod", "namespace": "ml", "name": pod, "uid": f"Pod-{pod}"}
+        return self.object(
+            "v1", "Event", f"{pod}.{reason}", "ml", involvedObject=about, reason=reason, message=message,
+            lastTimestamp=LONG_AGO, type="Warning",
+        )  # fmt: skip
+
+    def lease(self, name: str, renewed: str = "2026-06-01T11:59:58.000000Z") -> Tree:
+        """Of a program that runs."""
+        spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": renewed}
+        return self.object("coordination.k8s.io/v1", "Lease", name, "kube-system", spec=spec)
+
+    def devices(self, slice_number: int = 0) -> list[Tree]:
+        """The devices of a slice."""
+        found: list[Tree] = self.all("ResourceSlice")[slice_number]["spec"]["devices"]
+        return found
+
+    # --- the doctor --------------------------------------------------------------------------------------------------
+
+    def found(self) -> Found:
+        """What an examination works on."""
+        seen = read(self.trees)
+        assert seen.failed == ()
+        return Found(
+            features=Features("1.36", {name: on for name, on in self.gates.items() if name in GATES}),
+            values=seen.values,
+            now=NOW,
+            version=self.version,
+            served=self.served,
+            gates=self.gates,
+            denied=self.denied,
+            unread=self.unread,
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with it."""
+        return examine(self.found())
+
+    def told(self, code: str) -> Finding:
+        """The one finding of a check."""
+        (found,) = (one for one in self.findings() if one.code == code)
+        return found
+
+
+def asking(device_class: str = NVIDIA, **exactly: Any) -> Tree:
+    """The spec of a claim for one device, or as ``exactly`` says."""
+    exact = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1, **exactly}
+    return {"devices": {"requests": [{"name": "gpu", "exactly": exact}]}}

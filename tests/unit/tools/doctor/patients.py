@@ -1,0 +1,491 @@
+"""For each check a cluster in which something is wrong, and what is said of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from allotment.tools.permissions.asking import Ask
+from tests.unit.tools.doctor.clinic import DRA, LONG_AGO, NVIDIA, Cluster
+
+
+class Patient(NamedTuple):
+    """What is broken, the subject of the finding, words of its evidence, and words of its remedy."""
+
+    code: str
+    break_: Callable[[Cluster], object]
+    subject: str
+    evidence: str
+    remedy: str
+
+
+def _no_api(c: Cluster) -> None:
+    c.served, c.version = {}, "v1.31.4"
+
+
+def _gate(c: Cluster) -> None:
+    c.gates["DRADeviceTaints"] = False
+    c.devices()[0]["taints"] = [{"key": "a", "effect": "NoSchedule"}]
+
+
+def _kubelet(c: Cluster) -> None:
+    c["Node", "node-2"]["status"]["nodeInfo"]["kubeletVersion"] = "v1.37.0"
+
+
+def _denied(c: Cluster) -> None:
+    c.denied = [Ask("list", "", "events", "", "", "", "", "what was said about pods")]
+
+
+def _undriven(c: Cluster) -> None:
+    c.remove("ResourceSlice", "00000-gpu.nvidia.com-node-2")
+
+
+def _crashing(c: Cluster) -> None:
+    pod = c["Pod", "driver-node-2"]
+    pod["status"]["conditions"][0]["status"] = "False"
+    waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "name": "gpus", "restartCount": 7, "ready": False}
+    pod["status"]["containerStatuses"] = [waiting]
+
+
+def _gone_node(c: Cluster) -> None:
+    c.remove("Node", "node-2")
+
+
+def _unready(c: Cluster) -> None:
+    c["Node", "node-1"]["status"]["conditions"][0]["status"] = "Unknown"
+
+
+def _unprepared(c: Cluster) -> None:
+    for name in ("a", "b"):
+        c.pod(name, claim=f"{name}-claim", node="node-2", phase="Pending")
+        c.event(
+            name,
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: prepare dynamic resources: DRA driver gpu.nvidia.com is not"
+            " registered",
+        )
+
+
+def _plugged(c: Cluster) -> None:
+    c["Node", "node-1"]["status"]["allocatable"] = {"cpu": "8", "nvidia.com/gpu": "2"}
+
+
+def _published_twice(c: Cluster) -> None:
+    other = copy.deepcopy(c.all("ResourceSlice")[0])
+    other["metadata"]["name"] = "other"
+    other["spec"]["driver"] = "gpu.hami.io"
+    c.trees.append(other)
+
+
+def _incomplete(c: Cluster) -> None:
+    c.all("ResourceSlice")[0]["spec"]["pool"]["resourceSliceCount"] = 2
+
+
+def _old_generation(c: Cluster) -> None:
+    old = copy.deepcopy(c.all("ResourceSlice")[0])
+    old["metadata"]["name"] = "left-behind"
+    c.all("ResourceSlice")[0]["spec"]["pool"]["generation"] += 1
+    c.trees.append(old)
+
+
+def _invalid(c: Cluster) -> None:
+    c.devices().append(c.devices()[0])
+
+
+def _nothing_published(c: Cluster) -> None:
+    c.all("ResourceSlice")[1]["spec"]["devices"] = []
+
+
+def _tainted(c: Cluster) -> None:
+    c.devices(1)[1]["taints"] = [{"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}]
+
+
+def _idle_rule(c: Cluster) -> None:
+    spec = {"deviceSelector": {"driver": NVIDIA, "pool": "node-9"}, "taint": {"key": "a", "effect": "NoSchedule"}}
+    c.object("resource.k8s.io/v1beta2", "DeviceTaintRule", "repair", spec=spec)
+
+
+def _not_evicted(c: Cluster) -> None:
+    c.devices()[0]["taints"] = [{"key": "broken", "effect": "NoExecute", "timeAdded": LONG_AGO}]
+
+
+def _no_class(c: Cluster) -> None:
+    c.remove("DeviceClass")
+    c.remove("ResourceClaimTemplate")
+    selector = {"cel": {"expression": 'device.driver == "none"'}}
+    c.object(DRA, "DeviceClass", "mig.nvidia.com", spec={"selectors": [selector]})
+
+
+def _empty_class(c: Cluster) -> None:
+    selector = {
+        "cel": {"expression": 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].brand == "H"'}
+    }
+    c.object(DRA, "DeviceClass", "hopper", spec={"selectors": [selector]})
+    c.template("two", "hopper")
+
+
+def _failing_class(c: Cluster) -> None:
+    selector = {"cel": {"expression": 'device.attributes["gpu.nvidia.com"].speed > 3'}}
+    c.object(DRA, "DeviceClass", "fast", spec={"selectors": [selector]})
+    c.template("two", "fast")
+
+
+def _same_resource(c: Cluster) -> None:
+    for name in ("a", "b"):
+        selector = {"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}
+        c.object(DRA, "DeviceClass", name, spec={"selectors": [selector], "extendedResourceName": "nvidia.com/gpu"})
+
+
+def _class_missing(c: Cluster) -> None:
+    c.template("two", "gpu.nvidia.con")
+
+
+def _twice(c: Cluster) -> None:
+    c.pod("second", claim="stolen", node="node-1")
+    c.claim("stolen", "node-1/gpu-0", pods=["second"])
+
+
+def _overcommitted(c: Cluster) -> None:
+    published = c.all("ResourceSlice")[1]
+    counters = copy.deepcopy(published)
+    counters["metadata"]["name"] = "counters"
+    for one in (published, counters):
+        one["spec"]["pool"]["resourceSliceCount"] = 2
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "15Gi"}}}]
+    for device in c.devices(1):
+        device["consumesCounters"] = [{"counterSet": "gpu-0", "counters": {"memory": {"value": "10Gi"}}}]
+    c.trees.append(counters)
+    for number in (0, 1):
+        c.running(f"half-{number}", "node-2", f"gpu-{number}")
+
+
+def _device_gone(c: Cluster) -> None:
+    del c.devices()[0]
+
+
+def _unreserved(c: Cluster) -> None:
+    c.claim("idle", "node-2/gpu-0")
+
+
+def _stale_reservation(c: Cluster) -> None:
+    c.claim("stale", "node-2/gpu-0", pods=["ghost"])
+
+
+def _unknown_consumer(c: Cluster) -> None:
+    claim = c.claim("strange", "node-2/gpu-0")
+    entry = {"apiGroup": "batch.example.com", "resource": "trainings", "name": "t", "uid": "u"}
+    claim["status"]["reservedFor"] = [entry]
+
+
+def _deleting(c: Cluster) -> None:
+    metadata = c["ResourceClaim", "web-gpu"]["metadata"]
+    metadata["deletionTimestamp"] = LONG_AGO
+    metadata["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+
+
+def _orphan(c: Cluster) -> None:
+    claim = c.claim("left-gpu")
+    claim["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": "left", "uid": "nobody", "controller": True}
+    ]
+
+
+def _crowded(c: Cluster) -> None:
+    pods = [f"p{number}" for number in range(256)]
+    for name in (*pods, "late"):
+        c.pod(name, claim="shared", node="" if name == "late" else "node-2")
+    c.claim("shared", "node-2/gpu-0", pods=pods)
+
+
+def _unwell(c: Cluster) -> None:
+    condition = {"type": "Ready", "status": "False", "reason": "Xid79", "message": "fallen off the bus"}
+    status = {"driver": NVIDIA, "pool": "node-1", "device": "gpu-0", "conditions": [condition]}
+    c["ResourceClaim", "web-gpu"]["status"]["devices"] = [status]
+
+
+def _not_bound(c: Cluster) -> None:
+    result = c["ResourceClaim", "web-gpu"]["status"]["allocation"]["devices"]["results"][0]
+    result["bindingConditions"] = ["attached"]
+    result["bindingFailureConditions"] = ["failed"]
+
+
+def _quota(c: Cluster) -> None:
+    key = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+    c.object(
+        "v1", "ResourceQuota", "team", "ml", status={"hard": {key: "1", "pods": "1"}, "used": {key: "1", "pods": "1"}}
+    )
+
+
+def _bypassing(c: Cluster) -> None:
+    c.claim("alone")
+    c.pod("pinned", claim="alone", node="node-2", phase="Pending")
+
+
+def _too_big(c: Cluster) -> None:
+    c.template("three", count=3)
+    for number in range(7):
+        c.waiting(f"big-{number}", "three", owner=("Job", "train"))
+
+
+def _misnamed(c: Cluster) -> None:
+    c.pod("typo", template="onne")
+
+
+def _gated(c: Cluster) -> None:
+    c.pod("queued", claim="web-gpu", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+
+
+def _unserved(c: Cluster) -> None:
+    c.waiting("odd", message="", schedulerName="volcano")
+
+
+def _not_made(c: Cluster) -> None:
+    c.pod("poor", template="one")
+    c.event("poor", "FailedResourceClaimCreation", 'resourceclaims "poor-gpu-x" is forbidden: exceeded quota: team')
+
+
+def _unhealthy(c: Cluster) -> None:
+    health = {
+        "name": "claim:gpu/gpu",
+        "resources": [{"resourceID": "gpu-0", "health": "Unhealthy", "message": "XID 79"}],
+    }
+    c["Pod", "web"]["status"]["containerStatuses"] = [
+        {"name": "main", "ready": True, "allocatedResourcesStatus": [health]}
+    ]
+
+
+def _unused(c: Cluster) -> None:
+    del c["Pod", "web"]["spec"]["containers"][0]["resources"]
+
+
+def _not_ending(c: Cluster) -> None:
+    c["Pod", "web"]["metadata"]["deletionTimestamp"] = LONG_AGO
+
+
+def _short_of_cpu(c: Cluster) -> None:
+    c.waiting("hungry", message="0/2 nodes are available: 2 Insufficient cpu.")
+
+
+PATIENTS: Final = (
+    Patient("D101", _no_api, "server", "v1.31.4 serves no ResourceClaims", "Upgrade to 1.34"),
+    Patient(
+        "D102", _gate, "gate DRADeviceTaints", "is off in the API server, and slice 00000-", "=true in kube-apiserver"
+    ),
+    Patient("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
+    Patient("D104", _denied, "you", "you may not list events: what was said about pods", "$ allot rbac reader"),
+    Patient(
+        "D201",
+        _undriven,
+        "node/node-2",
+        "node node-2 has NVIDIA GPUs (label nvidia.com/gpu.present=true)",
+        "$ kubectl get pods -A",
+    ),
+    Patient(
+        "D202",
+        _crashing,
+        "pod dra/driver-node-2",
+        "container gpus CrashLoopBackOff, 7 restarts",
+        "$ kubectl logs -n dra driver-node-2",
+    ),
+    Patient(
+        "D203",
+        _gone_node,
+        "node/node-2",
+        "1 ResourceSlice of gpu.nvidia.com still",
+        "--field-selector spec.nodeName=node-2",
+    ),
+    Patient(
+        "D204",
+        _unready,
+        "node/node-1",
+        "is not Ready, with 2 devices, 1 of them in use",
+        "$ kubectl describe node node-1",
+    ),
+    Patient(
+        "D205",
+        _unprepared,
+        "2 pods",
+        "on node node-2: DRA driver gpu.nvidia.com is not registered",
+        "The kubelet does not know",
+    ),
+    Patient(
+        "D206", _plugged, "node/node-1", "allocatable nvidia.com/gpu: 2 from a device plugin", "Let one of the two"
+    ),
+    Patient(
+        "D207",
+        _published_twice,
+        "node/node-1",
+        "gpu-0 of gpu.nvidia.com (pool node-1), gpu-0 of gpu.hami.io",
+        "Let one of the drivers",
+    ),
+    Patient("D301", _incomplete, "pool/node-1", "1 slices of generation 1, 2 announced", "Look at the log"),
+    Patient(
+        "D302",
+        _old_generation,
+        "slice/left-behind",
+        "of an older generation",
+        "$ kubectl delete resourceslice left-behind",
+    ),
+    Patient("D303", _invalid, "pool/node-1", "duplicate device name gpu-0", "-o yaml"),
+    Patient("D304", _nothing_published, "node/node-2", "gpu.nvidia.com publishes no device there", "finds nothing"),
+    Patient(
+        "D305",
+        _tainted,
+        "1 device",
+        "1 device on 1 node (node-2) tainted gpu.nvidia.com/xid=79:NoSchedule: gpu-1",
+        "$ allot free -o wide",
+    ),
+    Patient(
+        "D306", _idle_rule, "devicetaintrule/repair", "driver gpu.nvidia.com, pool node-9", "Correct its deviceSelector"
+    ),
+    Patient("D307", _not_evicted, "pod ml/web", "(broken on gpu-0)", "$ kubectl delete pod -n ml web"),
+    Patient(
+        "D401",
+        _no_class,
+        "driver gpu.nvidia.com",
+        "4 devices published, and none of 1 DeviceClass selects",
+        "device.driver ==",
+    ),
+    Patient(
+        "D402",
+        _empty_class,
+        "class/hopper",
+        "selects none of 4 devices; claim or template ml/two asks for hopper",
+        "$ kubectl get deviceclass hopper",
+    ),
+    Patient("D403", _failing_class, "class/fast", "no such key: speed", "$ kubectl edit deviceclass fast"),
+    Patient(
+        "D404",
+        _same_resource,
+        "3 classes",
+        "a, b, gpu.nvidia.com all have extendedResourceName nvidia.com/gpu; a,",
+        "$ kubectl edit deviceclass b",
+    ),
+    Patient("D405", _class_missing, "class/gpu.nvidia.con", "ml/two", "did you mean gpu.nvidia.com?"),
+    Patient(
+        "D501",
+        _twice,
+        "device gpu-0",
+        "allocated to claims ml/web-gpu, ml/stolen at the same time",
+        "$ kubectl describe resourceclaim -n ml stolen",
+    ),
+    Patient(
+        "D502", _overcommitted, "pool/node-2", "memory of counter set gpu-0: 20Gi allocated of 15Gi", "Delete the pods"
+    ),
+    Patient(
+        "D503",
+        _device_gone,
+        "claim ml/web-gpu",
+        "has gpu-0: pool node-1 of gpu.nvidia.com does not publish it any more",
+        "allocated anew",
+    ),
+    Patient(
+        "D504",
+        _unreserved,
+        "claim ml/idle",
+        "reserved by nobody, for 4h: 1 device held",
+        "$ kubectl delete resourceclaim -n ml idle",
+    ),
+    Patient("D505", _stale_reservation, "claim ml/stale", "reserved for pod ghost (gone)", "kube-controller-manager"),
+    Patient(
+        "D506",
+        _unknown_consumer,
+        "claim ml/strange",
+        "reserved for trainings.batch.example.com",
+        "$ kubectl get resourceclaim -n ml strange",
+    ),
+    Patient("D507", _deleting, "claim ml/web-gpu", "held by web (running)", "$ kubectl get pods -n ml web"),
+    Patient(
+        "D508",
+        _orphan,
+        "claim ml/left-gpu",
+        "made for a pod that is gone (left)",
+        "$ kubectl delete resourceclaim -n ml left-gpu",
+    ),
+    Patient(
+        "D509",
+        _crowded,
+        "claim ml/shared",
+        "reserved for 256 consumers, as many as may be; 1 pod more",
+        "ResourceClaimTemplate",
+    ),
+    Patient(
+        "D510",
+        _unwell,
+        "claim ml/web-gpu",
+        "not Ready: Xid79 (fallen off the bus)",
+        "$ kubectl describe resourceclaim -n ml web-gpu",
+    ),
+    Patient(
+        "D511",
+        _not_bound,
+        "claim ml/web-gpu",
+        "waits for binding condition attached of gpu.nvidia.com, for up to 4h",
+        "ten minutes",
+    ),
+    Patient(
+        "D512",
+        _quota,
+        "quota ml/team",
+        "used up: gpu.nvidia.com.deviceclass.resource.k8s.io/devices 1 of 1.",
+        "$ kubectl describe resourcequota -n ml team",
+    ),
+    Patient(
+        "D601",
+        _bypassing,
+        "pod ml/pinned",
+        "has a node (node-2) and a claim that is not allocated",
+        "nodeSelector kubernetes.io/hostname",
+    ),
+    Patient(
+        "D602", _too_big, "7 pods", "7 pods of Job ml/train wait: too-few-devices", "$ allot explain pod/big-0 -n ml"
+    ),
+    Patient(
+        "D603",
+        _misnamed,
+        "pod ml/typo",
+        'ResourceClaimTemplate "onne" does not exist in namespace ml. Did you mean "one"?',
+        "Create it, or correct",
+    ),
+    Patient("D604", _gated, "pod ml/queued", "held back by scheduling gate kueue.x-k8s.io/admission", "such as Kueue"),
+    Patient(
+        "D605",
+        _unserved,
+        "pod ml/odd",
+        "waits for scheduler volcano, which has said nothing of it: no Lease volcano",
+        "Start volcano",
+    ),
+    Patient(
+        "D606", _not_made, "pod ml/poor", "is forbidden: exceeded quota: team", "$ kubectl describe pod -n ml poor"
+    ),
+    Patient(
+        "D607",
+        _unhealthy,
+        "pod ml/web",
+        "unhealthy devices: gpu-0 on node-1. The driver says: XID 79",
+        "delete the pod (what it does is lost)",
+    ),
+    Patient(
+        "D608",
+        _unused,
+        "pod ml/web",
+        "no container lists it under resources.claims: 1 device held",
+        "{claims: [{name: gpu}]}",
+    ),
+    Patient(
+        "D609",
+        _not_ending,
+        "pod ml/web",
+        "is Terminating on node node-1 beyond the grace period, with 1 device",
+        "by force",
+    ),
+    Patient(
+        "D610",
+        _short_of_cpu,
+        "pod ml/hungry",
+        "The scheduler says: 0/2 nodes are available: 2 Insufficient cpu.",
+        "something else than devices",
+    ),
+)
