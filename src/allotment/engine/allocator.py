@@ -150,11 +150,32 @@ class Allocator:
         self._works[key] = found  # the most recent is last
         return found
 
-    def allocate(self, node: str, claims: Sequence[ResourceClaim]) -> Outcome:
-        """Kubernetes' answer for a pod's claims, in their order, on one node; ``KeyError`` if it is not known."""
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], *, from_behind: bool = False) -> Outcome:
+        """Kubernetes' answer for a pod's claims, in their order, on one node; ``KeyError`` if it is not known.
+
+        ``from_behind``: with the devices that come last in Kubernetes' order where as good an answer can be had there,
+        out of the way of whoever begins in front.
+        """
         work = self.work(claims)
         view = self.inventory.view(node)
-        return self._outcome(work, view, work.verdict(view), claims)
+        verdict = work.verdict(view)
+        if from_behind and isinstance(verdict, Solution):
+            verdict = self._from_behind(work, view, verdict)
+        return self._outcome(work, view, verdict, claims)
+
+    def _from_behind(self, work: Work, view: NodeView, usual: Solution) -> Solution:
+        state = view.state(self.inventory.usage)
+        free = work.pattern(view).relevant & ~state.in_use
+        count = max(sum(map(len, usual.picks)), 1)
+        while free.bit_count() > count:
+            front = free
+            for _ in range(count):  # leave out all but the last few
+                front ^= 1 << (front.bit_length() - 1)
+            found = work.verdict_in(view, state._replace(in_use=state.in_use | front))
+            if isinstance(found, Solution) and found.chosen == usual.chosen:
+                return found
+            count *= 2
+        return usual
 
     def place(self, claims: Sequence[ResourceClaim], start: int = 0, among: int = -1) -> Placed | NotPlaced | Aborted:
         """The first node, from place ``start`` on and around, on which the claims fit.

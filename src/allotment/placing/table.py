@@ -69,14 +69,18 @@ class Table:
             self.by_score[value] = self.by_score.get(value, 0) | bit
             self.fits |= bit
 
-    def best(self, among: int) -> int:
-        """The place with the best score among those given, of equals the first; -1 if none of them would do."""
+    def best(self, among: int, start: int = 0) -> int:
+        """The place with the best score among those given; -1 if none of them would do.
+
+        Of equals it is the first from ``start`` on and around.
+        """
         among &= self.fits
         if not among:
             return -1
         for value in sorted(self.by_score, reverse=True):
             found = self.by_score[value] & among
             if found:
+                found = found >> start << start or found
                 return (found & -found).bit_length() - 1
         return -1
 

@@ -6,7 +6,7 @@ that have devices already, and last the devices. Among the nodes that are left t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ from allotment.tools.explain.extended import served
 
 _NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
 _ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")
+#: A prime, so that turns come to all places.
+_STRIDE = 7919
 _CANNOT_SERVE = Refusal(("cannot fit resource",), cause="devices")
 
 
@@ -99,7 +101,7 @@ class Attempts:
 
     def __init__(
         self, machines: Machines, ledger: Ledger, allocator: Allocator, features: Features, namespaces: Namespaces,
-        groups: Grouping,
+        groups: Grouping, has_rivals: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self.machines = machines
         self.ledger = ledger
@@ -107,6 +109,8 @@ class Attempts:
         self.features = features
         self.namespaces = namespaces
         self.groups = groups
+        self.has_rivals = has_rivals
+        self._turns = 0
         self.tables = Tables(machines)
         self.devices = DeviceTables(allocator)
         self.nominations: dict[str, tuple[WaitingPod, str]] = {}
@@ -293,7 +297,7 @@ class Attempts:
         wanted = (*claims, made) if made is not None else claims
         if not wanted:
             return Chosen(machine.name, allocated=tuple(allocated))
-        outcome = self.allocator.allocate(machine.name, wanted)
+        outcome = self.allocator.allocate(machine.name, wanted, from_behind=self.has_rivals())
         if not isinstance(outcome, Allocated):
             text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
             return Failed(f'running "DynamicResources" filter plugin: {text}', wanted)
@@ -304,8 +308,15 @@ class Attempts:
         """The place to take, of those that would do."""
         extra = self._wishes(pod, good, claims)
         if not extra:
-            return table.best(good)
+            return table.best(good, self._start())
         return max(places_in(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
+
+    def _start(self) -> int:
+        """Where to begin to look: beside rivals each time elsewhere, so that they rarely meet us on the same node."""
+        if not self.has_rivals():
+            return 0
+        self._turns += _STRIDE
+        return self._turns % max(self.allocator.inventory.places, 1)
 
     def _wishes(self, pod: WaitingPod, good: int, claims: tuple[ResourceClaim, ...]) -> dict[int, int]:
         """Scores that hold for this pod alone: spread and neighbours (weight 2 each), alternatives of claims (2)."""

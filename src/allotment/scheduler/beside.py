@@ -19,7 +19,7 @@ from allotment.scheduler.rivals import LATELY, Rivals
 from allotment.scheduler.settling import Settling
 
 Tree = dict[str, Any]
-GiveWay = Callable[[Item[Tree], str], None]
+GiveWay = Callable[[Item[Tree], KnownClaim, str], None]
 
 _EVERYBODY_IS: Final = "default-scheduler"
 
@@ -83,14 +83,16 @@ class Beside:
     def _yield(self, claim: ObjectKey, other: ObjectKey, contest: Contest) -> bool:
         """Have the pods of a claim of ours give way; whether there are any."""
         known = self._ledger.known.get(claim)
+        if known is None:
+            return False
         pods = [pod for pod in self._users(known) if self._is_mine(pod) and self._node_of(pod.uid) is not None]
         for pod in pods:
-            self._give_way(pod, f"device {contest.device} of claim {claim} was given to claim {other} as well")
+            self._give_way(pod, known, f"device {contest.device} of claim {claim} was given to claim {other} as well")
         return bool(pods)
 
-    def _users(self, claim: KnownClaim | None) -> Iterable[Item[Tree]]:
-        for user in claim.users if claim is not None else ():
-            item = self._pods.item(claim.key.namespace, user["name"]) if claim is not None else None
+    def _users(self, claim: KnownClaim) -> Iterable[Item[Tree]]:
+        for user in claim.users:
+            item = self._pods.item(claim.key.namespace, user["name"])
             if item is not None and item.uid == user["uid"]:
                 yield item
 

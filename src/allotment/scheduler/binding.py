@@ -30,6 +30,7 @@ from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.scheduler import extended, readiness
 from allotment.scheduler.attempt import Chosen
 from allotment.scheduler.grouping import Grouping
+from allotment.scheduler.guards import Guards
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.settling import Settling
@@ -46,12 +47,20 @@ class NotBound(Exception):
     """A decision could not be carried out; the text is Kubernetes'."""
 
 
+class Contested(NotBound):
+    """Somebody else was given a device of a claim, too. ``claim`` is ours."""
+
+    def __init__(self, claim: ObjectKey, text: str) -> None:
+        super().__init__(text)
+        self.claim = claim
+
+
 class Binder:
     """Writes decisions."""
 
     def __init__(
         self, client: Client, ledger: Ledger, groups: Grouping, features: Features, clock: Clock, recorder: Recorder,
-        claims: Cache[Any], settling: Settling, timeout: float = 600.0,
+        claims: Cache[Any], settling: Settling, guards: Guards, timeout: float = 600.0,
     ) -> None:  # fmt: skip
         self._client = client
         self._ledger = ledger
@@ -60,6 +69,7 @@ class Binder:
         self._recorder = recorder
         self._claims = claims
         self._settling = settling
+        self._guards = guards
         self._timeout = timeout
         self._stamped = features.enabled("DRADeviceBindingConditions")
         self._watchers: dict[ObjectKey, asyncio.Event] = {}
@@ -101,7 +111,12 @@ class Binder:
             # Another scheduler may have bound it: then it runs with these claims, whoever wrote them.
             if written and not await self._node_of(pod):
                 for key, ours in written:
-                    await self._take_back(key, pod, ours)
+                    known = self._ledger.known.get(key)
+                    contested = isinstance(error, Contested) and error.claim == key
+                    if contested and known is not None and self._guards.can_replace(known, pod):
+                        await self._guards.replace(known, pod)
+                    else:
+                        await self._take_back(key, pod, ours)
             raise NotBound(str(error)) from error
         key = pod.key
         self._recorder.event(
@@ -146,9 +161,8 @@ class Binder:
         known = self._ledger.known.get(key)
         if known is not None and any(map(is_group, known.users)):
             self.unusable.add(known.uid)  # others of the group must not come to it before it is freed
-        raise NotBound(
-            f"{_PRE_BIND}device {contest.device} of claim {key} was given to claim {contest.holder} meanwhile"
-        )
+        text = f"device {contest.device} of claim {key} was given to claim {contest.holder} meanwhile"
+        raise Contested(key, f"{_PRE_BIND}{text}")
 
     async def _write(self, claim: KnownClaim, pod: WaitingPod, allocation: Tree | None) -> str:
         """Finalizer, allocation and reservation of one claim; returns the revision that it has then."""

@@ -8,7 +8,7 @@ and a device that draws from counters which are overdrawn (KEP-4815).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
@@ -54,6 +54,12 @@ def contests(inventory: Inventory, claim: ObjectKey, node: str = "") -> list[Con
                 if contest.holder != claim:
                     found.setdefault(contest.holder, contest)
     return list(found.values())
+
+
+def devices_of(claim: dict[str, Any]) -> list[DeviceID]:
+    """The devices that a claim has been given, as the cluster has it."""
+    results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return [DeviceID(result["driver"], result["pool"], result["device"]) for result in results]
 
 
 def _overfull(inventory: Inventory, view: NodeView, devices: list[DeviceID]) -> Iterable[Contest]:

@@ -28,6 +28,8 @@ News = Literal["created", "freed", "changed", "same"]
 
 #: The annotation of claims that a scheduler made for extended resources.
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+#: The label of claims that only keep their devices from being seen as free (see `guards`); here they hold none.
+GUARD: Final = "allotment.dev/contested"
 #: Specs that are kept: claims of one template have one spec.
 _SPECS: Final = 4096
 
@@ -51,13 +53,20 @@ class KnownClaim:
 
     @property
     def allocation(self) -> Tree | None:
-        """``status.allocation``."""
+        """``status.allocation``; none of a claim that only guards."""
+        if self.guards:
+            return None
         return (self.tree.get("status") or {}).get("allocation") or None
 
     @property
     def users(self) -> list[Tree]:
         """``status.reservedFor``."""
         return (self.tree.get("status") or {}).get("reservedFor") or []
+
+    @property
+    def guards(self) -> bool:
+        """Whether it was contested and is nobody's any more."""
+        return GUARD in (self.tree["metadata"].get("labels") or ())
 
     @property
     def deleting(self) -> bool:
@@ -119,6 +128,7 @@ class Ledger:
         """Claims made for pods' extended resources, by the pod (uid)."""
         self._booked: dict[ObjectKey, Tree] = {}
         self._specs: dict[bytes, ResourceClaimSpec] = {}
+        self._lingering = 0
         self.version = 0
         """Grows with every change of what is booked."""
 
@@ -192,6 +202,22 @@ class Ledger:
         elif self._booked.get(key) != allocation:
             self._unbook(key)
             self._book(key, to_value(allocation, AllocationResult), allocation)
+
+    def linger(self, claim: KnownClaim) -> ObjectKey:
+        """Keep the devices that a claim has just lost from being used; returns the key for `let_go`.
+
+        No object can have a name like that.
+        """
+        self._lingering += 1
+        key = ObjectKey(claim.key.namespace, f"{claim.key.name}/{self._lingering}")
+        allocation = claim.allocation
+        assert allocation is not None
+        self._book(key, to_value(allocation, AllocationResult), allocation)
+        return key
+
+    def let_go(self, key: ObjectKey) -> None:
+        """Devices have lingered long enough."""
+        self._unbook(key)
 
     def _book(self, key: ObjectKey, allocation: AllocationResult, tree: Tree) -> None:
         self._inventory.allocate(key, allocation)

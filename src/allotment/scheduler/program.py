@@ -32,6 +32,7 @@ from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
 from allotment.scheduler.beside import Beside
 from allotment.scheduler.binding import Binder, NotBound
 from allotment.scheduler.grouping import Grouping
+from allotment.scheduler.guards import Guards
 from allotment.scheduler.happenings import OF_SURROUNDINGS, Happening, helped_by
 from allotment.scheduler.holding import Held
 from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
@@ -107,22 +108,26 @@ class Scheduler:
         self._surroundings = Surroundings(caches, self.inventory, self.machines, self._happens)
         self.groups = Grouping(caches, options.features, self._happens)
         self.attempts = Attempts(
-            self.machines, self.ledger, allocator, options.features, self._surroundings.namespaces, self.groups
-        )
+            self.machines, self.ledger, allocator, options.features, self._surroundings.namespaces, self.groups,
+            lambda: self._rivals.seconds() > 0,
+        )  # fmt: skip
         self.queue = Queue()
         self._demands = Demands()
         self._rivals = Rivals(self._clock, options.name, options.settle)
         self._work = asyncio.Event()
+        self._guards = Guards(self._client, self._clock, self.ledger, self.inventory, self._claims, self._pods)
         self._settling = Settling(self._claims, self.inventory, self._rivals, self._clock, self._work.set)
-        yielding = Yielding(self._client, self._clock, self._recorder, context.observing, self._pods)
+        yielding = Yielding(self._client, self._clock, self._recorder, context.observing, self._guards)
         self._beside = Beside(
             self.ledger, self.inventory, self._pods, self._clock, options.name, self._rivals, self._settling,
             node_of=lambda uid: None if uid in self._assumed else self.machines.node_of(uid),
-            give_way=lambda pod, text: self._start(yielding.give_way(pod, text), f"give way {pod.name}"),
+            give_way=lambda pod, claim, text: self._start(
+                yielding.give_way(pod, claim, text), f"give way {pod.name}"
+            ),
         )  # fmt: skip
         self._binder = Binder(
             self._client, self.ledger, self.groups, options.features, self._clock, self._recorder, self._claims,
-            self._settling, options.binding_seconds,
+            self._settling, self._guards, options.binding_seconds,
         )  # fmt: skip
         self._teller = Teller(
             self._client, self.queue, self.attempts, self._clock, self._recorder, self._pods,
@@ -160,6 +165,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 telling = tasks.create_task(self._teller.run(), name="telling")
+                guards = tasks.create_task(self._guards.run(), name="guards")
                 # In this order, so that pods find nodes, devices and claims known.
                 ends += self._surroundings.follow()
                 ends += self.groups.follow()
@@ -170,6 +176,7 @@ class Scheduler:
                 while self._under_way:
                     await asyncio.wait(self._under_way)
                 telling.cancel()
+                guards.cancel()
         finally:
             self._tasks = None
             self._held.close()
@@ -392,7 +399,7 @@ class Scheduler:
             if self.ledger.remove(key) or (
                 known is not None and EXTENDED in (known.tree["metadata"].get("annotations") or ())
             ):
-                self._happens(Happening.CLAIM_FREED)
+                self._freed(known)
             self._beside.claim_changed(known, None)
         else:
             key = ObjectKey(new.namespace, new.name)
@@ -400,7 +407,7 @@ class Scheduler:
             news = self.ledger.put(new.tree)
             self._beside.claim_changed(known, self.ledger.known[key])
             if news == "freed":
-                self._happens(Happening.CLAIM_FREED)
+                self._freed(known)
             self._binder.changed(key)
         users = self._users.get(key)
         if users:
@@ -409,6 +416,20 @@ class Scheduler:
                 held = self._held.remove(uid)
                 if held is not None:
                     self._enqueue(held)
+
+    def _freed(self, claim: KnownClaim | None) -> None:
+        """Devices are free. Where others are at work as well they have their turn first: two must not grab at once."""
+        seconds = self._rivals.seconds()
+        if not seconds or claim is None or claim.allocation is None:
+            self._happens(Happening.CLAIM_FREED)
+            return
+        key = self.ledger.linger(claim)
+
+        def let_go() -> None:
+            self.ledger.let_go(key)
+            self._happens(Happening.CLAIM_FREED)
+
+        self._clock.later(seconds, let_go)
 
     def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
         self._beside.pod_changed(old, new)
@@ -504,6 +525,10 @@ class Scheduler:
         self.queue.remove(pod.uid)
         self._note_users(pod)
         self._held.put(pod, hold)
+        for key in _claim_keys(pod.tree) if hold.code == "claim-not-owned" else ():
+            known = self.ledger.known.get(key)
+            if known is not None and known.guards:  # it was set aside, and the pod has not got another
+                self._start(self._guards.replace(known, pod), f"replace {key}")
 
     def _group_of(self, pod: WaitingPod) -> Hashable:
         """Pods with equal keys would get equal answers from any node."""

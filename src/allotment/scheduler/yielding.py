@@ -11,13 +11,15 @@ import logging
 import time
 from typing import Any, Final
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import Done, Observing
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
+from allotment.scheduler.guards import Guards
+from allotment.scheduler.ledger import KnownClaim
 
 Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -30,24 +32,22 @@ _TRIES: Final = 5
 class Yielding:
     """Gives pods of ours up, or says why not."""
 
-    def __init__(
-        self, client: Client, clock: Clock, recorder: Recorder, observing: Observing, pods: Cache[Any]
-    ) -> None:
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder, observing: Observing, guards: Guards) -> None:
         self._client = client
         self._clock = clock
         self._recorder = recorder
         self._observing = observing
-        self._pods = pods
+        self._guards = guards
         self._at_it: set[str] = set()
 
-    async def give_way(self, pod: Item[Tree], text: str) -> None:
+    async def give_way(self, pod: Item[Tree], claim: KnownClaim, text: str) -> None:
         """Delete a pod that has not started; ``text`` says which device of which claim, and who else has it."""
         if pod.uid in self._at_it:
             return
         self._at_it.add(pod.uid)
         began = time.perf_counter()
         try:
-            gone = await self._delete(pod, text)
+            gone = await self._delete(pod, claim, text)
         finally:
             self._at_it.discard(pod.uid)
         what = "it has not started and gives way" if gone else "it has started and is kept"
@@ -60,7 +60,7 @@ class Yielding:
             )
         )  # fmt: skip
 
-    async def _delete(self, pod: Item[Tree], text: str) -> bool:
+    async def _delete(self, pod: Item[Tree], claim: KnownClaim, text: str) -> bool:
         for _ in range(_TRIES):
             try:
                 tree = await self._client.get(PODS, pod.name, pod.namespace)
@@ -75,11 +75,11 @@ class Yielding:
                 # With the revision, so that a container that starts meanwhile is a conflict.
                 metadata = {"uid": pod.uid, "resourceVersion": tree["metadata"]["resourceVersion"]}
                 patch = {"metadata": metadata, "status": {"conditions": [condition]}}
-                tree = await self._client.patch(
-                    PODS, pod.name, patch, pod.namespace, kind="strategic", subresource="status"
-                )
-                revision = tree["metadata"]["resourceVersion"]
-                await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid, revision=revision)
+                await self._client.patch(PODS, pod.name, patch, pod.namespace, kind="strategic", subresource="status")
+                # Were its claim freed with it, the rival would take the device for free.
+                if len(claim.users) == 1:
+                    await self._guards.set_aside(claim)
+                await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
                 return True
             except StatusError as error:
                 if error.code == 404:

@@ -1,0 +1,115 @@
+"""Looks on while schedulers work, from what the API shows: which devices were given to two claims, and what of it.
+
+Not every contest is a failure. Two claims may be allocated the same device while neither pod, or only one of them, has
+a node: one of the two schedulers may still step back. When both pods have nodes, both are going to use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from allotment.cluster.cache import Cache, Item
+from allotment.scheduler.ledger import GUARD
+
+Tree = dict[str, Any]
+Device = tuple[str, str, str]
+
+
+class Onlooker:
+    """Follows claims and pods. Devices are taken whole here."""
+
+    def __init__(self, pods: Cache[Any], claims: Cache[Any]) -> None:
+        self._pods = pods
+        self._claims = claims
+        self._holders: dict[Device, set[tuple[str, str]]] = {}
+        self._contested: set[Device] = set()
+        self.contests: set[frozenset[str]] = set()
+        """Pairs of claims (uid) that had a device in common at some moment."""
+        self.used_twice: set[frozenset[str]] = set()
+        """Those whose pods both had nodes meanwhile."""
+        self.told: list[str] = []
+        claims.on_change(self._claim_changed)
+        pods.on_change(self._pod_changed)
+
+    def _claim_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        for device in devices_of(old):
+            holders = self._holders.get(device, set())
+            holders.discard(old.key if old is not None else ("", ""))
+            if len(holders) < 2:
+                self._contested.discard(device)
+        for device in devices_of(new):
+            assert new is not None
+            holders = self._holders.setdefault(device, set())
+            holders.add(new.key)
+            if len(holders) > 1:
+                self._contested.add(device)
+        self._look()
+
+    def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        if self._contested:
+            self._look()
+
+    def _look(self) -> None:
+        for device in self._contested:
+            items = [item for key in self._holders[device] if (item := self._claims.item(*key)) is not None]
+            for first in items:
+                for second in items:
+                    if first.uid < second.uid:
+                        self._judge(device, first, second)
+
+    def _judge(self, device: Device, first: Item[Tree], second: Item[Tree]) -> None:
+        pair = frozenset((first.uid, second.uid))
+        self.contests.add(pair)
+        users = [list(self._bound_users(item)) for item in (first, second)]
+        if all(users) and pair not in self.used_twice:
+            self.used_twice.add(pair)
+            names = [f"{pod.name} ({pod.spec.get('schedulerName')})" for found in users for pod in found]
+            self.told.append(f"{'/'.join(device)}: {', '.join(names)}")
+
+    def _bound_users(self, claim: Item[Tree]) -> Iterator[Item[Tree]]:
+        for user in claim.status.get("reservedFor") or ():
+            pod = self._pods.item(claim.namespace, user["name"])
+            if pod is not None and pod.uid == user["uid"] and pod.spec.get("nodeName"):
+                yield pod
+
+
+def devices_of(claim: Item[Tree] | None) -> list[Device]:
+    """The devices that a claim has been given."""
+    if claim is None:
+        return []
+    results = ((claim.status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return [(result["driver"], result["pool"], result["device"]) for result in results]
+
+
+def wrong(pods: Iterable[Tree], claims: Iterable[Tree]) -> list[str]:
+    """What must not be in a cluster where nothing happens any more; read from lists, and from nothing else."""
+    there = {pod["metadata"]["uid"]: pod for pod in pods}
+    found: list[str] = []
+    holders: dict[Device, str] = {}
+    used: set[str] = set()
+    for tree in claims:
+        item: Item[Tree] = Item(tree)
+        name = f"claim {item.namespace}/{item.name}"
+        users = item.status.get("reservedFor") or []
+        for device in devices_of(item) if GUARD not in item.labels else ():
+            if device in holders:
+                found.append(f"device {'/'.join(device)} is held by {holders[device]} and by {name}")
+            holders[device] = name
+        if devices_of(item) and not users and GUARD not in item.labels:
+            found.append(f"{name} is allocated and nobody's")
+        if devices_of(item) and not item.metadata.get("finalizers"):
+            found.append(f"{name} is allocated and may vanish: it has no finalizer")
+        for user in users:
+            pod = there.get(user["uid"])
+            if pod is None:
+                found.append(f"{name} is reserved for pod {user['name']}, which is gone")
+            elif not pod["spec"].get("nodeName"):
+                found.append(f"{name} is reserved for pod {user['name']}, which has no node")
+            used.add(user["uid"])
+    for uid, pod in there.items():
+        if pod["spec"].get("nodeName") and pod["spec"].get("resourceClaims") and uid not in used:
+            found.append(f"pod {pod['metadata']['name']} has a node and no claim is reserved for it")
+        if not pod["spec"].get("nodeName") and (pod.get("status") or {}).get("nominatedNodeName"):
+            found.append(f"pod {pod['metadata']['name']} has no node, and one is nominated")
+    return found
