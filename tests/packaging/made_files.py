@@ -1,7 +1,8 @@
-"""What of ``deploy`` is made from the program, so that it cannot say anything else: ``python -m tests.packaging.made_files``.
+"""What is made from the program, so that it cannot say anything else: ``python -m tests.packaging.made_files``.
 
-The chart's rules come from the table of permissions, its DeviceClasses from those that a lab has; what kustomize takes
-comes from the chart, by helm. A test compares.
+The chart's rules come from the table of permissions, its dashboards and alerts from that of metrics, its DeviceClasses
+from those that a lab has; what kustomize takes comes from the chart, by helm; the page's table from the chart's values.
+Tests compare.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from allotment.cli.metrics_made import alert_files, dashboard_files
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
@@ -21,7 +23,7 @@ from allotment.tools.permissions.own_node import own_node_policy
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.roles import rule_tree
 from allotment.tools.permissions.rule import Part, Rule
-from tests.packaging import helm
+from tests.packaging import helm, values_page
 
 Tree = dict[str, Any]
 
@@ -43,6 +45,9 @@ def chart_files() -> Iterator[tuple[Path, str]]:
         yield files / "rules" / f"driver-{vendor}.yaml", _rules(_of_driver(PARTS["driver"], driver))
     policy = own_node_policy(PARTS["driver"], namespace="NAMESPACE", account="ACCOUNT")[0]["spec"]
     yield files / "rules" / "own-node.yaml", f"{_MADE} from allotment.tools.permissions\n{to_yaml([policy])}"
+    yield files / "alerts.yaml", alert_files()["allotment.rules.yaml"]
+    for name, text in dashboard_files().items():
+        yield files / "dashboards" / name, text
     yield files / "device-classes.yaml", f"{_MADE} from allotment.fleet.classes\n{to_yaml([_classes()])}"
 
 
@@ -119,6 +124,7 @@ def write() -> None:
         raise SystemExit("helm is not there: `make clients` fetches it")
     for path, text in kustomize_files(program):
         _put(path, text)
+    _put(values_page.PAGE, values_page.page())
 
 
 def _put(path: Path, text: str) -> None:

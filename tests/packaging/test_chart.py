@@ -1,9 +1,9 @@
-"""The chart: what it makes is valid, grants what the table of permissions says, and refuses values that mean nothing."""
+"""The chart: what it makes is valid, grants what the table of permissions says, and it refuses what means nothing."""
 
 from __future__ import annotations
 
 import asyncio
-import re
+import json
 from typing import Any
 
 import pytest
@@ -11,10 +11,11 @@ import yaml
 
 import allotment
 from allotment.cli.main import main
+from allotment.cli.metrics_made import alert_files, dashboard_files
 from allotment.tools.permissions.parts import PARTS, lease_of
 from allotment.tools.permissions.roles import manifests
 from tests.lab.stage import stage
-from tests.packaging import made_files, restricted
+from tests.packaging import made_files, restricted, values_page
 from tests.packaging.helm import CHART, Failed, named, only, run, settings, template
 
 Tree = dict[str, Any]
@@ -163,14 +164,29 @@ def test_values_that_mean_nothing_are_refused(helm: str, values: dict[str, Any],
 
 def test_each_value_is_in_the_schema_and_has_a_word_of_its_own() -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
-    for name in yaml.safe_load((CHART / "values.yaml").read_text()):
-        assert name in schema["properties"], name
-    lines = (CHART / "values.yaml").read_text().splitlines()
-    for number, line in enumerate(lines):
-        if re.match(r"\w+:", line):
-            before = lines[number - 1].lstrip().startswith("#")
-            inside = any(later.lstrip().startswith("#") for later in lines[number + 1 : number + 3])
-            assert before or inside, f"values.yaml:{number + 1}: what is {line.strip()} for?"
+    assert yaml.safe_load((CHART / "values.yaml").read_text()).keys() == schema["properties"].keys() - {"global"}
+    told = {value.path.rpartition(".")[2] for value in values_page.values() if value.says}
+    for value in values_page.values():
+        if not value.path.startswith("components."):
+            assert value.says, f"values.yaml: what is {value.path} for?"
+        # What components have alike is told once.
+        assert value.path.rpartition(".")[2] in told, f"values.yaml: what is {value.path} for?"
+
+
+def test_the_page_has_each_value() -> None:
+    assert values_page.PAGE.read_text() == values_page.page(), "run `python -m tests.packaging.made_files`"
+
+
+def test_alerts_and_dashboards_come_as_the_program_makes_them(helm: str) -> None:
+    trees = template(helm, *everything())
+    groups = yaml.safe_load(alert_files()["allotment.rules.yaml"])["groups"]
+    assert named(trees, "PrometheusRule", "allotment")["spec"]["groups"] == groups
+    boards = {
+        key: text for tree in trees if "-dashboard-" in tree["metadata"]["name"] for key, text in tree["data"].items()
+    }
+    assert {name: json.loads(text) for name, text in boards.items()} == {
+        name: json.loads(text) for name, text in dashboard_files().items()
+    }
 
 
 def test_copies_are_spread_and_kept(helm: str) -> None:

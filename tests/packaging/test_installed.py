@@ -113,14 +113,15 @@ def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
     command = [living.kubectl, "-n", NAMESPACE, "port-forward", what, f"{here}:{port}"]
     environment = {"HOME": str(living.home), "KUBECONFIG": str(living.kubeconfig), "PATH": "/usr/bin"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output = process.stdout
+    assert output is not None
     try:
-        assert process.stdout is not None
-        assert b"Forwarding" in process.stdout.readline()
+        assert b"Forwarding" in output.readline()
         yield here
     finally:
         process.terminate()
         process.wait(10)
-        process.stdout.close()
+        output.close()
 
 
 def test_its_pods_run_our_program_as_their_own_account(living: Cluster, tmp_path: Path) -> None:

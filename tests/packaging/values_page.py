@@ -1,0 +1,71 @@
+"""The table of the chart's values in ``docs/install.md``: made of the comments above each in ``values.yaml``.
+
+What all components have alike is told once, as of ``components.*``; the file says it at the first of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tests.packaging.helm import CHART, ROOT
+
+PAGE: Final = ROOT / "docs" / "install.md"
+_BEGIN, _END = "<!-- values: made from values.yaml -->\n", "<!-- /values -->\n"
+_LINE: Final = re.compile(r"( *)([\w.-]+):(?: (.*))?$")
+#: The component at which the file explains what all of them have.
+_FIRST: Final = "components.exporter."
+_OWN: Final = ("enabled", "replicas", "catalog", "perClaim")
+
+
+class Value(NamedTuple):
+    """A value: its path, what it is unless somebody says otherwise, and what the file says of it."""
+
+    path: str
+    default: str
+    says: str
+
+
+def values() -> Iterator[Value]:
+    """All of them, in the file's order. Those of a list or a mapping that is usual are part of its default."""
+    path: list[tuple[int, str]] = []
+    comment: list[str] = []
+    above: dict[str, str] = {}
+    for line in (CHART / "values.yaml").read_text().splitlines():
+        if not line.strip() or line.startswith("# ---"):
+            comment = []
+        elif line.lstrip().startswith("#"):
+            comment.append(line.lstrip("# "))
+        elif found := _LINE.match(line):
+            indent, name, default = len(found[1]), found[2], found[3]
+            path = [*(pair for pair in path if pair[0] < indent), (indent, name)]
+            whole, says = ".".join(word for _, word in path), " ".join(comment)
+            comment = []
+            if default is None:
+                above[whole] = says
+                continue
+            parent = whole.rpartition(".")[0]
+            yield Value(
+                whole, default.replace(" #", "").strip(), says or (above.get(parent, "") if name == "enabled" else "")
+            )
+
+
+def table() -> str:
+    """As Markdown."""
+    rows = ["| value | usual | |", "| --- | --- | --- |"]
+    for value in values():
+        path = value.path
+        if path.startswith(_FIRST) and path.removeprefix(_FIRST) not in _OWN:
+            path = path.replace(_FIRST, "components.*.")
+        elif path.startswith("components.") and not value.says:
+            continue  # told already
+        rows.append(f"| `{path}` | {f'`{value.default}`'} | {value.says.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows) + "\n"
+
+
+def page() -> str:
+    """The page, with the table as it is to be."""
+    text = PAGE.read_text()
+    head, rest = text.split(_BEGIN)
+    return f"{head}{_BEGIN}{table()}{_END}{rest.split(_END)[1]}"
