@@ -9,6 +9,7 @@ from allotment.cli.autoscale_commands import add_release, add_scaling
 from allotment.cli.cluster_commands import Lazy, add_way
 from allotment.cli.driver_commands import add_node
 from allotment.cli.metrics_commands import add_options
+from allotment.cli.parser import Help
 
 _RUN: Final = """\
 Allotment's parts as components of a cluster: with probes, metrics, leader
@@ -42,7 +43,7 @@ def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     """``run`` and all components."""
     run = commands.add_parser(
         "run", help="scheduler, controllers, driver: parts of ours in a cluster", description=_RUN,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )  # fmt: skip
     run.set_defaults(help_of=run, incomplete=True)
     inner = run.add_subparsers(title="components", metavar="COMPONENT", parser_class=type(run))
@@ -76,7 +77,7 @@ def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
     seen.add_argument("--metrics-bind-address", metavar="HOST:PORT", help=_METRICS)
     seen.add_argument("--tls-cert-file", metavar="FILE", help="certificate of /metrics, PEM; read again if it changes")
     seen.add_argument("--tls-private-key-file", metavar="FILE", help="its key")
-    seen.add_argument("--log-format", choices=("text", "json"), default="text", help="(%(default)s)")
+    seen.add_argument("--log-format", choices=("text", "json"), default="text", help="lines of text, or JSON")
     seen.add_argument("-v", "--verbose", action="store_true", help="log more")
     seen.add_argument("--traces", default="", metavar="URL", help=_TRACES)
     seen.add_argument(

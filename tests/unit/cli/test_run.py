@@ -1,0 +1,109 @@
+"""The words of ``allot run``: which component, how it runs, and what is said of words that cannot be meant."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.main import _parsed, main
+from allotment.cli.mistakes import Mistake
+from allotment.cli.run import _placed, settings_of
+from allotment.cluster.election import Terms
+from allotment.cluster.kubeconfig import Target
+from allotment.components.settings import Address, Serving, Settings
+
+COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter")
+
+
+def settings(*words: str) -> Settings:
+    return settings_of(_parsed(["run", "scheduler", *words]))
+
+
+def test_nothing_is_served_and_nobody_elected_unless_it_is_asked_for() -> None:
+    assert settings() == Settings()
+
+
+def test_all_that_can_be_said() -> None:
+    found = settings(
+        "--leader-elect", "--lease-namespace", "allotment", "--lease-name", "mine", "--lease-duration", "30s",
+        "--renew-deadline", "20s", "--retry-period", "500ms", "--health-bind-address", ":8081",
+        "--metrics-bind-address", "[::1]:8080", "--log-format", "json", "-v", "--traces", "http://jaeger:4318",
+        "--kube-version", "1.35", "--feature-gates", "DRADeviceTaints=true", "--stop-timeout", "1m",
+    )  # fmt: skip
+    assert found.serving == Serving(Address("0.0.0.0", 8081), Address("::1", 8080))
+    assert found.leading is not None
+    assert found.leading[1:] == ("allotment", "mine", Terms(30, 20.0, 0.5))
+    assert re.fullmatch(rf"{re.escape(socket.gethostname())}_[0-9a-f-]{{36}}", found.leading.identity)
+    assert (found.logs, found.verbose, found.traces, found.patience) == ("json", True, "http://jaeger:4318", 60)
+    assert found.wished == ("1.35", {"DRADeviceTaints": True})
+
+
+def test_zero_is_off_as_for_other_components() -> None:
+    assert settings("--metrics-bind-address", "0", "--health-bind-address=").serving == Serving()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--health-bind-address", "8081"], "--health-bind-address: wanted HOST:PORT"),
+        (["--health-bind-address", "::1:8081"], "--health-bind-address: wanted an IPv6 address in brackets"),
+        (["--metrics-bind-address", "127.0.0.1:99999"], "--metrics-bind-address: wanted HOST:PORT"),
+        (["--metrics-bind-address", ":8443"], r"0\.0\.0\.0:8443: wanted --tls-cert-file and --tls-private-key-file"),
+        (["--tls-cert-file", "a.crt"], "wanted both"),
+        (["--traces", "jaeger:4318"], "--traces: wanted a URL"),
+        (["--leader-elect", "--lease-duration", "5s"], "wanted each shorter than the one before"),
+        (["--leader-elect", "--retry-period", "9s"], "wanted each shorter than the one before"),
+        (["--leader-elect", "--lease-duration", "15.5s"], "--lease-duration: wanted whole seconds"),
+        (["--stop-timeout", "soon"], "--stop-timeout: invalid duration"),
+        (["--kube-version", "2.0"], "--kube-version: wanted one of"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
+    with pytest.raises(Mistake, match=text):
+        settings(*words)
+
+
+def test_a_pods_lease_is_in_its_own_namespace() -> None:
+    arguments = _parsed(["run", "claims", "--leader-elect"])
+    found = settings_of(arguments)
+    inside = Target("https://10.0.0.1", namespace="allotment", token_file=Path("token"))
+    outside = Target("https://10.0.0.1", context="prod", namespace="shop")
+    for target, namespace in ((inside, "allotment"), (outside, "kube-system")):
+        placed = _placed(found, arguments, target).leading
+        assert placed is not None
+        assert placed.namespace == namespace
+
+
+def test_drivers_and_exporters_do_not_stand_for_election() -> None:
+    for words in (["driver", "nvidia"], ["exporter"]):
+        with pytest.raises(SystemExit):
+            _parsed(["run", *words, "--leader-elect"])
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_each_component_says_its_options_on_a_narrow_screen(
+    component: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["run", component, "--help"])
+    said = capsys.readouterr().out
+    assert "--health-bind-address" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_a_port_in_use_is_the_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: it\nusers: []\ncontexts: [{name: it, context: {cluster: it}}]\n"
+        "clusters: [{name: it, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+    )
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["run", "claims", f"--kubeconfig={kubeconfig}", f"--health-bind-address={where}"]) == 2
+    assert f"allot: error: {where}: something else listens there" in capsys.readouterr().err
