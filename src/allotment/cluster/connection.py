@@ -46,6 +46,8 @@ _CONNECT_SECONDS = 10.0
 #: kube-apiserver closes a connection that was idle for 90 s: we must be first, or a request would meet the closing.
 _IDLE_SECONDS = 60.0
 _BUFFER = 2**18
+_ROUNDS = 3
+_FAREWELL_SECONDS = 0.1
 
 #: What an error on the way can be: also of the system, of time, and of a URL that is none.
 _FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
@@ -92,12 +94,19 @@ class Connection:
         self._random = Random()
         self._session: aiohttp.ClientSession | None = None
         self._met = False
+        self._broken_off = False
+        """Whether a request was given up while nothing had come yet: then the library lets TLS say farewell."""
 
     async def close(self) -> None:
         """Let go of all connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+            # The event loop closes sockets in its next rounds, of which a program that ends would give it none.
+            for _ in range(_ROUNDS):
+                await asyncio.sleep(0)
+            if self._broken_off:
+                await asyncio.sleep(_FAREWELL_SECONDS)
 
     async def read(self, question: Question) -> bytes:
         """The whole answer. Raises StatusError and Unreachable."""
@@ -110,7 +119,7 @@ class Connection:
                 if not (question.repeatable and tries.left()):
                     raise self._unreachable(question, error) from _cause(error)
             finally:
-                response.release()
+                _leave(response)
             await tries.pause()
 
     @asynccontextmanager
@@ -120,7 +129,7 @@ class Connection:
         try:
             yield self._pieces(question, response)
         finally:
-            response.close()
+            _leave(response)
 
     async def _pieces(self, question: Question, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         try:
@@ -171,6 +180,9 @@ class Connection:
                 allow_redirects=False,
             )  # fmt: skip
             code = response.status
+        except asyncio.CancelledError:
+            self._broken_off = True
+            raise
         finally:
             if self._on_answer is not None:
                 self._on_answer(question.method, code, time.monotonic() - began)
@@ -227,6 +239,15 @@ class _Tries:
         await asyncio.sleep(wait * (1 + self._random.random() / 10))
 
 
+def _leave(response: aiohttp.ClientResponse) -> None:
+    """Give the connection back, or end it where something is still to come, at once: the farewell of TLS takes as long
+    as the server likes."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.release()
+
+
 def _timeout(silence: float | None) -> aiohttp.ClientTimeout:
     # connect: all of it, with what a proxy needs to reach the server; sock_connect: to one address.
     return aiohttp.ClientTimeout(
@@ -241,7 +262,7 @@ async def _refusal(response: aiohttp.ClientResponse) -> StatusError:
     except _FAILURES:
         data = b""
     finally:
-        response.release()
+        _leave(response)
     try:
         tree = msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError:

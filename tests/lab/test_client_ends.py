@@ -1,0 +1,40 @@
+"""A program that ends in the middle of things leaves no socket behind: what is left open is an error in every test."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+
+from allotment import Lab
+from allotment.cluster.client import Resource
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Target, target
+from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
+
+WITHOUT = ("scheduler", "controllers", "drivers", "kubelets")
+
+
+async def _broken_off(where: Target) -> None:
+    async with HttpClient(where) as client:
+
+        async def follow(resource: Resource) -> None:
+            listing = await client.list(resource)
+            async for _ in client.watch(resource, revision=listing.revision):
+                pass
+
+        watches = [asyncio.create_task(follow(resource)) for resource in (PODS, CLAIMS, NODES, SLICES)]
+        await asyncio.sleep(0.05)
+        reads = [asyncio.create_task(client.list(PODS)) for _ in range(5)]
+        await asyncio.sleep(0.002)
+        for task in (*watches, *reads):
+            task.cancel()
+        await asyncio.gather(*watches, *reads, return_exceptions=True)
+
+
+def test_watches_and_requests_that_are_broken_off_are_closed() -> None:
+    with Lab(tls=True, without=WITHOUT) as lab:
+        where = target([Path(lab.kubeconfig)])
+        for _ in range(5):
+            asyncio.run(_broken_off(where))
+            gc.collect()
