@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from allotment import Lab
 from allotment.cluster.resources import LEASES
 from tests.components.manifests import TEMPLATE, pod
+from tests.components.otlp import receiving
 from tests.components.process import LED, running, until, value
 
 LEASE = "allotment-scheduler"
@@ -92,6 +94,19 @@ def test_who_has_lost_the_lease_ends_with_an_error(lab: Lab) -> None:
         assert "leads no longer: thief has its Lease" in scheduler.said[-1]
     assert holder(lab) == "thief"
     lab.client.delete(LEASES, LEASE, "kube-system")
+
+
+def test_a_pods_way_to_its_devices_is_a_trace(lab: Lab) -> None:
+    with receiving() as receiver:
+        with running(*words(lab, f"--traces=http://127.0.0.1:{receiver.server_port}")) as scheduler:
+            lab.apply(pod("traced"))
+            bound(lab, "traced")
+            assert scheduler.stop() == 0, "what was not sent yet is sent at the end"
+        uid = uuid.UUID(lab.get("pod", "traced")["metadata"]["uid"])
+        spans = [span.name for span in receiver.spans if span.trace_id == uid.bytes]
+    # Before its claim was made, it was looked at once or twice in vain.
+    assert spans[-3:] == ["schedule", "bind", "pod"]
+    lab.delete("pod", "traced")
 
 
 def test_a_server_that_goes_and_comes_back_is_not_noticed_by_pods(tmp_path: Path) -> None:

@@ -2,64 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from allotment.cluster.observing import Done, Observing
 from allotment.components.traces import full, traced
+from tests.components.otlp import receiving
 
 POD = str(uuid.uuid4())
-
-
-class Receiver(HTTPServer):
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Request)
-        self.asked: list[tuple[str, ExportTraceServiceRequest]] = []
-
-    @property
-    def spans(self) -> list[Span]:
-        return [
-            span
-            for _, request in self.asked
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-
-class _Request(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
-        self.server.asked.append((self.path, ExportTraceServiceRequest.FromString(body)))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def receiving() -> Iterator[Receiver]:
-    with Receiver() as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
