@@ -85,7 +85,8 @@ CAPACITY_USED: Final = Metric(
 )  # fmt: skip
 COUNTERS: Final = Metric(
     "allotment_counters", "gauge",
-    "What partitions of the same hardware draw on, over the node's counter sets, in the counter's own base unit.",
+    "What partitions of the same hardware draw on, over the node's counter sets, in the counter's own base unit; those "
+    "that differ in a number at their end (memory-slice-3) are one.",
     ("node", "driver", "counter"), "one per node, driver and name of a counter",
 )  # fmt: skip
 COUNTERS_USED: Final = Metric(

@@ -2,12 +2,15 @@
 
 A node's price is borne by its accelerators: devices with memory, if it has any, else all devices. Each piece of
 hardware (a GPU) bears as much as the next, whatever the devices are into which it is cut. A partition that draws on
-counters has the largest part that it takes of any of them; others share their piece by their memory.
+counters has the largest part that it takes of any of them (the slices of a memory are one); others share their piece by
+their memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 from allotment.engine.cluster.devices import Record
@@ -16,6 +19,7 @@ from allotment.model.resource import CounterSet
 
 #: Capacities by which a device is an accelerator; the second is that of a GPU handed to a virtual machine.
 _MEMORY: Final = ("memory", "addressableMemory")
+_NUMBER: Final = re.compile(r"[-_]?[0-9]+$")
 #: Attributes by which devices are known to be of one piece of hardware.
 _PIECES: Final = ("parentUUID", "resource.kubernetes.io/pciBusID", "pciBusID")
 
@@ -64,12 +68,28 @@ def _piece(record: Record) -> Hashable:
     return record.id
 
 
-def _drawn(record: Record, counters: Mapping[tuple[PoolID, str], CounterSet]) -> Iterable[tuple[Hashable, float]]:
+def _drawn(record: Record, counters: Mapping[tuple[PoolID, str], CounterSet]) -> Iterator[tuple[Hashable, float]]:
     pool = PoolID(record.id.driver, record.id.pool)
-    largest: dict[str, float] = {}
+    drawn: dict[str, dict[str, int]] = {}
     for use in record.traits.counters:
-        known = counters.get((pool, use.counter_set))
-        limit = known.counters[use.counter].value.nano if known is not None and use.counter in known.counters else 0
-        part = min(use.amount / limit, 1.0) if limit > 0 else 0.0
-        largest[use.counter_set] = max(largest.get(use.counter_set, 0.0), part)
-    return (((pool, name), part) for name, part in largest.items() if part > 0)
+        amounts = drawn.setdefault(use.counter_set, {})
+        name = unnumbered(use.counter)
+        amounts[name] = amounts.get(name, 0) + use.amount
+    for counter_set, amounts in drawn.items():
+        known = counters.get((pool, counter_set))
+        limits: dict[str, int] = {}
+        for name, counter in known.counters.items() if known is not None else ():
+            limits[unnumbered(name)] = limits.get(unnumbered(name), 0) + counter.value.nano
+        part = max((amount / limits[name] for name, amount in amounts.items() if limits.get(name)), default=0.0)
+        if part > 0:
+            yield (pool, counter_set), min(part, 1.0)
+
+
+@cache
+def unnumbered(counter: str) -> str:
+    """The name of a counter without the number at its end: drivers have one for each place in the hardware.
+
+    >>> unnumbered("memory-slice-3"), unnumbered("multiprocessors")
+    ('memory-slice', 'multiprocessors')
+    """
+    return _NUMBER.sub("", counter) or counter

@@ -18,6 +18,7 @@ from allotment.engine.cluster.usage import Usage
 from allotment.exporter.bounds import label
 from allotment.exporter.classes import Classes
 from allotment.exporter.holding import Held, held
+from allotment.exporter.parts import unnumbered
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.tools.free import kind_of
@@ -94,7 +95,7 @@ def tally(
     for place, amount in zip(view.layout.counters, left, strict=True):
         pool = view.pools[place.pool].id
         if pool in pools and pool not in counted:
-            key = (pool.driver, label(place.counter))
+            key = (pool.driver, label(unnumbered(place.counter)))
             found.counters[key] = found.counters.get(key, Amount()).plus(place.limit, place.limit - amount)
     found.held = held(records, sets, usage, claims)
     return found

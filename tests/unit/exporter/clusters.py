@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -28,10 +28,11 @@ from allotment.model.resource import (
 )
 
 FEATURES = Features(kube="1.36", gates={"DRADeviceTaintRules": True})
+NONE: Mapping[str, str] = {}
 CREATED = "2026-01-01T00:00:00Z"
 
 
-def fleet(*descriptions: str, **labels: str) -> tuple[Object, ...]:
+def fleet(*descriptions: str, labels: Mapping[str, str] = NONE) -> tuple[Object, ...]:
     """Nodes with these labels beside their own, slices and classes."""
     cluster = cluster_of(parse_fleet(descriptions))
     nodes = [

@@ -83,6 +83,7 @@ def test_values_follow_the_cluster() -> None:
             client.remove(PODS, "ml", "p")
             await until(lambda: value(one, "allotment_devices", "a", "gpu.nvidia.com", "Tesla T4", "free") == 2)
             await until(lambda: value(one, "allotment_pending_pods", "ml", "too-few-devices") is None)
+            await asyncio.sleep(0.2)  # whatever was under way has ended
             builds = value(one, "allotment_exporter_builds_total")
             await asyncio.sleep(0.1)
             assert value(one, "allotment_exporter_builds_total") == builds, "nothing has changed"
