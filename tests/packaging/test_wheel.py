@@ -100,7 +100,9 @@ def test_all_is_what_users_need_and_nothing_else(wheel: Path) -> None:
 def test_the_command_is_there(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
-        assert "allot = allotment.cli.main:main" in archive.read(name).decode()
+        told = archive.read(name).decode()
+    assert "\nallot = allotment.cli.main:main\n" in told
+    assert "\nkubectl-allot = allotment.cli.main:main\n" in told, "kubectl allot"
 
 
 def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:

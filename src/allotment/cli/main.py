@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
+from allotment.cli import kubectl_plugin
 from allotment.cli.autoscale_commands import add_autoscale, add_cloud, add_consolidation
 from allotment.cli.catalog_commands import add_catalog
 from allotment.cli.check_commands import add_check
@@ -157,7 +158,7 @@ def _lazy(module: str, function: str = "run") -> Run:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="allot", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=Help)
+    parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG, formatter_class=Help)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
     parser.add_argument("--version", action="version", version=_version())
     parser.set_defaults(help_of=parser, incomplete=False)

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+from allotment.cli import kubectl_plugin
+
 EXIT_BAD_INPUT: Final = 2
 
 _CHOICE: Final = re.compile(r"argument (?P<name>\S+): invalid choice: '(?P<found>.*)' \(choose from (?P<choices>.*)\)")
@@ -32,6 +34,11 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """argparse, with suggestions for misspelt words."""
+
+    def format_help(self) -> str:
+        """Help, for the name under which this was called."""
+        text = super().format_help()
+        return kubectl_plugin.renamed(text) if kubectl_plugin.is_plugin() else text
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, and what to do in the next."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import Screen, open_screen
+from allotment.cli.screen import Screen, folded, open_screen
 from allotment.cluster.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
@@ -26,6 +26,7 @@ Tree = dict[str, Any]
 EXIT_MISSING: Final = 1
 _USUAL: Final = ("reader",)
 _COLUMNS: Final = 78
+_REASON: Final = "WHAT FOR"
 
 
 def run(arguments: Namespace) -> int:
@@ -134,20 +135,21 @@ def _tell(screen: Screen, name: str, found: Sequence[_Found], namespace: str) ->
     who = name or "you"
     for one in found:
         if not one.missing:
-            screen.line(f"{one.part}: {who} may do all {one.asked} things that it needs here.")
+            _say(screen, f"{one.part}: {who} may do all {one.asked} things that it needs here.")
             continue
-        screen.line(f"{one.part}: {who} may not do {len(one.missing)} of {one.asked} things that it needs here.")
+        _say(screen, f"{one.part}: {who} may not do {len(one.missing)} of {one.asked} things that it needs here.")
         screen.line()
-        screen.table(
-            ["MAY NOT", "RESOURCE", "NAME", "NAMESPACE", "WHY IT IS NEEDED"], _rows(one.missing), ("WHY IT IS NEEDED",)
-        )
+        screen.table(["MAY NOT", "WHAT", _REASON], _rows(one.missing), (_REASON,))
         screen.line()
     lacking = [one.part for one in found if one.missing]
     if lacking:
         home = f" -n {namespace}" if namespace != NAMESPACE else ""
-        screen.line(
-            f"An administrator grants them to an account: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -"
-        )
+        _say(screen, f"An account that may: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -")
+
+
+def _say(screen: Screen, text: str) -> None:
+    for line in folded(text, screen.width):
+        screen.line(line)
 
 
 def _rows(missing: Iterable[Ask]) -> Iterator[list[str]]:
@@ -155,7 +157,8 @@ def _rows(missing: Iterable[Ask]) -> Iterator[list[str]]:
     for _, group in groupby(missing, lambda ask: ask._replace(verb="")):
         asked = list(group)
         first = asked[0]
-        yield [",".join(ask.verb for ask in asked), str(first), first.name or "*", first.namespace or "*", first.why]
+        where = f"-n {first.namespace}" if first.namespace else ""
+        yield [",".join(ask.verb for ask in asked), " ".join(filter(None, (str(first), first.name, where))), first.why]
 
 
 def _data(name: str, found: Iterable[_Found]) -> Tree:

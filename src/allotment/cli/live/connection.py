@@ -3,7 +3,8 @@
 Which cluster, when nobody says: the lab. First the current context if it is that of a lab that runs, then the context
 ``allotment`` in kubectl's configuration, then a lab that runs with a configuration file of its own, and only if there
 is none of these the current context. So a terminal in which somebody works with a cluster of consequence does not send
-it what was meant for the lab; a command that writes says so when it does not go to a lab.
+it what was meant for the lab; a command that writes says so when it does not go to a lab. As kubectl's plugin it goes
+where kubectl goes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from allotment.cli import kubectl_plugin
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.kubeconfig import Target, UnusableKubeconfig, contexts, target, usual_paths
@@ -39,6 +41,8 @@ def way_to(arguments: Namespace) -> Target:
     try:
         if arguments.context:
             return target(paths, arguments.context)
+        if kubectl_plugin.is_plugin():
+            return target(paths)
         known, current = _contexts(paths)
         if current.startswith(_LAB) and current in (lab.context for lab in Register().running()):
             return target(paths, current)

@@ -197,7 +197,7 @@ _AUTOSCALER: Final = Part(
         Rule(_CORE, ("events",), _LIST, "why Karpenter gave a machine up"),
         Rule(
             _CORE, ("configmaps",), ("create", "get", "patch"),
-            "MIG layouts for new machines (option --mig-config; none of this with --mig-config none)",
+            "layouts for new machines that are cut by MIG; without, say --mig-config none",
             names=("allotment-mig-parted-config",),
         ),
         *_SERVING,

@@ -1,0 +1,49 @@
+"""Under the name ``kubectl-allot`` everything is said and meant as kubectl's users expect."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.live.connection import way_to
+from tests.unit.cli.conftest import Allot
+
+
+@pytest.fixture(params=["kubectl-allot", "kubectl-allot.exe"])
+def _as_plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [f"/usr/local/bin/{request.param}"])
+
+
+@pytest.mark.usefixtures("_as_plugin")
+def test_help_shows_what_to_type(allot: Allot) -> None:
+    for words in ((), ("rbac",), ("explain",), ("autoscale",)):
+        told = allot(*words, "--help").out
+        assert told.startswith("usage: kubectl allot ")
+        assert not [line for line in told.splitlines() if line.startswith("  allot ")]
+    lines = allot("rbac", "--help").out.splitlines()
+    assert "  kubectl allot rbac             for the tools that only read" in lines
+
+
+@pytest.mark.usefixtures("_as_plugin")
+def test_the_current_context_is_meant_whether_there_is_a_lab_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {"production": "https://p:1", "allotment": "https://l:2"}
+    config = {
+        "kind": "Config", "current-context": "production",
+        "clusters": [{"name": name, "cluster": {"server": server}} for name, server in servers.items()],
+        "contexts": [{"name": name, "context": {"cluster": name}} for name in servers],
+    }  # fmt: skip
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    assert way_to(Namespace(context=None, kubeconfig=None)).server == "https://p:1"
+    assert way_to(Namespace(context="allotment", kubeconfig=None)).server == "https://l:2"
+
+
+def test_under_its_own_name_it_is_allot(allot: Allot) -> None:
+    assert allot("rbac", "--help").out.startswith("usage: allot rbac ")

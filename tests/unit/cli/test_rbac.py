@@ -1,0 +1,98 @@
+"""``allot rbac``: manifests that a cluster takes, and who lacks what."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import allotment
+from allotment.model.loading import load_text
+from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.roles import manifests
+from tests.unit.cli.conftest import Allot
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_is_printed_is_what_the_table_says(allot: Allot, name: str) -> None:
+    ran = allot("rbac", name, "--namespace", "gpu", "--account", "me")
+    assert (ran.code, ran.err) == (0, "")
+    printed = [document.tree for document in load_text(ran.out).documents]
+    wanted = manifests(PARTS[name], namespace="gpu", account="me")
+    assert printed[: len(wanted)] == wanted
+    listed = json.loads(allot("rbac", name, "-n", "gpu", "--account", "me", "-o", "json").out)
+    assert (listed["kind"], listed["items"]) == ("List", printed)
+
+
+def test_the_reader_is_meant_where_nobody_says(allot: Allot) -> None:
+    assert allot("rbac").out == allot("rbac", "reader").out
+
+
+def test_every_rule_stands_under_its_reason(allot: Allot) -> None:
+    lines = allot("rbac", "taints").out.splitlines()
+    assert lines[lines.index("# A rule tells how far its eviction is.") + 4] == "  - devicetaintrules/status"
+    assert max(map(len, lines)) <= 100
+
+
+def test_several_parts_are_one_file_with_each_object_once(allot: Allot) -> None:
+    trees = [document.tree for document in load_text(allot("rbac", "claims", "taints", "--account", "a").out).documents]
+    names = [(tree["kind"], tree["metadata"]["name"]) for tree in trees]
+    assert len(names) == len(set(names)) == 9
+    assert names.count(("ServiceAccount", "a")) == 1
+
+
+def test_a_driver_comes_with_the_policy_for_its_node(allot: Allot) -> None:
+    kinds = [document.tree["kind"] for document in load_text(allot("rbac", "driver").out).documents]
+    assert kinds[-2:] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+
+
+def test_the_parts_are_listed(allot: Allot) -> None:
+    assert [row["name"] for row in json.loads(allot("rbac", "--list", "-o", "json").out)] == list(PARTS)
+    assert allot("rbac", "--list").out.splitlines()[1].startswith("reader ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("skeduler",), "no part is called 'skeduler'\n  did you mean scheduler?\n"),
+        (("--as", "me"), "--as: wanted together with --check\n  manifests are for an account: --account NAME\n"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(allot: Allot, words: tuple[str, ...], said: str) -> None:
+    ran = allot("rbac", *words)
+    assert (ran.code, ran.err) == (2, f"allot: error: {said}")
+
+
+def test_an_administrator_lacks_nothing(live: Allot) -> None:
+    ran = live("rbac", "reader", "scheduler", "--check")
+    assert ran.code == 0
+    assert [line.split(" may do all ")[0] for line in ran.out.splitlines()] == [
+        "reader: allotment-admin", "scheduler: allotment-admin"
+    ]  # fmt: skip
+
+
+def test_what_an_account_lacks_is_told_with_the_reason(live: Allot, lab: allotment.Lab) -> None:
+    part = PARTS["taints"]
+    given = manifests(part._replace(name="taints-tried", everywhere=part.everywhere[1:]), account="tried")
+    lab.apply(given)
+    ran = live("rbac", "taints", "--check", "--account", "tried", "-n", "kube-system")
+    assert ran.code == 1
+    first, _, header, missing, _, last = ran.out.splitlines()
+    assert first.startswith("taints: system:serviceaccount:kube-system:tried may not do 2 of ")
+    assert re.split(" {3,}", header) == ["MAY NOT", "WHAT", "WHAT FOR"]
+    assert re.split(" {3,}", missing) == ["list,watch", "pods", "pods whose devices may be tainted"]
+    assert last == "An account that may: allot rbac taints | kubectl apply -f -"
+    data = json.loads(live("rbac", "taints", "--check", "--account", "tried", "-n", "kube-system", "-o", "json").out)
+    (found,) = data["parts"]
+    assert [(one["verb"], one["resource"]) for one in found["missing"]] == [("list", "pods"), ("watch", "pods")]
+
+
+def test_what_the_cluster_does_not_serve_is_not_asked_for(live: Allot) -> None:
+    """This lab has no Karpenter: nobody needs its NodeClaims here."""
+    ran = live("rbac", "autoscaler", "--check", "--as", "system:serviceaccount:nobody:knows", "-o", "json")
+    assert ran.code == 1
+    (found,) = json.loads(ran.out)["parts"]
+    resources = {one["resource"] for one in found["missing"]}
+    assert "pods" in resources
+    assert "nodeclaims" not in resources

@@ -1,0 +1,88 @@
+"""Parts as roles, their questions, and the policy for drivers."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.tools.permissions.asking import Ask, asks, attributes
+from allotment.tools.permissions.own_node import own_node_policy
+from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.roles import manifests
+from allotment.tools.permissions.rule import Part, Rule
+
+PART = Part(
+    "clerk",
+    "keeps books",
+    (
+        Rule(("", "events.k8s.io"), ("events",), ("create", "patch"), "says what it does"),
+        Rule((), (), ("get",), "counts", paths=("/metrics",)),
+    ),
+    (Rule(("",), ("configmaps",), ("get",), "its own book", names=("book",)),),
+)
+
+
+def test_a_part_is_an_account_its_roles_and_what_binds_them() -> None:
+    found = manifests(PART, namespace="shop", account="till")
+    assert [(tree["kind"], tree["metadata"]["name"], tree["metadata"].get("namespace")) for tree in found] == [
+        ("ServiceAccount", "till", "shop"),
+        ("ClusterRole", "allotment-clerk", None),
+        ("ClusterRoleBinding", "allotment-clerk", None),
+        ("Role", "allotment-clerk", "shop"),
+        ("RoleBinding", "allotment-clerk", "shop"),
+    ]
+    assert found[1]["rules"] == [
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+    ]
+    assert found[3]["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["book"], "verbs": ["get"]}
+    ]
+    for binding in (found[2], found[4]):
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "till", "namespace": "shop"}]
+
+
+def test_a_part_without_a_home_has_no_role_there() -> None:
+    assert [tree["kind"] for tree in manifests(PARTS["reader"])] == [
+        "ServiceAccount", "ClusterRole", "ClusterRoleBinding"
+    ]  # fmt: skip
+
+
+def test_every_permission_is_a_question_of_its_own() -> None:
+    assert [(ask.verb, str(ask), ask.name, ask.namespace) for ask in asks(PART, "shop")] == [
+        ("create", "events", "", ""),
+        ("patch", "events", "", ""),
+        ("create", "events.events.k8s.io", "", ""),
+        ("patch", "events.events.k8s.io", "", ""),
+        ("get", "/metrics", "", ""),
+        ("get", "configmaps", "book", "shop"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ask", "spec"),
+    [
+        (
+            Ask("update", "resource.k8s.io", "resourceclaims", "binding", "", "", "", ""),
+            {"resourceAttributes": {
+                "verb": "update", "group": "resource.k8s.io", "resource": "resourceclaims", "subresource": "binding",
+            }},
+        ),
+        (
+            Ask("get", "", "configmaps", "", "book", "shop", "", ""),
+            {"resourceAttributes": {"verb": "get", "resource": "configmaps", "name": "book", "namespace": "shop"}},
+        ),
+        (
+            Ask("get", "", "", "", "", "", "/metrics", ""),
+            {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_question_is_what_access_reviews_ask(ask: Ask, spec: dict[str, object]) -> None:
+    assert attributes(ask) == spec
+
+
+def test_the_policy_is_about_one_account() -> None:
+    policy, binding = own_node_policy(PARTS["driver"], namespace="gpu", account="nvidia")
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:gpu:nvidia'"
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
