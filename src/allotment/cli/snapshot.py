@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import Mistake
 from allotment.cluster.discovery import discover
-from allotment.cluster.facts import facts_of
+from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
 from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS, take
 from allotment.lab.state import replace_file
@@ -66,8 +66,8 @@ async def _taken(arguments: Namespace, client: HttpClient, way: Target) -> tuple
     wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
     discovery = await discover(client)
     found = await take(client, discovery, wanted, arguments.namespace or "")
-    facts = await facts_of(client, discovery, found.refused, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return found.objects, replace(facts, metadata=ObjectMeta(name="server")), found.refused
+    facts = await facts_of(client, discovery, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return found.objects, replace(without(facts, found.refused), metadata=ObjectMeta(name="server")), found.refused
 
 
 def _without_applied(tree: Tree) -> Tree:

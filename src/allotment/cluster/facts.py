@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from allotment.cluster.discovery import Discovery
 from allotment.cluster.errors import StatusError
 from allotment.cluster.gates import gates_of
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
     from allotment.cluster.http import HttpClient
 
 
-async def facts_of(client: HttpClient, discovery: Discovery, refused: Iterable[str], now: str) -> ServerFacts:
-    """The facts as they are ``now``. ``refused``: what a snapshot could not read (``pods: …``)."""
-    unread = {text.partition(":")[0]: f"may not be read:{text.partition(':')[2]}" for text in refused}
+async def facts_of(client: HttpClient, discovery: Discovery, now: str) -> ServerFacts:
+    """The facts as they are ``now``."""
+    unread: dict[str, str] = {}
     gates: dict[str, bool] = {}
     try:
         gates = await gates_of(client)
@@ -36,3 +38,9 @@ async def facts_of(client: HttpClient, discovery: Discovery, refused: Iterable[s
         version = ""
     known = {name: on for name, on in sorted(gates.items()) if name in GATES}
     return ServerFacts(taken=now, version=version, served=dict(served), gates=known, unread=unread)
+
+
+def without(facts: ServerFacts, refused: Iterable[str]) -> ServerFacts:
+    """The facts beside objects of which some could not be read (``pods: …``)."""
+    unread = {text.partition(":")[0]: f"may not be read:{text.partition(':')[2]}" for text in refused}
+    return replace(facts, unread={**unread, **facts.unread})

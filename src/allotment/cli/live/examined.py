@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from allotment.cli.live.state import release_of
 from allotment.cluster import permitted
 from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
-from allotment.cluster.facts import facts_of
+from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
 from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, take
 from allotment.model.features import Features
@@ -32,11 +33,15 @@ def examined_live(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
 
 async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tuple[Found, tuple[str, ...]]:
     discovery = await discover(client)
-    features, notes = await release_of(arguments, client, discovery)
-    taken = await take(client, discovery, (*DEVICES, *PODS, *EVENTS, *LIMITS))
-    facts = await facts_of(client, discovery, taken.refused, datetime.now(UTC).isoformat())
+    now = datetime.now(UTC).isoformat()
+    (features, notes), taken, facts, (denied, unasked) = await asyncio.gather(
+        release_of(arguments, client, discovery),
+        take(client, discovery, (*DEVICES, *PODS, *EVENTS, *LIMITS)),
+        facts_of(client, discovery, now),
+        _denied(client, discovery),
+    )
+    facts = without(facts, taken.refused)
     seen = read(taken.objects)
-    denied, unasked = await _denied(client, discovery)
     features = Features(features.kube, {**features.gates, **facts.gates})
     found = found_of(features, (facts, *seen.values), denied, unasked)
     return found, (*notes, *(f"left out: {one}" for one in seen.failed))

@@ -18,7 +18,7 @@ def find(case: Case) -> Iterable[Sign]:
         verb = "asks" if len(claims) == 1 else "ask"
         text = f"{about('claim or template', claims)} {verb} for it, and there is no such class"
         meant = nearest(name, case.classes)
-        words = f"Install the driver that brings it, or correct deviceClassName{f': {meant}' if meant else ''}."
+        words = f"Install the driver that brings it, or correct deviceClassName{f': {meant}' if meant else '.'}"
         yield Sign(f"class/{name}", text, remedy(words, "kubectl get deviceclasses"), objects=tuple(claims))
 
 

@@ -34,8 +34,7 @@ def find(case: Case) -> Iterable[Sign]:
         )
         if classes:
             text += (
-                f". DeviceClass {classes[0]} serves {resource.partition(':')[0]} from claims by extendedResourceName;"
-                " that is not what is seen here, for it adds nothing to a node's allocatable"
+                f" (the extendedResourceName of DeviceClass {classes[0]} is not meant: it adds nothing to allocatable)"
             )
         label = "nvidia.com/gpu.deploy.device-plugin=false" if vendor.name == "NVIDIA" else ""
         help_ = remedy(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from allotment.tools.doctor.case import Case, condition_of
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.objects import Node
 from allotment.tools.doctor.wording import about, counted, remedy, subject
+
+_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 def find(case: Case) -> Iterable[Sign]:
     """All such nodes together."""
-    down = [
-        name
-        for name, node in case.nodes.items()
-        if name in case.drivers_on and condition_of(node, "Ready") in ("False", "Unknown")
-    ]
+    down = [name for name, node in case.nodes.items() if name in case.drivers_on and _is_down(node)]
     if not down:
         return
     there = set(down)
@@ -26,6 +26,13 @@ def find(case: Case) -> Iterable[Sign]:
     yield Sign(
         subject("node", down), text, remedy("", f"kubectl describe node {down[0]}"), objects=tuple(down)
     )  # fmt: skip
+
+
+def _is_down(node: Node) -> bool:
+    """Whether its kubelet says so, has fallen silent, or has never come."""
+    if condition_of(node, "Ready"):
+        return condition_of(node, "Ready") != "True"
+    return any(taint.key in _TAINTS for taint in node.spec.taints)
 
 
 CHECK = Check(

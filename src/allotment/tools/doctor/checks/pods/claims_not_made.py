@@ -14,6 +14,7 @@ from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.wording import of, remedy, subject
 
 _REASON: Final = "FailedResourceClaimCreation"
+_COMBINED: Final = "(combined from similar events): "
 _GENERATED: Final = re.compile(r'"[a-z0-9.-]+" is forbidden')
 
 
@@ -22,7 +23,7 @@ def find(case: Case) -> Iterable[Sign]:
     alike: dict[str, list[str]] = {}
     for pod in without_claims(case):
         said = [one.message for one in case.events.get(pod.metadata.uid, ()) if one.reason == _REASON]
-        alike.setdefault(_GENERATED.sub("is forbidden", said[-1]) if said else "", []).append(name_of(pod))
+        alike.setdefault(_plain(said[-1]) if said else "", []).append(name_of(pod))
     for message, names in alike.items():
         verb = "has" if len(names) == 1 else "have"
         text = f"{crowd(case, names)} {verb} no claim yet, though the template is there: "
@@ -34,6 +35,13 @@ def find(case: Case) -> Iterable[Sign]:
         )
         look = f"kubectl describe pod {of(names[0])}" if message else "kubectl get lease -n kube-system"
         yield Sign(subject("pod", names), text, remedy(words, look), objects=tuple(names))
+
+
+def _plain(message: str) -> str:
+    """Without the generated name, which differs each time."""
+    return _GENERATED.sub("is forbidden", message.removeprefix(_COMBINED)).replace(
+        "ResourceClaim : ", "ResourceClaim: "
+    )
 
 
 def without_claims(case: Case) -> Iterator[Pod]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.objects import Lease
+from allotment.tools.doctor.objects import Lease, Pod
 from allotment.tools.doctor.wording import of, remedy, subject, told
 
 _DEFAULT: Final = "default-scheduler"
@@ -19,14 +19,8 @@ _LEASES: Final = {_DEFAULT: "kube-scheduler"}
 def find(case: Case) -> Iterable[Sign]:
     """By scheduler."""
     unseen: dict[str, list[str]] = {}
-    for pod in case.waiting:
-        scheduled = any(one.type == "PodScheduled" for one in pod.status.conditions)
-        ready = all(claim.metadata.deletion_timestamp is None for _, claim in case.claims_of(pod))
-        resolved = sum(1 for _ in case.claims_of(pod)) == len(pod.spec.resource_claims)
-        if scheduled or pod.spec.scheduling_gates or not ready or not resolved:
-            continue
-        if case.is_old(pod.metadata.creation_timestamp) and case.asks_for_devices(pod):
-            unseen.setdefault(pod.spec.scheduler_name or _DEFAULT, []).append(name_of(pod))
+    for pod in unserved(case):
+        unseen.setdefault(pod.spec.scheduler_name or _DEFAULT, []).append(name_of(pod))
     for scheduler, names in unseen.items():
         lease = _lease(case, scheduler)
         seen = _told(case, scheduler, lease)
@@ -35,6 +29,19 @@ def find(case: Case) -> Iterable[Sign]:
         words = f"Start {_LEASES.get(scheduler, scheduler)}, or correct schedulerName in whatever makes the pods."
         look = ("kubectl get lease -A", f"kubectl get pod {of(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
         yield Sign(subject("pod", names), text, remedy(words, *look), objects=tuple(names))
+
+
+def unserved(case: Case) -> Iterator[Pod]:
+    """Pods that could be scheduled, and that no scheduler has looked at for a minute."""
+    for pod in case.waiting:
+        looked_at = any(one.type == "PodScheduled" for one in pod.status.conditions)
+        if looked_at or pod.spec.scheduling_gates or not case.asks_for_devices(pod):
+            continue
+        claims = [claim for _, claim in case.claims_of(pod)]
+        there = len(claims) >= len(pod.spec.resource_claims)
+        if there and not any(claim.metadata.deletion_timestamp for claim in claims):
+            if case.is_old(pod.metadata.creation_timestamp):
+                yield pod
 
 
 def _lease(case: Case, scheduler: str) -> Lease | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from allotment.engine.refusal import CODES, Refused
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
+from allotment.tools.doctor.checks.pods.no_scheduler import unserved
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.wording import remedy, subject
 from allotment.tools.explain import Answer
@@ -19,7 +21,12 @@ _FULL = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "c
 
 def find(case: Case) -> Iterable[Sign]:
     """By cause: a line for each, however many pods there are."""
-    waiting = {name_of(pod) for pod in case.waiting if case.asks_for_devices(pod)}
+    others = {name_of(pod) for pod in (*unserved(case), *without_claims(case))}
+    waiting = {
+        name
+        for pod in case.waiting
+        if (name := name_of(pod)) not in others and not pod.spec.scheduling_gates and case.asks_for_devices(pod)
+    }
     alike: dict[tuple[str, str, str], list[Answer]] = {}
     for answer in case.explanation.answers:
         if answer.kind == "Pod" and answer.reasons is not None and answer.name in waiting:

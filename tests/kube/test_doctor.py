@@ -1,0 +1,185 @@
+"""``allot doctor`` on Kubernetes' own control plane: what is broken is found, on the cluster and on its snapshot."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from allotment.cli.live.examined import examined_live
+from allotment.cli.main import main
+from allotment.model.formats import to_yaml
+from allotment.tools.doctor.examining import examine
+from allotment.tools.doctor.finding import Finding
+from bench.real_kube import ApiServer
+
+Tree = dict[str, Any]
+
+#: Namespaces first: a pod needs the account that the controller manager makes there.
+GROUND = """\
+{apiVersion: v1, kind: Namespace, metadata: {name: ml}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: tight}}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team, namespace: tight}
+spec: {hard: {gpu.nvidia.com.deviceclass.resource.k8s.io/devices: "1"}}
+"""
+PATIENCE = 30
+
+
+class Ran(NamedTuple):
+    """Exit code and what was written."""
+
+    code: int
+    out: str
+
+
+Allot = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def allot(kube: ApiServer) -> Allot:
+    """``allot`` on this cluster."""
+
+    def run(*words: str) -> Ran:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            code = main([words[0], "--kubeconfig", str(kube.kubeconfig), *words[1:]])
+        return Ran(code, output.getvalue())
+
+    return run
+
+
+def template(namespace: str, name: str, device_class: str) -> Tree:
+    """For one device."""
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": device_class}}]}}
+    return {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace}, "spec": {"spec": spec},
+    }  # fmt: skip
+
+
+def pod(name: str, namespace: str = "ml", source: str = "one", **spec: Any) -> Tree:
+    """A pod with a claim of a template, or with the claim ``alone``."""
+    entry = {"resourceClaimName": source} if source == "alone" else {"resourceClaimTemplateName": source}
+    container = {"name": "c", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
+    body = {"containers": [container], "resourceClaims": [{"name": "gpu", **entry}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": body}
+
+
+BROKEN = (
+    template("ml", "one", "gpu.nvidia.com"),
+    template("tight", "one", "gpu.nvidia.com"),
+    template("ml", "bad", "gpu.nvidia.con"),
+    {**template("ml", "alone", "gpu.nvidia.com")["spec"], "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+     "metadata": {"name": "alone", "namespace": "ml"}},
+    *(pod(f"web-{number}") for number in range(4)),
+    pod("typo", source="onne"),
+    pod("classless", source="bad"),
+    pod("pinned", source="alone", nodeName="t4-1"),
+    pod("odd", schedulerName="volcano"),
+    pod("gated", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]),
+    pod("first", "tight"),
+    pod("second", "tight"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def broken(allot: Allot, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Two nodes with a T4 each, and everything that people do to them."""
+    folder = tmp_path_factory.mktemp("broken")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        main(["fleet", "slices", "t4:2", "--all"])
+    for name, text in {"fleet": output.getvalue(), "ground": GROUND, "broken": to_yaml(BROKEN)}.items():
+        (folder / f"{name}.yaml").write_text(text)
+        if name == "broken":
+            for namespace in ("ml", "tight"):
+                words = ("-n", namespace, "--for", "create", "--timeout", f"{PATIENCE}s")
+                assert allot("wait", "serviceaccount/default", *words).code == 0
+        ran = allot("apply", "-f", str(folder / f"{name}.yaml"))
+        assert ran.code == 0, ran.out
+
+
+def found(kube: ApiServer) -> dict[str, Finding]:
+    """What is found three minutes from now, when nobody can say that it has only just begun."""
+    arguments = Namespace(
+        kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
+    )  # fmt: skip
+    seen, notes = examined_live(arguments)
+    assert notes == ()
+    assert seen.now is not None
+    assert (seen.unread, seen.denied) == ({}, [])
+    return {finding.code: finding for finding in examine(replace(seen, now=seen.now + timedelta(minutes=3)))}
+
+
+def until(kube: ApiServer, wanted: set[str]) -> dict[str, Finding]:
+    """The findings, once these are among them: schedulers and controllers take their time."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        now = found(kube)
+        if wanted <= now.keys():
+            return now
+        assert time.monotonic() < deadline, f"found {sorted(now)}, wanted {sorted(wanted)}"
+        time.sleep(0.2)
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_people_break_is_found(kube: ApiServer) -> None:
+    told = until(kube, {"D204", "D405", "D512", "D601", "D603", "D604", "D605", "D606"})
+    assert told["D204"].subject == "2 nodes"  # no kubelet ever came
+    assert told["D405"].subject == "class/gpu.nvidia.con"
+    assert told["D601"].objects == ("ml/pinned",)
+    assert 'ResourceClaimTemplate "onne" does not exist' in told["D603"].evidence
+    assert told["D605"].objects == ("ml/odd",)
+    assert "exceeded quota: team" in told["D606"].evidence
+    assert "node.kubernetes.io/not-ready" in told["D602"].evidence
+
+
+@pytest.mark.usefixtures("broken")
+def test_gates_and_versions_are_those_of_the_server(kube: ApiServer) -> None:
+    arguments = Namespace(
+        kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
+    )  # fmt: skip
+    seen, _ = examined_live(arguments)
+    assert seen.version.startswith("v1.36.")
+    assert seen.served is not None
+    assert seen.served["resourceclaims"][0] == "v1"
+    assert seen.gates is not None
+    assert seen.gates["DRADeviceTaints"] is True
+    assert seen.gates["DRADeviceTaintRules"] is False
+    assert (seen.features.kube, seen.features.enabled("DRADeviceTaintRules")) == ("1.36", False)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_snapshot_is_answered_as_the_cluster(kube: ApiServer, allot: Allot, tmp_path: Path) -> None:
+    until(kube, {"D512", "D603"})
+    # Until nothing changes meanwhile.
+    for _ in range(10):
+        before = json.loads(allot("doctor", "-o", "json").out)
+        assert allot("snapshot", "-o", str(tmp_path / "snapshot.yaml")).code == 0
+        redacted = tmp_path / "redacted.yaml"
+        assert allot("snapshot", "--redact", "-o", str(redacted)).code == 0
+        after = json.loads(allot("doctor", "-o", "json").out)
+        if before == after:
+            break
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert main(["doctor", "--cluster", str(tmp_path / "snapshot.yaml"), "-o", "json"]) == 1
+    assert json.loads(output.getvalue())["findings"] == after["findings"]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert main(["doctor", "--cluster", str(redacted), "-o", "json"]) == 1
+    codes = [(one["code"], one["severity"]) for one in after["findings"]]
+    assert sorted((one["code"], one["severity"]) for one in json.loads(output.getvalue())["findings"]) == sorted(codes)
