@@ -40,7 +40,7 @@ _WHO: Final = (
         "The last day", "USD, by namespace.",
         query(
             "sum by (namespace)"
-            ' (sum_over_time(allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"}[1d:5m])) / 12',
+            ' (sum_over_time(allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"}[1d:1m])) / 60',
             "{{namespace}}",
         ),
         unit=_DOLLARS,

@@ -1,0 +1,82 @@
+"""The table of metrics keeps Prometheus' conventions, and what components serve is in it as they serve it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from allotment.cluster.observing import Done, Observing
+from allotment.components.metrics import Metrics
+from allotment.exporter.definition import Metric
+from allotment.exporter.definitions import COMPONENTS, METRICS
+from allotment.exporter.queries import UnknownName, metrics_of, query
+
+EVERY = (*METRICS.values(), *COMPONENTS)
+
+
+@pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.name)
+def test_names_and_texts_keep_the_conventions(metric: Metric) -> None:
+    assert re.fullmatch(r"allotment(_[a-z0-9]+)+", metric.name)
+    assert metric.name.endswith("_total") == (metric.kind == "counter")
+    assert metric.kind != "histogram" or metric.name.endswith("_seconds")
+    assert metric.help.endswith(".")
+    assert metric.most
+    assert len(set(metric.labels)) == len(metric.labels)
+    assert not {"pod", "uid", "device", "instance", "job"} & set(metric.labels)
+
+
+def test_names_are_one_each() -> None:
+    assert len({metric.name for metric in EVERY}) == len(EVERY)
+
+
+def test_components_serve_what_is_defined() -> None:
+    observing = Observing()
+    metrics = Metrics("scheduler", observing, lambda: ())
+    observing.level("queue", "active", lambda: 1.0)
+    observing.tell(Done("bind", "p", 0.0, 0.1, "bound", {}))
+    observing.tell(Done("run", "scheduler", 0.0, 0.1, "error", {}))
+    metrics.answered("get", 200, 0.1)
+    metrics.leads("scheduler", lambda: True)
+    text = metrics.exposition()[0].decode()
+    served = {
+        (family.name + ("_total" if family.type == "counter" else ""), family.type, family.documentation): {
+            label for sample in family.samples for label in sample.labels if label != "le"
+        }
+        for family in text_string_to_metric_families(text)
+        if family.name.startswith("allotment_")
+    }
+    defined = {(metric.name, metric.kind, metric.help): set(metric.labels) for metric in COMPONENTS}
+    assert {key: labels for key, labels in defined.items() if key[0] != "allotment_queue_depth"} == {
+        key: labels for key, labels in served.items() if key[0] != "allotment_queue_depth"
+    }
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sum(allotment_gpus)",
+        "up",
+        'allotment_devices{pool="x"}',
+        "sum by (namespace) (allotment_devices)",
+        "allotment_claim_allocation_seconds",
+        "allotment_devices_count",
+        "allotment_devices{state=free}",
+        "sum without (stat) (allotment_devices)",
+    ],
+)
+def test_what_nobody_serves_cannot_be_asked(expression: str) -> None:
+    with pytest.raises(UnknownName):
+        query(expression)
+
+
+def test_a_legend_has_labels_of_what_is_asked() -> None:
+    with pytest.raises(UnknownName, match="namespace"):
+        query("allotment_devices", "{{namespace}}")
+    assert query("sum by (node) (allotment_devices)", "{{node}}").legend == "{{node}}"
+
+
+def test_the_metrics_of_an_expression() -> None:
+    text = 'rate(allotment_claim_allocation_seconds_bucket{origin="user"}[5m]) / allotment_devices'
+    assert metrics_of(text) == {"allotment_claim_allocation_seconds", "allotment_devices"}
