@@ -1,8 +1,9 @@
-"""``python -m tests.kube.flows [FILE…]``: recorded flows of Kubernetes, played on kube-apiserver with our programs.
+"""``python -m tests.kube.flows [--theirs] [FILE…] [FLOW…]``: recorded flows on kube-apiserver, with our programs.
 
 Our claim controller, taint eviction and scheduler work in place of Kubernetes' own, as clients over HTTPS; all other
 controllers are Kubernetes'. What becomes of the objects is compared as on a lab (:mod:`tests.vectors.apiserver.flows`).
 One flow after the other on one plane, which is cleared in between; whatever cannot be cleared is told, too.
+``--theirs``: with Kubernetes' programs alone, which shows that flows are played as they were recorded.
 """
 
 from __future__ import annotations
@@ -133,10 +134,10 @@ class RealPlace:
 
 
 @contextmanager
-def prepared(paths: dict[str, str]) -> Iterator[ApiServer]:
-    """Kubernetes without those whose work is ours, with every gate of the recordings."""
-    without = ",".join(f"-{name}" for name in OURS)
-    with plane(paths, controllers=f"*,{without}", scheduler=False, runtime_config=_SERVED, gates=_GATES) as running:
+def prepared(paths: dict[str, str], *, theirs: bool = False) -> Iterator[ApiServer]:
+    """Kubernetes, with every gate of the recordings; without those whose work is ours, or with ``theirs``."""
+    controllers = "*" if theirs else ",".join(("*", *(f"-{name}" for name in OURS)))
+    with plane(paths, controllers=controllers, scheduler=theirs, runtime_config=_SERVED, gates=_GATES) as running:
         yield running
 
 
@@ -150,13 +151,13 @@ def ours() -> dict[str, Program]:
     }
 
 
-async def replayed(running: ApiServer, flows: Sequence[Row]) -> AsyncIterator[Result]:
-    """Every flow, one after the other."""
+async def replayed(running: ApiServer, flows: Sequence[Row], *, theirs: bool = False) -> AsyncIterator[Result]:
+    """Every flow, one after the other; with our programs, or with ``theirs``, which run."""
     headers = {"Authorization": f"Bearer {running.server.token}"}
     connector = aiohttp.TCPConnector(ssl=running.verified())
     async with (
         aiohttp.ClientSession(running.server.url, headers=headers, connector=connector) as http,
-        at_work(running, ours()),
+        at_work(running, {} if theirs else ours()),
     ):
         place = RealPlace(running, http)
         await place.begin()
@@ -166,9 +167,9 @@ async def replayed(running: ApiServer, flows: Sequence[Row]) -> AsyncIterator[Re
             yield Result(flow["flow"], not (found or left), "; ".join(filter(None, (found, left))))
 
 
-async def _told(running: ApiServer, flows: Sequence[Row]) -> int:
+async def _told(running: ApiServer, flows: Sequence[Row], *, theirs: bool) -> int:
     wrong, began = 0, time.monotonic()
-    async for result in replayed(running, flows):
+    async for result in replayed(running, flows, theirs=theirs):
         wrong += not result.passed
         took, began = time.monotonic() - began, time.monotonic()
         print(f"{'ok' if result.passed else 'FAILED'} {took:5.1f} s  {result.name}", result.detail, flush=True)
@@ -182,11 +183,12 @@ def main(arguments: Sequence[str]) -> int:
     if paths is None:
         print(f"{', '.join(missing())} not found: `python -m tests.kube.binaries` builds them", file=sys.stderr)
         return 2
-    words = [word for word in arguments if not word.endswith(".gz")]
+    theirs = "--theirs" in arguments
+    words = [word for word in arguments if not word.endswith(".gz") and word != "--theirs"]
     files = [Path(word) for word in arguments if word.endswith(".gz")] or [FLOWS]
     flows = [flow for file in files for flow in rows(file) if not words or flow["flow"] in words]
-    with prepared(paths) as running:
-        return asyncio.run(_told(running, flows))
+    with prepared(paths, theirs=theirs) as running:
+        return asyncio.run(_told(running, flows, theirs=theirs))
 
 
 if __name__ == "__main__":
