@@ -1,0 +1,68 @@
+"""The reference of metrics, causes and alerts, made from them: the second half of ``docs/metrics.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from allotment.engine.refusal import CODES
+from allotment.exporter.alerts import ALERTS, RUNBOOKS
+from allotment.exporter.alerts.alert import Alert
+from allotment.exporter.causes import CAUSES
+from allotment.exporter.definition import Metric
+from allotment.exporter.definitions import COMPONENTS, GROUPS
+
+#: Where the page is, from the root of the project, and the line behind which the reference stands there.
+PAGE: Final = RUNBOOKS
+MARK: Final = "<!-- What follows is made from allotment.exporter: definitions, causes, alerts. -->\n"
+
+_TITLES: Final = {
+    "allotment-cluster": "Alerts of devices, claims and pods",
+    "allotment-components": "Alerts of Allotment's own parts",
+}
+
+
+def page(before: str) -> str:
+    """The page ``before`` with the reference as it is now."""
+    lines = (*_metrics(), *_causes(), *_alerts())
+    return before.partition(MARK)[0] + MARK + "\n".join(("", *lines)) + "\n"
+
+
+def _metrics() -> Iterator[str]:
+    yield "## Every metric"
+    groups = {**GROUPS, "Every component, of itself": COMPONENTS}
+    for title, metrics in groups.items():
+        yield from ("", f"### {title}", "", "| metric | labels | what | series |", "|---|---|---|---|")
+        yield from (_row(metric) for metric in metrics)
+
+
+def _row(metric: Metric) -> str:
+    kind = "" if metric.kind == "gauge" else f" ({metric.kind})"
+    cells = (f"`{metric.name}`{kind}", " ".join(f"`{label}`" for label in metric.labels), metric.help, metric.most)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _causes() -> Iterator[str]:
+    yield from (
+        "",
+        "## Causes",
+        "",
+        "`cause` is a closed set: the codes of [reasons.md](reasons.md), by a pod's headline, and these.",
+        "",
+        "| cause | what |",
+        "|---|---|",
+    )
+    yield from (f"| `{name}` | {text} |" for name, text in CAUSES.items() if name not in CODES)
+    yield from ("", "The codes:", "", ", ".join(f"`{name}`" for name in CODES) + ".")
+
+
+def _alerts() -> Iterator[str]:
+    for group, alerts in ALERTS.items():
+        yield from ("", f"## {_TITLES[group]}")
+        for alert in alerts:
+            yield from _alert(alert)
+
+
+def _alert(alert: Alert) -> Iterable[str]:
+    lasting = "at once" if alert.lasting == "0m" else f"for {alert.lasting}"
+    return ("", f"### {alert.name}", "", f"{alert.severity}, {lasting}: `{alert.expression}`", "", alert.advice)
