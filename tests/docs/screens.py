@@ -6,7 +6,8 @@ it. A line ``…`` stands for lines left out; as many lines as stand around it i
 anew, and between two of them as many from the same first line on. ``allot``, ``make demo`` (which is ``allot demo``),
 ``kubectl``, ``helm``, ``pytest`` and ``python`` are run, in a folder and a home of the page's own; labs that a page
 starts end with it. Other commands are left as they stand. ``reasons.md`` is generated from the table of codes,
-``rules/`` from the rules of ``allot check``, and the end of ``doctor.md`` from the checks of ``allot doctor``.
+``rules/`` from the rules of ``allot check``, the end of ``doctor.md`` from the checks of ``allot doctor``, that of
+``permissions.md`` from the table of permissions, that of ``metrics.md`` from the metrics and alerts.
 
 Ages, ports, times and generated names are never the same twice. Where nothing else differs, the page stays as it is.
 """
@@ -26,19 +27,23 @@ from pathlib import Path
 
 from allotment.cli.main import main
 from allotment.engine import refusal
+from allotment.exporter import reference as metrics
 from allotment.tools.check import reference
 from allotment.tools.doctor import reference as doctor
+from allotment.tools.permissions import reference as permissions
 from tests.clients.tools import FOLDER, PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
 _PAGES = (
-    "catalog", "check", "cluster-autoscaler", "cookbook", "doctor", "drivers", "editors", "lab", "migrate", "plan",
-    "replay",
+    "catalog", "check", "cluster-autoscaler", "cookbook", "doctor", "drivers", "editors", "lab", "metrics", "migrate",
+    "permissions", "plan", "replay",
 )  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _PAGES))
 REASONS = ROOT / "docs" / "reasons.md"
 RULES = ROOT / reference.FOLDER
 DOCTOR = ROOT / doctor.PAGE
+METRICS = ROOT / metrics.PAGE
+PERMISSIONS = ROOT / permissions.PAGE
 
 _BLOCK = re.compile(r"^```(yaml|python|csv|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\S+\.(?:yaml|py|csv))\n")
@@ -213,7 +218,9 @@ def write(names: Sequence[str] = ()) -> None:
         if names and page.name not in names:
             continue
         page.write_text(page_anew(page.read_text(encoding="utf-8")), encoding="utf-8")
+    METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
     DOCTOR.write_text(doctor.page(DOCTOR.read_text(encoding="utf-8")), encoding="utf-8")
+    PERMISSIONS.write_text(permissions.page(PERMISSIONS.read_text(encoding="utf-8")), encoding="utf-8")
     REASONS.write_text(refusal.page(), encoding="utf-8")
     RULES.mkdir(exist_ok=True)
     for stale in RULES.glob("*.md"):

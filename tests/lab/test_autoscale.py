@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -31,6 +30,8 @@ from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.trees import to_tree
+from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.roles import manifests
 
 Tree = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
@@ -279,18 +280,10 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
         assert "Ended." in log.read_text()
 
 
-def test_what_the_docs_let_it_do_is_enough_and_nothing_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    """Under the ClusterRole and the Role of docs/autoscaler.md; the cloud is somebody else."""
-    text = (Path(__file__).parents[2] / "docs" / "autoscaler.md").read_text("utf-8")
-    (rules,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", text, re.DOTALL)
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "kube-system"}
+def test_what_it_is_allowed_is_enough_and_nothing_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """With its own permissions; the cloud is somebody else."""
     with Lab(fleet="", speed=SPEED) as cluster:
-        cluster.apply(rules, namespace="kube-system")
-        for kind in ("ClusterRole", "Role"):
-            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
-            binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": f"{kind}Binding",
-                       "metadata": {"name": NAME}, "roleRef": reference, "subjects": [subject]}  # fmt: skip
-            cluster.apply(binding, namespace="kube-system")
+        cluster.apply(manifests(PARTS["autoscaler"], account=NAME))
         cluster.apply([to_tree(known, "resource.k8s.io/v1", "DeviceClass") for known in CLASSES["nvidia"]])
         objects = cluster.apply(one_gpu(replicas=2))
         chosen = scaled(catalog="aws", consolidation="empty", consolidate_after=5.0, budget="100%")

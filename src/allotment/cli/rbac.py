@@ -17,7 +17,7 @@ from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.own_node import own_node_policy
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.parts import PARTS, driver_part
 from allotment.tools.permissions.roles import NAMESPACE, manifests
 from allotment.tools.permissions.rule import Part, Rule
 
@@ -26,7 +26,6 @@ Tree = dict[str, Any]
 EXIT_MISSING: Final = 1
 _USUAL: Final = ("reader",)
 _COLUMNS: Final = 78
-_REASON: Final = "WHAT FOR"
 
 
 def run(arguments: Namespace) -> int:
@@ -34,7 +33,10 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     if arguments.user and not arguments.check:
         raise Mistake("--as: wanted together with --check", "manifests are for an account: --account NAME")
-    parts = [_part(name) for name in dict.fromkeys(arguments.parts or (tuple(PARTS) if arguments.list else _USUAL))]
+    parts = [
+        _part(name, arguments.driver)
+        for name in dict.fromkeys(arguments.parts or (tuple(PARTS) if arguments.list else _USUAL))
+    ]
     if arguments.list:
         return _list(screen, arguments, parts)
     namespace = arguments.namespace or NAMESPACE
@@ -49,10 +51,10 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _part(name: str) -> Part:
+def _part(name: str, drivers: Sequence[str]) -> Part:
     if name not in PARTS:
         raise Mistake(f"no part is called {name!r}", nearest(name, PARTS) or f"there are {', '.join(PARTS)}")
-    return PARTS[name]
+    return driver_part(*drivers) if name == "driver" and drivers else PARTS[name]
 
 
 def _list(screen: Screen, arguments: Namespace, parts: Sequence[Part]) -> int:
@@ -139,12 +141,12 @@ def _tell(screen: Screen, name: str, found: Sequence[_Found], namespace: str) ->
             continue
         _say(screen, f"{one.part}: {who} may not do {len(one.missing)} of {one.asked} things that it needs here.")
         screen.line()
-        screen.table(["MAY NOT", "WHAT", _REASON], _rows(one.missing), (_REASON,))
+        screen.table(["MAY NOT", "WHAT"], _rows(one.missing), ("",))
         screen.line()
     lacking = [one.part for one in found if one.missing]
     if lacking:
         home = f" -n {namespace}" if namespace != NAMESPACE else ""
-        _say(screen, f"An account that may: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -")
+        _say(screen, f"What for, and an account that may: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -")
 
 
 def _say(screen: Screen, text: str) -> None:
@@ -153,12 +155,12 @@ def _say(screen: Screen, text: str) -> None:
 
 
 def _rows(missing: Iterable[Ask]) -> Iterator[list[str]]:
-    """Verbs of one resource and reason together."""
-    for _, group in groupby(missing, lambda ask: ask._replace(verb="")):
+    """Verbs of one resource together."""
+    for _, group in groupby(missing, lambda ask: ask._replace(verb="", why="")):
         asked = list(group)
         first = asked[0]
         where = f"-n {first.namespace}" if first.namespace else ""
-        yield [",".join(ask.verb for ask in asked), " ".join(filter(None, (str(first), first.name, where))), first.why]
+        yield [",".join(ask.verb for ask in asked), " ".join(filter(None, (str(first), first.name, where)))]
 
 
 def _data(name: str, found: Iterable[_Found]) -> Tree:

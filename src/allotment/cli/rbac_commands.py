@@ -21,6 +21,7 @@ with the reason of each rule; or whether somebody has them.
 
 Exit codes: 0, or with --check 1 if something is missing.
 """
+_DRIVER: Final = "with part driver: one that speaks of devices of this driver (default: gpu.nvidia.com, gpu.amd.com)"
 _AS: Final = "with --check: of this user (accounts: system:serviceaccount:NAMESPACE:NAME), instead of yourself"
 
 
@@ -39,6 +40,7 @@ def add_rbac(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
         "-n", "--namespace", default="", metavar="NAME", help="of the account, its Lease and records (kube-system)"
     )
     parser.add_argument("--account", default="", metavar="NAME", help="its name (default: allotment-PART)")
+    parser.add_argument("--driver", action="append", default=[], metavar="NAME", help=_DRIVER)
     parser.add_argument("--as", dest="user", default="", metavar="USER", help=_AS)
     add_way(parser)
     parser.add_argument("-o", "--output", choices=("yaml", "json"), metavar="FORMAT", help="output as yaml or json")

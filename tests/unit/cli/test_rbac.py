@@ -47,6 +47,12 @@ def test_a_driver_comes_with_the_policy_for_its_node(allot: Allot) -> None:
     assert kinds[-2:] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
 
 
+def test_a_driver_of_another_name_speaks_of_its_own_devices(allot: Allot) -> None:
+    items = json.loads(allot("rbac", "driver", "--driver", "gpu.example.com", "-o", "json").out)["items"]
+    (role,) = (tree for tree in items if tree["kind"] == "ClusterRole")
+    assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [["gpu.example.com"]]
+
+
 def test_the_parts_are_listed(allot: Allot) -> None:
     assert [row["name"] for row in json.loads(allot("rbac", "--list", "-o", "json").out)] == list(PARTS)
     assert allot("rbac", "--list").out.splitlines()[1].startswith("reader ")
@@ -72,7 +78,7 @@ def test_an_administrator_lacks_nothing(live: Allot) -> None:
     ]  # fmt: skip
 
 
-def test_what_an_account_lacks_is_told_with_the_reason(live: Allot, lab: allotment.Lab) -> None:
+def test_what_an_account_lacks_is_told(live: Allot, lab: allotment.Lab) -> None:
     part = PARTS["taints"]
     given = manifests(part._replace(name="taints-tried", everywhere=part.everywhere[1:]), account="tried")
     lab.apply(given)
@@ -80,9 +86,9 @@ def test_what_an_account_lacks_is_told_with_the_reason(live: Allot, lab: allotme
     assert ran.code == 1
     first, _, header, missing, _, last = ran.out.splitlines()
     assert first.startswith("taints: system:serviceaccount:kube-system:tried may not do 2 of ")
-    assert re.split(" {3,}", header) == ["MAY NOT", "WHAT", "WHAT FOR"]
-    assert re.split(" {3,}", missing) == ["list,watch", "pods", "pods whose devices may be tainted"]
-    assert last == "An account that may: allot rbac taints | kubectl apply -f -"
+    assert re.split(" {3,}", header) == ["MAY NOT", "WHAT"]
+    assert re.split(" {3,}", missing) == ["list,watch", "pods"]
+    assert last == "What for, and an account that may: allot rbac taints | kubectl apply -f -"
     data = json.loads(live("rbac", "taints", "--check", "--account", "tried", "-n", "kube-system", "-o", "json").out)
     (found,) = data["parts"]
     assert [(one["verb"], one["resource"]) for one in found["missing"]] == [("list", "pods"), ("watch", "pods")]

@@ -58,7 +58,7 @@ _OLD_EVENTS, _NEW_EVENTS = "", "events.k8s.io"
 
 _READER: Final = Part(
     "reader",
-    "the tools that only read: explain, free, check, plan, snapshot, doctor",
+    "the tools that only read: explain, free, plan, doctor …",
     (
         Rule(_CORE, ("nodes",), _FOLLOW, "where devices are, and which nodes a pod may use"),
         Rule(
@@ -90,7 +90,7 @@ _READER: Final = Part(
 
 _SCHEDULER: Final = Part(
     "scheduler",
-    "the scheduler, for pods that name it",
+    "gives pods that name it their nodes and devices",
     (
         Rule(_CORE, ("pods",), _FOLLOW, "pods that wait, and what is placed already"),
         Rule(_CORE, ("pods",), ("get",), "whether a binding came through whose answer was lost"),
@@ -124,7 +124,7 @@ _SCHEDULER: Final = Part(
 
 _CLAIMS: Final = Part(
     "claims",
-    "the controller that makes pods' claims from templates, and frees them",
+    "makes pods' claims from templates, and frees them",
     (
         Rule(_CORE, ("pods",), _FOLLOW, "pods that need claims, and pods that are done with theirs"),
         Rule(_CORE, ("pods",), ("get",), "whether a pod that is not known is gone, before its claim is freed"),
@@ -153,7 +153,7 @@ _CLAIMS: Final = Part(
 
 _TAINTS: Final = Part(
     "taints",
-    "the controller that evicts pods from devices with NoExecute taints",
+    "evicts pods from devices with NoExecute taints",
     (
         Rule(_CORE, ("pods",), _FOLLOW, "pods whose devices may be tainted"),
         Rule(_CORE, ("pods",), ("delete",), "they are evicted"),
@@ -169,7 +169,7 @@ _TAINTS: Final = Part(
 
 _AUTOSCALER: Final = Part(
     "autoscaler",
-    "the autoscaler, with machines that Karpenter launches",
+    "buys machines through Karpenter, and gives them back",
     (
         Rule(_CORE, ("pods", "nodes", "namespaces"), _FOLLOW, "what waits, and what there is"),
         Rule(_CORE, ("persistentvolumes", "persistentvolumeclaims"), _FOLLOW, "volumes that keep a pod in a zone"),
@@ -208,24 +208,28 @@ _AUTOSCALER: Final = Part(
     ),
 )  # fmt: skip
 
-_DRIVER: Final = Part(
-    "driver",
-    "the driver of one node, run on each by a DaemonSet",
-    (
-        Rule(_CORE, ("nodes",), _FOLLOW, "its own node, which owns the slices"),
-        Rule(_DRA, ("resourceslices",), _FOLLOW, "what is published of its node"),
-        Rule(_DRA, ("resourceslices",), ("create", "delete", "update"), "its devices are published"),
-        Rule(_DRA, ("resourceclaims",), ("get",), "what a pod was given, when the kubelet asks to prepare it"),
-        Rule(_DRA, ("resourceclaims/status",), ("patch",), "a claim's status tells of prepared devices"),
-        Rule(
-            _DRA, ("resourceclaims/driver",), ("associated-node:patch",),
-            "the same, where devices' status needs a permission of its own (since Kubernetes 1.36): of this driver, "
-            "on the node of the pod whose token it is",
-            names=(AMD_DRIVER, NVIDIA_DRIVER),
+
+def driver_part(*drivers: str) -> Part:
+    """The part ``driver``, for drivers of these names (``gpu.nvidia.com``)."""
+    return Part(
+        "driver",
+        "publishes and prepares the devices of its node",
+        (
+            Rule(_CORE, ("nodes",), _FOLLOW, "its own node, which owns the slices"),
+            Rule(_DRA, ("resourceslices",), _FOLLOW, "what is published of its node"),
+            Rule(_DRA, ("resourceslices",), ("create", "delete", "update"), "its devices are published"),
+            Rule(_DRA, ("resourceclaims",), ("get",), "what a pod was given, when the kubelet asks to prepare it"),
+            Rule(_DRA, ("resourceclaims/status",), ("patch",), "a claim's status tells of prepared devices"),
+            Rule(
+                _DRA, ("resourceclaims/driver",), ("associated-node:patch",),
+                "the same, where devices' status needs a permission of its own (since Kubernetes 1.36): of this "
+                "driver, on the node of the pod whose token it is",
+                names=drivers,
+            ),
+            *_SERVING,
         ),
-        *_SERVING,
-    ),
-)  # fmt: skip
+    )  # fmt: skip
+
 
 _EXPORTER: Final = Part(
     "exporter",
@@ -243,7 +247,7 @@ _EXPORTER: Final = Part(
 
 _ANNOTATOR: Final = Part(
     "annotator",
-    "events that explain why kube-scheduler's pods wait",
+    "explains in events why kube-scheduler's pods wait",
     (
         Rule(_CORE, ("pods", "nodes", "namespaces"), _FOLLOW, "pods that wait, and where they could go"),
         Rule(
@@ -260,5 +264,15 @@ _ANNOTATOR: Final = Part(
 
 #: By name, in the order of use.
 PARTS: Final[Mapping[str, Part]] = {
-    part.name: part for part in (_READER, _SCHEDULER, _CLAIMS, _TAINTS, _AUTOSCALER, _DRIVER, _EXPORTER, _ANNOTATOR)
+    part.name: part
+    for part in (
+        _READER,
+        _SCHEDULER,
+        _CLAIMS,
+        _TAINTS,
+        _AUTOSCALER,
+        driver_part(AMD_DRIVER, NVIDIA_DRIVER),
+        _EXPORTER,
+        _ANNOTATOR,
+    )
 }
