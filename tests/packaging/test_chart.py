@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
 import allotment
+from allotment.cli import main as screens
 from allotment.cli.main import main
 from allotment.cli.metrics_made import alert_files, dashboard_files
+from allotment.cli.run import settings_of
 from allotment.tools.permissions.parts import PARTS, lease_of
 from allotment.tools.permissions.roles import manifests
 from tests.lab.stage import stage
@@ -121,22 +127,56 @@ def test_amds_driver_is_privileged_where_it_changes_the_hardware(helm: str, mode
     assert any(volume.get("hostPath", {}).get("path") == "/dev" for volume in pod["volumes"]) is privileged
 
 
+@pytest.mark.parametrize("vendor", made_files.DRIVERS)
+def test_drivers_are_root_because_the_kubelets_folders_are(helm: str, vendor: str) -> None:
+    pod = restricted.pod_of(named(template(helm, *only(f"driver.{vendor}")), "DaemonSet", f"allotment-driver-{vendor}"))
+    (container,) = pod["containers"]
+    told = {**pod["securityContext"], **container["securityContext"]}
+    assert told["runAsUser"] == 0
+    assert not told.get("runAsNonRoot")
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    for volume in pod["volumes"]:
+        if volume["name"] in ("plugins", "registry", "cdi"):  # sockets and specs are told to others by their paths
+            assert volume["hostPath"]["path"] == mounts[volume["name"]]
+
+
+def ready(script: list[str], code: int) -> subprocess.CompletedProcess[str]:
+    """What `helm test` says of a component that answers so."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code if self.path == "/readyz" else 404)
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, format: str, *words: object) -> None:
+            """Nothing."""
+
+    # The port is the chart's, so the address is one that nobody else uses.
+    with HTTPServer(("127.8.0.81", 8081), Handler) as server:
+        Thread(target=server.handle_request).start()
+        words = [sys.executable, *script[1:3], "127.8.0.81"]
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+
+
+def test_helm_test_asks_each_component_whether_it_is_ready(helm: str) -> None:
+    trees = template(helm, *only("exporter", "scheduler"))
+    (container,) = restricted.pod_of(named(trees, "Pod", "allotment-ready"))["containers"]
+    assert container["command"][3:] == ["allotment-exporter", "allotment-scheduler"]
+    well = ready(container["command"], 200)
+    assert (well.returncode, well.stdout) == (0, "127.8.0.81 200 ok\n")
+    assert ready(container["command"], 503).returncode != 0
+
+
 @pytest.mark.parametrize("piece", made_files.PIECES)
 def test_its_command_line_is_one_that_the_program_takes(helm: str, piece: str) -> None:
-    """Read to the end: `--help` after all of it answers only if nothing before it is a mistake."""
     trees = template(helm, *only(piece), *settings(traces="http://collector:4318", **{"logs.verbose": True}))
     (workload,) = (tree for tree in trees if tree["kind"] in ("Deployment", "DaemonSet"))
     (container,) = restricted.pod_of(workload)["containers"]
     words = [word.replace("$(POD_NAMESPACE)", "allotment") for word in container["args"]]
-    parsed = parsed_by_the_program(words)
-    assert parsed["health_bind_address"] is not None
-    assert parsed["metrics_bind_address"] is not None
-
-
-def parsed_by_the_program(words: list[str]) -> dict[str, Any]:
-    from allotment.cli import main as screens
-
-    return vars(screens._parsed(words))
+    parsed = screens._parsed(words)
+    settings_of(parsed)  # a mistake is raised
+    assert parsed.component == piece.partition(".")[0]
 
 
 @pytest.mark.parametrize(
