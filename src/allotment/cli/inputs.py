@@ -27,7 +27,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.contradictions import Contradiction, contradictions
 from allotment.model.core import Namespace as KubeNamespace
-from allotment.model.core import Node
+from allotment.model.core import Node, Pod
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features
 from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
@@ -128,7 +128,18 @@ def read_inputs(arguments: Namespace) -> Inputs:
     asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given) if files else ((), [])
     if cluster_problems or problems:
         raise BadInput([*cluster_problems, *problems], stdin.source)
-    return Inputs(known, given, asked)
+    return Inputs(known, queued(given), asked)
+
+
+def queued(values: Iterable[Object]) -> tuple[Object, ...]:
+    """Objects of a cluster: pods as a scheduler takes them, by priority, then by age, other kinds as they came."""
+    return tuple(sorted(values, key=_turn))
+
+
+def _turn(value: Object) -> tuple[int, str]:
+    if not isinstance(value, Pod):
+        return (-(2**31), "")
+    return (-(value.spec.priority or 0), value.metadata.creation_timestamp or "")
 
 
 def asked_about(arguments: Namespace, known: Features, given: Sequence[Object]) -> tuple[Object, ...]:

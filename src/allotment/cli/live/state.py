@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge
+from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge, queued
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import BadInput
 from allotment.cli.release import features
@@ -15,7 +15,6 @@ from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.kubeconfig import Target
 from allotment.cluster.snapshot import DEVICES, PODS, WORKLOADS, Wanted, take
-from allotment.model.core import Pod
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import Document, Loaded
 from allotment.model.loading.documents import Origin
@@ -44,21 +43,13 @@ class Live(NamedTuple):
 
 
 def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
-    """Objects of a cluster as values; what cannot be read is told by the name of the ``source``. Pods that go first
-    stand first: by priority, then by age."""
+    """Objects of a cluster as values, queued; what cannot be read is told by the name of the ``source``."""
     origin = Origin(source, 1, lambda _: Mark(0, 0, False, None, None))
     documents = [Document(tree, origin, number) for number, tree in enumerate(trees)]
     values, problems = judge(Loaded(documents, []), None)
     if problems:
         raise BadInput(problems, lambda file: None)
-    return tuple(sorted(values, key=_order))
-
-
-def _order(value: Object) -> tuple[int, str]:
-    """Other kinds as they came."""
-    if not isinstance(value, Pod):
-        return (-(2**31), "")
-    return (-(value.spec.priority or 0), value.metadata.creation_timestamp or "")
+    return queued(values)
 
 
 def read_live(arguments: Namespace, wanted: Sequence[Wanted]) -> Live:
