@@ -36,7 +36,6 @@ OURS: Final = "ours"
 THEIRS: Final = "default-scheduler"
 _NAMESPACE: Final = "default"
 _DRIVER: Final = "gpu.example.com"
-_ROOT: Final = Path(__file__).parents[2]
 
 
 class Outcome(NamedTuple):
@@ -66,13 +65,16 @@ class Our:
 
     def __init__(self, plane: real_kube.ApiServer, settle: float | None) -> None:
         self._plane = plane
-        more = [] if settle is None else [str(settle)]
-        self._command = [sys.executable, "-m", "bench.our_scheduler", str(plane.kubeconfig), OURS, *more]
+        more = [] if settle is None else ["--settle", f"{settle}s"]
+        self._command = [
+            sys.executable, "-m", "allotment.cli.main", "run", "scheduler", "--scheduler-name", OURS,
+            "--kubeconfig", str(plane.kubeconfig), *more,
+        ]  # fmt: skip
         self.kills = 0
 
     def start(self) -> None:
         """Start it, again if need be."""
-        self._plane.start("our-scheduler", command=self._command, environment={"PYTHONPATH": str(_ROOT)})
+        self._plane.start("our-scheduler", command=self._command)
 
     def kill(self) -> None:
         """kill -9, and start again."""

@@ -157,7 +157,9 @@ def _driver(arguments: Namespace) -> Component:
 
 
 _COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
-    "scheduler": lambda arguments: table.scheduler(arguments.scheduler_name),
+    "scheduler": lambda arguments: table.scheduler(
+        arguments.scheduler_name, duration("--settle", arguments.settle) if arguments.settle else None
+    ),
     "claims": lambda _: table.claims(),
     "taints": lambda _: table.taints(),
     "annotator": lambda _: table.annotator(),

@@ -36,6 +36,10 @@ _SUMMARIES: Final = {
 _LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
 _HEALTH: Final = "where probes are answered: /livez, /readyz, /healthz (default: nowhere)"
 _METRICS: Final = "where /metrics is served; but on loopback over TLS and to allowed tokens (default: nowhere)"
+_SETTLE: Final = (
+    "how long a decision settles before its pod is bound, beside other schedulers on the same devices; 0s: there are"
+    " none (default: while others are seen at work, as long as they seem to need)"
+)
 _TRACES: Final = "send work as OpenTelemetry spans, over OTLP/HTTP: http://host:4318"
 
 
@@ -57,6 +61,7 @@ def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
                 "--scheduler-name", default="allotment-scheduler", metavar="NAME", help="schedulerName of its pods"
                 " (%(default)s); default-scheduler: in place of kube-scheduler",
             )  # fmt: skip
+            parser.add_argument("--settle", metavar="TIME", help=_SETTLE)
         elif name == "autoscaler":
             add_scaling(parser)
         elif name == "driver":

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 SCHEDULER_NAME: Final = "allotment-scheduler"
 
 
-def scheduler(name: str = SCHEDULER_NAME) -> Component:
-    """Gives pods with ``schedulerName: NAME`` their nodes and devices."""
+def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Component:
+    """Gives pods with ``schedulerName: NAME`` their nodes and devices.
+
+    ``settle``: seconds that decisions settle for the sake of other schedulers; None: as long as these seem to need.
+    """
     from allotment.scheduler.program import Options, scheduler
 
     return Component(
-        "scheduler", lambda features: scheduler(Options(features, name)), "allotment-scheduler", lease_of("scheduler"),
-        finishes=True,
+        "scheduler", lambda features: scheduler(Options(features, name, settle=settle)), "allotment-scheduler",
+        lease_of("scheduler"), finishes=True,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
+from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.contention import devices_of
 from allotment.scheduler.ledger import EXTENDED, GUARD, KnownClaim, Ledger
@@ -29,7 +30,7 @@ Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 #: On claims made from a template: the entry of the pod's claims that it is for.
-ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
+ENTRY: Final = POD_CLAIM_NAME
 #: Seconds for which nobody must have held a guard's devices. A scheduler that wants them takes them sooner.
 _FREE_SECONDS: Final = 10.0
 _EVERY_SECONDS: Final = 2.0
@@ -114,14 +115,24 @@ class Guards:
 
     async def set_aside(self, claim: KnownClaim) -> None:
         """Make a claim nobody's, with its allocation as it is. Raises StatusError and Unreachable."""
-        key = claim.key
-        metadata = {
-            "uid": claim.uid, "ownerReferences": None, "annotations": {ENTRY: None, EXTENDED: None},
-            "labels": {GUARD: "true"},
-        }  # fmt: skip
-        self._claims.noted(await self._client.patch(CLAIMS, key.name, {"metadata": metadata}, key.namespace))
-        free = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": None}}
-        self._claims.noted(await self._client.patch(CLAIMS, key.name, free, key.namespace, subresource="status"))
+        tree = claim.tree
+        for attempt in range(_TRIES):
+            if attempt:
+                tree = await self._client.get(CLAIMS, claim.key.name, claim.key.namespace)
+            if tree["metadata"].get("uid") != claim.uid:
+                return
+            try:
+                if GUARD not in (tree["metadata"].get("labels") or ()):
+                    tree = await self._client.update(CLAIMS, {**tree, "metadata": _nobodys(tree["metadata"])})
+                    self._claims.noted(tree)
+                if (tree.get("status") or {}).get("reservedFor"):
+                    status = {name: value for name, value in tree["status"].items() if name != "reservedFor"}
+                    tree = await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
+                    self._claims.noted(tree)
+                return
+            except StatusError as error:
+                if error.code != 409 or attempt == _TRIES - 1:
+                    raise
 
     async def run(self) -> None:
         """Let guards go that guard nothing any more, for ever."""
@@ -165,6 +176,16 @@ def _entries(pod: Tree) -> dict[str, str]:
     """Claim by entry, for claims made from templates."""
     statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     return {status["name"]: status["resourceClaimName"] for status in statuses if status.get("resourceClaimName")}
+
+
+def _nobodys(metadata: Tree) -> Tree:
+    """The metadata of a claim that is set aside."""
+    annotations = metadata.get("annotations") or {}
+    return {
+        **{name: value for name, value in metadata.items() if name != "ownerReferences"},
+        "annotations": {name: value for name, value in annotations.items() if name not in (ENTRY, EXTENDED)},
+        "labels": {**(metadata.get("labels") or {}), GUARD: "true"},
+    }
 
 
 def _without_guard(metadata: Tree) -> dict[str, str]:
