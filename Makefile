@@ -54,7 +54,7 @@ $(READY): pyproject.toml
 	  || { echo "allotment needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo not there). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing into $(VENV)" >&2
-	@$(PIP) --editable '.[dev,lab,drivers,nvidia,fractal,plan]'
+	@$(PIP) --editable '.[dev,all,fractal]'
 	@touch $@
 
 $(VENV)/.bench-ready: $(READY)
