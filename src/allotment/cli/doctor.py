@@ -6,6 +6,7 @@ The first line is the verdict. ``-o wide`` names every object that a finding is 
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -18,15 +19,20 @@ from allotment.model.formats import to_json, to_yaml
 from allotment.model.loading import load_paths
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
-from allotment.tools.doctor.examining import SEVERITIES, examine, skipped
+from allotment.tools.doctor.examining import SEVERITIES, confirmed, examine, needs_second_look, skipped
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.found import Found, found_of
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.verdict import verdict
 from allotment.tools.doctor.wording import counted
+from allotment.tools.sentences import listed
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
 _WIDTH: Final = 80
+#: As long as a controller takes to see what has become of a pod.
+_SECOND_LOOK_SECONDS: Final = 2.0
+#: What is read and is no resource.
+_TOPICS: Final = {"gates": "feature gates", "served": "what the server serves", "permissions": "your permissions"}
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -38,6 +44,10 @@ def run(arguments: Namespace) -> int:
         return _list(screen, arguments.output, checks)
     found, notes = _found(arguments)
     findings = examine(found, checks)
+    if not arguments.cluster and needs_second_look(findings, checks):
+        time.sleep(_SECOND_LOOK_SECONDS)
+        found, notes = _found(arguments)
+        findings = confirmed(findings, examine(found, checks), checks)
     if arguments.output in ("json", "yaml"):
         data = _data(found, findings, checks, notes)
         screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
@@ -72,9 +82,7 @@ def _found(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
         raise Mistake(f"no Kubernetes object in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
     seen = read(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
-    return found_of(known, seen.values, unasked="a snapshot does not tell"), tuple(
-        f"left out: {one}" for one in seen.failed
-    )
+    return found_of(known, seen.values, unasked="not in a snapshot"), tuple(f"left out: {one}" for one in seen.failed)
 
 
 # --- screens ----------------------------------------------------------------------------------------------------------
@@ -140,7 +148,11 @@ def _unseen(found: Found, checks: Sequence[Check], notes: Sequence[str]) -> Iter
     """What could not be looked at, and why."""
     blind = skipped(found, checks)
     if blind:
-        missing = [f"{kind} ({why})" for kind, why in found.unread.items() if any(kind in c.needs for c in blind)]
+        by_reason: dict[str, list[str]] = {}
+        for kind, why in found.unread.items():
+            if any(kind in check.needs for check in blind):
+                by_reason.setdefault(why, []).append(_TOPICS.get(kind, kind))
+        missing = [f"{listed(kinds)} ({why})" for why, kinds in by_reason.items()]
         codes = ", ".join(check.code for check in blind)
         yield f"Not looked at: {'; '.join(missing)}. So {counted(len(blind), 'check')} said nothing: {codes}."
     for note in notes:

@@ -166,6 +166,10 @@ class Case:
         last = {id: pool.generation for id, pool in self.pools.items()}
         return [s for s in self.slices if s.spec.pool.generation == last[PoolID(s.spec.driver, s.spec.pool.name)]]
 
+    def is_stray(self, slice_: ResourceSlice) -> bool:
+        """Whether a slice is of a node that does not exist."""
+        return bool(slice_.spec.node_name) and slice_.spec.node_name not in self.nodes
+
     @cached_property
     def devices(self) -> Mapping[DeviceID, Published]:
         """The devices that are published."""
@@ -284,8 +288,11 @@ class Case:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Why pods wait that have no node."""
-        return explain(to_try(self.found.values, ()), self.features, _TRIES)
+        """Why pods wait that have no node. Slices of nodes that are not there offer nothing to anybody."""
+        values = to_try(self.found.values, ())
+        if self.nodes:
+            values = tuple(value for value in values if not (isinstance(value, ResourceSlice) and self.is_stray(value)))
+        return explain(values, self.features, _TRIES)
 
 
 def key_of(value: Object) -> ObjectKey:

@@ -29,7 +29,8 @@ class Check(NamedTuple):
 
     ``summary`` is one line; ``why`` what follows from the defect, and where that is from. ``needs`` are the resources
     (``pods``) without which the check is silent, because absence could not be told from ignorance; or ``gates``,
-    ``served``, ``permissions``.
+    ``served``, ``permissions``. ``fleeting``: in a busy cluster the defect may show although it is none, for lists that
+    are read one after the other are not of one moment; a second look tells.
     """
 
     code: str
@@ -38,3 +39,4 @@ class Check(NamedTuple):
     why: str
     find: Callable[[Case], Iterable[Sign]]
     needs: tuple[str, ...] = ()
+    fleeting: bool = False

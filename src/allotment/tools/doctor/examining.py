@@ -32,5 +32,24 @@ def skipped(found: Found, checks: Iterable[Check] = CHECKS) -> tuple[Check, ...]
     return tuple(check for check in checks if any(kind in found.unread for kind in check.needs))
 
 
+def needs_second_look(findings: Iterable[Finding], checks: Iterable[Check] = CHECKS) -> bool:
+    """Whether any of them may be of a moment only."""
+    fleeting = {check.code for check in checks if check.fleeting}
+    return any(finding.code in fleeting for finding in findings)
+
+
+def confirmed(
+    first: Iterable[Finding], second: Iterable[Finding], checks: Iterable[Check] = CHECKS
+) -> tuple[Finding, ...]:
+    """The findings of a second look, without what a moment before was true of other objects only."""
+    fleeting = {check.code for check in checks if check.fleeting}
+    seen = {(finding.code, name) for finding in first for name in finding.objects}
+    return tuple(
+        finding
+        for finding in second
+        if finding.code not in fleeting or any((finding.code, name) in seen for name in finding.objects)
+    )
+
+
 def _order(finding: Finding) -> tuple[int, str, str]:
     return SEVERITIES.index(finding.severity), finding.code, finding.subject

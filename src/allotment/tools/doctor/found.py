@@ -64,5 +64,5 @@ def found_of(
     kinds = {type(value) for value in listed}
     absent = [name for name, kind in _MORE.items() if kind not in kinds]
     unread |= dict.fromkeys(absent, "not in the snapshot")
-    unread |= dict.fromkeys(("gates", "served"), "the snapshot does not tell")
+    unread |= dict.fromkeys(("gates", "served"), "not in the snapshot")
     return Found(features=features, values=listed, now=newest(listed), unread=unread)

@@ -320,7 +320,7 @@ PATIENTS: Final = (
         "gpu-0 of gpu.nvidia.com (pool node-1), gpu-0 of gpu.hami.io",
         "Let one of the drivers",
     ),
-    Patient("D301", _incomplete, "pool/node-1", "1 slices of generation 1, 2 announced", "Look at the log"),
+    Patient("D301", _incomplete, "pool/node-1", "1 slice of generation 1, 2 announced", "Look at the log"),
     Patient(
         "D302",
         _old_generation,

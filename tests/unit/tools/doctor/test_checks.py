@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from allotment.tools.doctor.checks import CHECKS
-from allotment.tools.doctor.examining import examine, skipped
+from allotment.tools.doctor.examining import confirmed, examine, needs_second_look, skipped
 from allotment.tools.doctor.found import Found
 from tests.unit.tools.doctor.clinic import Cluster
 from tests.unit.tools.doctor.patients import PATIENTS, Patient
@@ -87,3 +87,24 @@ def test_the_worst_comes_first() -> None:
         if patient.code in ("D604", "D305", "D601"):
             patient.break_(cluster)
     assert [finding.severity for finding in cluster.findings()] == ["error", "warning", "note"]
+
+
+def test_what_lists_of_two_moments_show_is_looked_at_twice() -> None:
+    busy, idle, lasting = Cluster(), Cluster(), Cluster()
+    busy.claim("passing", "node-2/gpu-0", pods=["ghost"])
+    lasting.claim("stale", "node-2/gpu-0", pods=["ghost"])
+    first = busy.findings()
+    assert [finding.code for finding in first] == ["D505"]
+    assert needs_second_look(first)
+    assert confirmed(first, idle.findings()) == ()
+    assert confirmed(first, lasting.findings()) == (), "another claim, of which nobody knows whether it lasts"
+    assert confirmed(first, first) == first
+    assert not needs_second_look(idle.findings())
+
+
+def test_what_lasts_by_itself_is_looked_at_once() -> None:
+    cluster = Cluster()
+    next(patient for patient in PATIENTS if patient.code == "D501").break_(cluster)
+    found = cluster.findings()
+    assert not needs_second_look(found)
+    assert confirmed((), found) == found

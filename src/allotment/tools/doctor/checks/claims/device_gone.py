@@ -48,4 +48,5 @@ CHECK = Check(
     " of shared counters is not known to schedulers either, so they may give too much.",
     find=find,
     needs=("resourceclaims", "resourceslices"),
+    fleeting=True,
 )

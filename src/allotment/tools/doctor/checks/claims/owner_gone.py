@@ -40,4 +40,5 @@ CHECK = Check(
     " of the same name, cannot use it.",
     find=find,
     needs=("resourceclaims", "pods"),
+    fleeting=True,
 )

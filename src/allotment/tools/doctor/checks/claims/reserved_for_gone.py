@@ -57,4 +57,5 @@ CHECK = Check(
     " the controller does not run or cannot write.",
     find=find,
     needs=("resourceclaims", "pods"),
+    fleeting=True,
 )

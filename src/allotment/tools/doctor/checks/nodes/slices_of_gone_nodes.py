@@ -22,7 +22,7 @@ def find(case: Case) -> Iterable[Sign]:
     verb = "does" if len(gone) == 1 else "do"
     text = (
         f"{about('node', gone)} {verb} not exist, and {counted(len(left), 'ResourceSlice')} of {drivers} still"
-        f" publish {counted(devices, 'device')} there"
+        f" {'publishes' if len(left) == 1 else 'publish'} {counted(devices, 'device')} there"
     )
     help_ = remedy(
         "If the node does not come back, delete what it published; that loses nothing, for a driver publishes anew.",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.engine.cluster.pools import Pool, PoolStatus
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -22,8 +22,13 @@ def find(case: Case) -> Iterable[Sign]:
 
 
 def _lasts(case: Case, pool: Pool) -> bool:
-    """Whether nothing of it was written just now: while a driver publishes, this is how it looks."""
+    """Whether nothing of it was written just now: while a driver publishes, this is how it looks.
+
+    What is left of a node that is gone is told with the node.
+    """
     slices = [s for s in case.slices_by_pool[pool.id] if s.spec.pool.generation == pool.generation]
+    if case.nodes and all(map(case.is_stray, slices)):
+        return False
     return all(case.is_old(one.metadata.creation_timestamp) for one in slices)
 
 
@@ -36,8 +41,8 @@ def _sign(case: Case, driver: str, pools: list[Pool], surplus: bool) -> Sign:
         if one.spec.pool.generation == pool.generation
     )
     text = (
-        f"{about('pool', names)} of {driver}: {first.found} slices of generation {first.generation}, {first.announced}"
-        f" announced. Kubernetes ignores such a pool: nothing of it is allocated ({devices} devices)"
+        f"{about('pool', names)} of {driver}: {counted(first.found, 'slice')} of generation {first.generation},"
+        f" {first.announced} announced. Kubernetes ignores such a pool, and so {counted(devices, 'device')}"
     )
     listing = f"kubectl get resourceslices --field-selector spec.driver={driver}"
     if surplus:
