@@ -53,6 +53,8 @@ def main() -> int:
     print("measuring the lab …", flush=True)
     _section("The lab beside the real control plane: the same requests over HTTP")
     print(_module("lab"), end="")
+    _section("Our scheduler beside kube-scheduler, each alone on the real control plane")
+    print(_module("schedulers"), end="")
     _section("Drivers on simulated hardware")
     print(_module("drivers"), end="")
     print("replaying traces …", flush=True)

@@ -54,6 +54,11 @@ class Processes:
         """Where a program writes what it says."""
         return self.folder / f"{name}.log"
 
+    def cpu_seconds(self, name: str) -> float:
+        """How long a program that runs has had a processor."""
+        fields = Path(f"/proc/{self._running[name].pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def tail(self, name: str) -> str:
         """The end of what a program said."""
         with suppress(FileNotFoundError):

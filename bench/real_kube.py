@@ -40,8 +40,12 @@ _DEFAULT_ACCOUNT: Final = "/api/v1/namespaces/default/serviceaccounts/default"
 class ApiServer:
     """etcd and a kube-apiserver that run, and what was started beside them. Everything is gone at the end."""
 
-    def __init__(self, running: Processes, paths: Mapping[str, str], server: Server, authority: Path) -> None:
+    def __init__(
+        self, running: Processes, paths: Mapping[str, str], server: Server, authority: Path, etcd: str = ""
+    ) -> None:
         self.server = server
+        #: Where etcd listens, without TLS.
+        self.etcd = etcd
         self.folder = running.folder
         self.paths = dict(paths)
         #: The certificate that the server's is signed with (PEM).
@@ -67,6 +71,10 @@ class ApiServer:
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
         """Stop a program. Returns its exit status."""
         return self._running.stop(name, how)
+
+    def cpu_seconds(self, name: str) -> float:
+        """How long a program that runs has had a processor."""
+        return self._running.cpu_seconds(name)
 
     def tails(self) -> dict[str, str]:
         """The end of what each program said, for whoever wonders what went wrong."""
@@ -157,7 +165,7 @@ def api_server(
         ])  # fmt: skip
         server = Server("127.0.0.1", port, tls=True, token=_TOKEN)
         running.await_("kube-apiserver", lambda: _healthy(port))
-        yield ApiServer(running, paths, server, authority)
+        yield ApiServer(running, paths, server, authority, client)
 
 
 @contextmanager
