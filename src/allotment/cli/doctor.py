@@ -17,6 +17,7 @@ from allotment.cli.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.loading import load_paths
+from allotment.tools.doctor.bounding import bounded
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examining import SEVERITIES, confirmed, examine, needs_second_look, skipped
@@ -111,7 +112,7 @@ def _write(
         screen.line()
         screen.line(_row("SEVERITY", "CODE", "SUBJECT"))
     why = {check.code: check.why for check in checks}
-    for finding in findings:
+    for finding in findings if wide else bounded(findings):
         row = _row(finding.severity, finding.code, finding.subject)
         screen.line(row.replace(finding.severity, screen.paint(finding.severity, _COLOURS[finding.severity]), 1))
         for line in _block(finding, width, why[finding.code] if wide else "", wide):

@@ -378,7 +378,7 @@ PATIENTS: Final = (
         "D503",
         _device_gone,
         "claim ml/web-gpu",
-        "has gpu-0: pool node-1 of gpu.nvidia.com does not publish it any more",
+        "has node-1/gpu-0: gpu.nvidia.com does not publish it any more",
         "allocated anew",
     ),
     Patient(

@@ -3,40 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
 from allotment.model.resource import ResourceClaim
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import of, remedy, some, subject, unique
+from allotment.tools.doctor.wording import about, of, remedy, some, subject
+
+
+class _Lost(NamedTuple):
+    """What is gone, and the claims that have it; by name, in order."""
+
+    claims: dict[str, ResourceClaim]
+    pools: dict[str, None]
+    devices: dict[str, None]
 
 
 def find(case: Case) -> Iterable[Sign]:
-    """By what is gone: the driver, the pool, or devices of it."""
-    found: dict[tuple[str, str], dict[str, tuple[ResourceClaim, list[str]]]] = {}
+    """By driver and by what is gone: all of the driver, pools, or devices of pools that are there."""
+    found: dict[tuple[str, str], _Lost] = {}
     for id, results in case.results.items():
         if id in case.devices:
             continue
-        if id.driver not in case.drivers:
-            gone = (f"driver {id.driver} publishes nothing", id.driver)
-        elif PoolID(id.driver, id.pool) not in case.pools:
-            gone = (f"pool {id.pool} of {id.driver} is gone", id.driver)
-        else:
-            gone = (f"pool {id.pool} of {id.driver} does not publish it any more", id.driver)
-        for claim, _ in results:
-            found.setdefault(gone, {}).setdefault(name_of(claim), (claim, []))[1].append(id.device)
-    for (why, driver), claims in found.items():
-        names = list(claims)
-        devices = unique(device for _, lost in claims.values() for device in lost)
-        used = any(claim.status.reserved_for for claim, _ in claims.values())
-        have = "has" if len(names) == 1 else "have"
-        text = f"claim {some(names)} {have} {some(devices)}: {why}"
-        help_ = remedy(
-            "Where the device is broken or the node is gone, delete the pods that use the claim (what they do is lost);"
-            f" the claim is then allocated anew. If the driver only restarts, its slices come back: look at {driver}.",
-            f"kubectl describe resourceclaim {of(names[0])}",
-        )
-        yield Sign(subject("claim", names), text, help_, "error" if used else "warning", tuple(names))
+        kind = "driver" if id.driver not in case.drivers else "device"
+        if kind == "device" and PoolID(id.driver, id.pool) not in case.pools:
+            kind = "pool"
+        lost = found.setdefault((id.driver, kind), _Lost({}, {}, {}))
+        lost.pools[id.pool] = None
+        lost.devices[f"{id.pool}/{id.device}"] = None
+        lost.claims.update((name_of(claim), claim) for claim, _ in results)
+    for (driver, kind), lost in found.items():
+        yield _sign(driver, kind, lost)
+
+
+def _sign(driver: str, kind: str, lost: _Lost) -> Sign:
+    names, pools = list(lost.claims), list(lost.pools)
+    used = any(claim.status.reserved_for for claim in lost.claims.values())
+    have, are = "has" if len(names) == 1 else "have", "is" if len(pools) == 1 else "are"
+    why = {
+        "driver": f"driver {driver} publishes nothing",
+        "pool": f"{about('pool', pools)} of {driver} {are} gone",
+        "device": f"{driver} does not publish {'it' if len(lost.devices) == 1 else 'them'} any more",
+    }[kind]
+    text = f"{about('claim', names)} {have} {some(list(lost.devices))}: {why}"
+    help_ = remedy(
+        "Where the device is broken or the node is gone, delete the pods that use the claim (what they do is lost);"
+        f" the claim is then allocated anew. If the driver only restarts, its slices come back: look at {driver}.",
+        f"kubectl describe resourceclaim {of(names[0])}",
+    )
+    return Sign(subject("claim", names), text, help_, "error" if used else "warning", tuple(names))
 
 
 CHECK = Check(

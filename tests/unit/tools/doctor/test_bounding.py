@@ -1,0 +1,72 @@
+"""However much is wrong, a screen stays readable."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.tools.doctor.bounding import MOST, bounded
+from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.examining import examine
+from allotment.tools.doctor.finding import Finding, Severity
+from tests.unit.tools.doctor.clinic import Cluster
+
+
+def test_a_few_are_told_in_full_and_the_rest_is_named() -> None:
+    many = [Finding("D603", "error", f"pod ml/p-{number}", "e", "r", (f"ml/p-{number}",)) for number in range(20)]
+    told = list(bounded(many))
+    assert told[: MOST - 1] == many[: MOST - 1]
+    assert len(told) == MOST
+    assert told[-1].subject == "16 more"
+    assert told[-1].evidence == "the same kind of trouble: pod ml/p-4, pod ml/p-5, pod ml/p-6 and 13 more"
+    assert "$ allot doctor --only D603 -o wide" in told[-1].remedy
+
+
+SEVERITY: st.SearchStrategy[Severity] = st.sampled_from(("error", "note"))
+
+
+@given(st.lists(st.tuples(st.sampled_from(("D501", "D603")), SEVERITY)))
+def test_nothing_is_lost_and_nothing_is_long(kinds: list[tuple[str, Severity]]) -> None:
+    found = [Finding(c, s, f"s{n}", "e", "", (f"o{n}",)) for n, (c, s) in enumerate(sorted(kinds))]
+    told = list(bounded(found))
+    assert len(told) <= 4 * MOST
+    assert [name for finding in told for name in finding.objects] == [f"o{n}" for n in range(len(found))]
+
+
+def test_a_thousand_nodes_that_vanish_are_a_few_findings() -> None:
+    cluster = Cluster()
+    for number in range(100):
+        cluster.pod(f"p{number}", claim=f"c{number}", node="node-1")
+        cluster.claim(f"c{number}", f"gone-{number}/gpu-0", pods=[f"p{number}"])
+    told = cluster.told("D503")
+    assert told.subject == "100 claims"
+    assert "100 pools (gone-0, gone-1, gone-2 and 97 more) of gpu.nvidia.com are gone" in told.evidence
+    assert len(told.evidence) < 300
+    assert len(told.objects) == 100
+
+
+def test_pods_are_told_by_what_makes_them() -> None:
+    cluster = Cluster()
+    for number in range(4):
+        cluster.pod(f"a-{number}", owner=("Job", "a"))
+    for number in range(2):
+        replica = cluster.pod(f"b-{number}", owner=("ReplicaSet", "b-5f6d"))
+        replica["metadata"]["labels"]["pod-template-hash"] = "5f6d"
+    cluster.pod("alone")
+    case = Case(cluster.found())
+    names = [f"ml/a-{number}" for number in range(4)]
+    assert crowd(case, names) == "4 pods of Job ml/a"
+    assert crowd(case, names[:1]) == "pod ml/a-0"
+    assert crowd(case, ["ml/alone", "ml/web"]) == "2 pods (ml/alone, ml/web)"
+    assert crowd(case, [*names, "ml/b-0", "ml/b-1", "ml/alone"]) == (
+        "7 pods (4 of Job ml/a, 2 of Deployment ml/b, 1 made by hand)"
+    )
+
+
+def test_pods_that_wait_for_the_same_are_one_finding() -> None:
+    cluster = Cluster()
+    for number in range(200):
+        cluster.waiting(f"p{number}", owner=("Job", f"j{number % 7}"))
+    found = [finding for finding in examine(cluster.found()) if finding.code == "D602"]
+    assert [(finding.severity, len(finding.objects)) for finding in found] == [("warning", 197)]
