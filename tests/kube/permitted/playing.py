@@ -22,7 +22,7 @@ from allotment.cluster.http import HttpClient
 from allotment.cluster.kubeconfig import Target
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import Events
-from allotment.cluster.resources import LEASES
+from allotment.cluster.resources import LEASES, PODS
 from allotment.components.access import Access
 from allotment.tools.permissions.parts import lease_of
 
@@ -62,6 +62,12 @@ async def until(true: Callable[[], Awaitable[Any]]) -> Any:
             if found := await true():
                 return found
         await asyncio.sleep(0.03)
+
+
+async def is_leaving(admin: HttpClient, pod: str) -> bool:
+    """Whether a pod is being deleted, or is gone already."""
+    found = (await admin.list(PODS, "default", fields=f"metadata.name={pod}")).items
+    return all("deletionTimestamp" in one["metadata"] for one in found)
 
 
 async def renewed(admin: HttpClient, part: str) -> None:

@@ -9,7 +9,7 @@ from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES
 from allotment.scheduler.program import Options, scheduler
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, there
-from tests.kube.permitted.playing import Meddled, renewed, running, scraped, until
+from tests.kube.permitted.playing import Meddled, is_leaving, renewed, running, scraped, until
 
 Tree = dict[str, Any]
 
@@ -49,9 +49,6 @@ async def play(ground: Ground, account: Account) -> None:
         async def bound(name: str) -> bool:
             return bool((await admin.get(PODS, name, "default"))["spec"].get("nodeName"))
 
-        async def left(name: str) -> bool:
-            return "deletionTimestamp" in (await admin.get(PODS, name, "default"))["metadata"]
-
         async def told(name: str, text: str) -> bool:
             conditions = (await admin.get(PODS, name, "default"))["status"].get("conditions") or ()
             return any(text in one.get("message", "") for one in conditions)
@@ -67,7 +64,7 @@ async def play(ground: Ground, account: Account) -> None:
             name = f"contested-{mark}"
             async with there(admin, (CLAIMS, claim(name)), (PODS, pod(name, name))):
                 await until(lambda: bound(name))
-            await _preempts(admin, mark, bound, left)
+            await _preempts(admin, mark, bound)
             await _extended(admin, mark, bound)
             async with there(admin, (PODS, pod(f"picky-{mark}", nodeSelector={"zone": "none"}))):
                 await until(lambda: told(f"picky-{mark}", "selector"))
@@ -78,14 +75,14 @@ async def play(ground: Ground, account: Account) -> None:
             await renewed(admin, "scheduler")
 
 
-async def _preempts(admin: Any, mark: str, bound: Any, left: Any) -> None:
+async def _preempts(admin: Any, mark: str, bound: Any) -> None:
     low, high = f"low-{mark}", f"high-{mark}"
     important = {"metadata": {"name": f"important-{mark}"}, "value": 1000}
     much: Tree = {"resources": {"requests": {"cpu": "100"}}}  # a node has 128
     async with there(admin, (PRIORITY_CLASSES, important), (PODS, pod(low, **much))):
         await until(lambda: bound(low))
         async with there(admin, (PODS, pod(high, priorityClassName=f"important-{mark}", **much))):
-            await until(lambda: left(low))
+            await until(lambda: is_leaving(admin, low))
 
 
 async def _extended(admin: Any, mark: str, bound: Any) -> None:

@@ -9,7 +9,7 @@ from allotment.cluster.http import HttpClient
 from allotment.cluster.resources import CLAIMS, EVENTS, PODS, TAINT_RULES
 from allotment.control.device_taints import device_taints
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, there
-from tests.kube.permitted.playing import renewed, running, scraped, until
+from tests.kube.permitted.playing import is_leaving, renewed, running, scraped, until
 from tests.kube.permitted.scheduling import claim, pod
 
 Tree = dict[str, Any]
@@ -29,9 +29,6 @@ async def play(ground: Ground, account: Account) -> None:
     async with ground.client() as admin, HttpClient(account.target) as client:
         await scraped(client, account.target.token)
 
-        async def left() -> bool:
-            return "deletionTimestamp" in (await admin.get(PODS, goes, "default"))["metadata"]
-
         async def pending() -> bool:
             status = (await admin.get(TAINT_RULES, stays)).get("status") or {}
             return any(one["reason"] == "PodsPendingEviction" for one in status.get("conditions") or ())
@@ -50,7 +47,7 @@ async def play(ground: Ground, account: Account) -> None:
             await _allocated(admin, first, going, "gpu-0")
             await _allocated(admin, second, staying, "gpu-1", tolerationSeconds=100_000)
             async with there(admin, (TAINT_RULES, rule(goes, "gpu-0"))):
-                await until(left)
+                await until(partial(is_leaving, admin, goes))
             for times in (1, 2):
                 async with there(admin, (TAINT_RULES, rule(stays, "gpu-1"))):
                     await until(pending)
