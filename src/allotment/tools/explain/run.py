@@ -30,6 +30,7 @@ from allotment.model.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from allotment.placing.devices import DeviceTables
 from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.groups import claim_of, group_of, user_of
 from allotment.tools.explain.input import Input, after, key_of, sort
@@ -97,6 +98,7 @@ class _Run:
             taint_rules=given.rules,
         )
         self.allocator = Allocator(self.inventory)
+        self.tables = DeviceTables(self.allocator)
         self.diagnoser = Diagnoser(self.inventory, given.claims.values(), tries)
         self.known = Known(self.diagnoser)
         self.plugins = plugged(given.nodes)
@@ -257,11 +259,18 @@ class _Run:
         for class_ in old:
             self.inventory.put_class(given.classes[class_.metadata.name])
         try:
-            placed = self.allocator.place(tuple(claims), among=self.inventory.places_of(nodes))
+            placed = self._placed(tuple(claims), self.inventory.places_of(nodes))
         finally:
             for class_ in old:
                 self.inventory.put_class(class_)
-        return placed.node if isinstance(placed, Placed) else ""
+        return placed.node if placed is not None else ""
+
+    def _placed(self, claims: tuple[ResourceClaim, ...], among: int) -> Placed | None:
+        """The first node on which claims fit; none, too, if Kubernetes gives up on all for an error on one of them."""
+        if self.tables.of(claims).stops & among:
+            return None
+        placed = self.allocator.place(claims, among=among)
+        return placed if isinstance(placed, Placed) else None
 
     def _where_allocated(self, claim: ResourceClaim, nodes: list[str]) -> tuple[list[str], Diagnosis | None]:
         """Nodes that reach an allocated claim's devices."""
@@ -300,8 +309,8 @@ class _Run:
                 notes=() if ask.before else ("no claim, so any node will do",),
             )
         among = -1 if len(eligible) == len(self.nodes) else self.inventory.places_of(eligible)
-        placed = self.allocator.place(pending, among=among)
-        if isinstance(placed, Placed):
+        placed = self._placed(pending, among)
+        if placed is not None:
             claims = [
                 self._commit(claim, result, pod, ask) for claim, result in zip(pending, placed.results, strict=True)
             ]
