@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import venv
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def test_it_explains(zipapp: Path, bare: Path, tmp_path: Path, record_score: Cal
     assert run(bare, *explain, home=tmp_path).stdout == first.stdout
     size = zipapp.stat().st_size / 1e6
     record_score(f"allot.pyz: {size:.1f} MB, explained in {(time.perf_counter() - begin) * 1000:.0f} ms")
+
+
+def test_a_python_that_it_is_not_for_is_told_so(zipapp: Path, bare: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(zipapp) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/preamble.py"))
+        preamble = archive.read(name).decode()
+    other = run(bare, "-c", f"import sys; sys.version_info = (3, 10)\n{preamble}", home=tmp_path)
+    assert other.returncode == 1
+    assert other.stderr.startswith("allot: error: this file is for Python 3.1")
+    assert other.stderr.endswith("this is Python 3.10\n")
+    assert run(bare, "-c", preamble, home=tmp_path).returncode == 0
 
 
 def test_it_speaks_to_clusters(zipapp: Path, bare: Path, tmp_path: Path) -> None:
