@@ -89,6 +89,10 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
 
     tree = _checked(patched, live, ask, options.validation, refused)
     bodies.in_namespace(tree, ask.namespace)
+    uid = (tree.get("metadata") or {}).get("uid")
+    if uid and uid != entry.tree["metadata"]["uid"]:
+        # Of whole objects the storage says so, as a conflict; a patched one is compared with what it was made from.
+        raise statuses.invalid(kind.group, kind.kind, ask.name, (invalid("metadata.uid", uid, "field is immutable"),))
     return verbs.update(ask, tree), False
 
 

@@ -1,0 +1,157 @@
+"""Clusters behind one face: what these tests hold of :class:`~allotment.cluster.client.Client` must hold of each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+from allotment.apiserver.exchange import Peer, Request, Response
+from allotment.apiserver.local import LocalClient
+from allotment.cluster.client import Client, Event, Resource, Tree
+from allotment.cluster.errors import StatusError
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Target
+from allotment.cluster.resources import NAMESPACES
+from allotment.cluster.versions import Api
+from allotment.lab.plane import ADMINISTRATOR, Plane, running
+from allotment.lab.settings import RELEASE, Settings
+from allotment.model.features import Features
+
+Query: TypeAlias = Sequence[tuple[str, str]]
+_PATIENCE_SECONDS = 40.0
+_numbers = itertools.count()
+
+
+class Here(NamedTuple):
+    """What a story is given: a client, and a namespace that is its own."""
+
+    client: Api
+    namespace: str
+    #: Another connection of somebody else, who is the administrator, too; ``manager``: the owner of its fields.
+    other: Callable[[str], Api]
+    #: Make the cluster forget all that happened until now; objects stay.
+    forget: Callable[[], Awaitable[None]]
+
+
+Story: TypeAlias = Callable[[Here], Awaitable[None]]
+
+
+class Backend:
+    """One kind of cluster. ``run`` tells a story on it."""
+
+    def __init__(
+        self, name: str, runner: asyncio.Runner,
+        connected: Callable[[str], AbstractAsyncContextManager[Api]],
+        forget: Callable[[Api], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._runner = runner
+        self._connected = connected
+        self._forget = forget
+
+    def run(self, story: Story) -> None:
+        """Tell a story in a namespace of its own."""
+
+        async def tell() -> None:
+            async with asyncio.timeout(_PATIENCE_SECONDS), AsyncExitStack() as stack:
+                client = await stack.enter_async_context(self._connected("suite"))
+                others: dict[str, Api] = {}
+                for manager in ("other",):
+                    others[manager] = await stack.enter_async_context(self._connected(manager))
+                namespace = f"suite-{os.getpid()}-{next(_numbers)}"
+                await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+                try:
+                    await story(Here(client, namespace, others.__getitem__, lambda: self._forget(client)))
+                finally:
+                    await client.delete(NAMESPACES, namespace)
+
+        self._runner.run(tell())
+
+
+class LocalApi(LocalClient):
+    """The client of programs in the lab's own process, which reads paths as requests without a socket."""
+
+    def __init__(self, plane: Plane, manager: str) -> None:
+        super().__init__(plane.api, ADMINISTRATOR, manager)
+        self._plane = plane
+
+    async def read(self, path: str, query: Query = (), accept: str = "application/json") -> Tree:
+        """The tree at a path."""
+        words = "&".join(f"{key}={value}" for key, value in query)
+        peer = Peer(ADMINISTRATOR.name, tuple(ADMINISTRATOR.groups))
+        answer = await self._plane.api(Request("GET", path, words, {"accept": accept}, peer=peer))
+        assert isinstance(answer, Response)
+        tree: Tree = json.loads(answer.body) if answer.body.startswith(b"{") else {}
+        if answer.code >= 400:
+            raise StatusError({"code": answer.code, **tree})
+        return tree
+
+
+@contextmanager
+def labs() -> Iterator[dict[str, Backend]]:
+    """A lab without machines, seen from its own process and over HTTPS."""
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        settings = Settings(fleet=(), tls=True, features=Features(RELEASE))
+        plane = runner.run(stack.enter_async_context(running(settings)))
+
+        @asynccontextmanager
+        async def local(manager: str) -> Any:
+            yield LocalApi(plane, manager)
+
+        access = plane.access
+        target = Target(
+            access.server, authority=access.authority, certificate=access.certificate, key=access.key
+        )  # fmt: skip
+
+        async def forget(client: Client) -> None:
+            plane.store.compact(plane.store.revision)
+
+        try:
+            yield {
+                "local": Backend("local", runner, local, forget),
+                "lab": Backend("lab", runner, lambda manager: HttpClient(target, manager), forget),
+            }
+        finally:
+            runner.run(stack.aclose())
+
+
+@asynccontextmanager
+async def watching(client: Client, resource: Resource, namespace: str = "", **more: Any) -> Any:
+    """The events of a watch, in a list that grows."""
+    seen: list[Event] = []
+
+    async def follow() -> None:
+        note = seen.append
+        async for event in client.watch(resource, namespace, **more):
+            note(event)
+
+    task = asyncio.create_task(follow())
+    try:
+        yield seen
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def until(true: Callable[[], Any]) -> None:
+    """Wait for something to come true, within the time that a story has."""
+    while not true():
+        await asyncio.sleep(0.01)
+
+
+async def gone(client: Client, resource: Resource, name: str, namespace: str) -> None:
+    """Wait until an object is not there any more."""
+    while True:
+        try:
+            await client.get(resource, name, namespace)
+        except StatusError as error:
+            if error.code == 404:
+                return
+            raise
+        await asyncio.sleep(0.02)

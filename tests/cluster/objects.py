@@ -1,0 +1,35 @@
+"""Plain objects for the suite."""
+
+from __future__ import annotations
+
+from allotment.cluster.client import Tree
+
+
+def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Tree:
+    """A ConfigMap: an object that nobody else does anything with."""
+    return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
+
+
+def pod(name: str, **labels: str) -> Tree:
+    """A pod that no scheduler takes."""
+    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "busybox"}]}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def claim(name: str) -> Tree:
+    """A claim for one device."""
+    exactly = {"deviceClassName": "gpu.example.com"}
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+
+
+def owned(name: str, owner: Tree, kind: str, *, blocks: bool = False) -> Tree:
+    """A ConfigMap that goes with its owner."""
+    reference = {"apiVersion": "v1", "kind": kind, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    metadata = {"name": name, "ownerReferences": [{**reference, "blockOwnerDeletion": blocks}]}
+    return {"metadata": metadata}
+
+
+def names(trees: object) -> list[str]:
+    """Names of objects, in their order."""
+    assert isinstance(trees, list | tuple)
+    return [tree["metadata"]["name"] for tree in trees]

@@ -1,0 +1,35 @@
+"""tests/cluster, as it stands, on Kubernetes' own API server and controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from allotment.cluster.client import Client
+from allotment.cluster.resources import CONFIG_MAPS
+from bench.real_kube import plane
+from tests.cluster import suite
+from tests.cluster.backends import Backend
+
+#: Kinds whose history is etcd's alone: what the server keeps of others besides cannot be forgotten at will.
+_UNCACHED = "--watch-cache-sizes=configmaps#0,pods#0"
+
+
+@pytest.fixture(scope="module")
+def backend(paths: dict[str, str]) -> Iterator[Backend]:
+    with plane(paths, _UNCACHED, scheduler=False) as server, asyncio.Runner() as runner:
+
+        async def forget(client: Client) -> None:
+            revision = (await client.list(CONFIG_MAPS)).revision
+            body = json.dumps({"revision": revision, "physical": True}).encode()
+            with urllib.request.urlopen(f"{server.etcd}/v3/kv/compaction", body, timeout=10) as answer:
+                assert answer.status == 200
+
+        yield Backend("kube", runner, server.client, forget)
+
+
+globals().update(suite.tests())
