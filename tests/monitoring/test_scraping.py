@@ -1,0 +1,161 @@
+"""A real Prometheus scrapes our exporter and scheduler: what dashboards ask is there, and alerts are quiet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment import Lab
+from allotment.exporter.dashboards import DASHBOARDS
+from tests.monitoring.programs import program
+from tests.monitoring.test_dashboards import ALERTS
+
+SECONDS = 40.0
+#: Panels of what is wrong, or of what this cluster has not, have nothing to show.
+NOTHING = ("allotment_tainted_devices", 'state!="usable"', 'generation="old"', "allotment_series_dropped", "[1d:1m]")
+WORK = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: nine}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: 9}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: runs-%(number)s}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+  containers: [{name: main, image: busybox}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: waits-%(number)s}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: nine}]
+  containers: [{name: main, image: busybox}]
+"""
+
+
+class Prometheus:
+    """Asks a running one."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def get(self, path: str, **words: str) -> Any:
+        url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(words)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    def values(self, expression: str) -> list[Any]:
+        for placeholder, value in (("$__rate_interval", "1m"), ("$namespace", ".*"), ("$node", ".*")):
+            expression = expression.replace(placeholder, value)
+        found: list[Any] = self.get("query", query=expression)["result"]
+        return found
+
+
+@contextmanager
+def running(command: list[str], log: Path, says: str) -> Iterator[str]:
+    """A program from when its log says something; what the line says after it."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        until = time.monotonic() + SECONDS
+        while not (lines := [line for line in log.read_text().splitlines() if says in line]):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.05)
+        yield lines[0].partition(says)[2]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(15)
+
+
+def component(name: str, *words: str, kubeconfig: Path) -> list[str]:
+    return [
+        sys.executable, "-m", "allotment.cli.main", "run", name, "--kubeconfig", str(kubeconfig),
+        "--metrics-bind-address", "127.0.0.1:0", *words,
+    ]  # fmt: skip
+
+
+def configuration(targets: dict[str, str]) -> str:
+    jobs = [
+        {"job_name": name, "honor_labels": True, "static_configs": [{"targets": [target]}]}
+        for name, target in targets.items()
+    ]
+    return json.dumps(
+        {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(ALERTS / "allotment.rules.yaml")],
+            "scrape_configs": jobs,
+        }
+    )
+
+
+@pytest.mark.timeout(150)
+def test_every_panel_that_should_shows_something(tmp_path: Path) -> None:
+    prometheus = program("prometheus")
+    if prometheus is None:
+        pytest.skip("prometheus is not there (python -m tests.monitoring.programs): nothing scrapes our exporter")
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab(fleet="a=4xt4,b=1xh100/shared,c=1xa100-40gb/dynamic-mig", without=("scheduler",)))
+        for node, type in (("a", "g4dn.12xlarge"), ("b", "p5.4xlarge")):
+            labels = {"node.kubernetes.io/instance-type": type}
+            lab.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": labels}})
+        targets = {}
+        for name, words in (("scheduler", ("--leader-elect", "--scheduler-name", "default-scheduler")),
+                            ("exporter", ("--catalog", "aws"))):  # fmt: skip
+            command = component(name, *words, kubeconfig=lab.kubeconfig)
+            url = stack.enter_context(running(command, tmp_path / f"{name}.log", "metrics: http://"))
+            targets[name] = url.partition("/")[0]
+        (tmp_path / "prometheus.json").write_text(configuration(targets))
+        port = _free_port()
+        command = [
+            prometheus, f"--config.file={tmp_path}/prometheus.json", f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]  # fmt: skip
+        stack.enter_context(running(command, tmp_path / "prometheus.log", "Server is ready to receive web requests"))
+        asked = Prometheus(f"127.0.0.1:{port}")
+        until = time.monotonic() + SECONDS
+        for number in range(3):
+            lab.apply(WORK % {"number": number})
+            time.sleep(1)
+        waiting = 'sum(allotment_pending_pods{cause="too-few-devices"}) == 3'
+        while (empty := _empty(asked)) or not asked.values(waiting):
+            assert time.monotonic() < until, empty
+            time.sleep(1)
+        assert asked.values("allotment_leader")[0]["value"][1] == "1"
+        assert not [one for one in asked.get("alerts")["alerts"] if one["state"] == "firing"]
+        assert all(target["health"] == "up" for target in asked.get("targets")["activeTargets"])
+        assert all(rule["health"] == "ok" for group in asked.get("rules")["groups"] for rule in group["rules"])
+
+
+def _empty(asked: Prometheus) -> list[str]:
+    """What dashboards ask in vain."""
+    queries = [query.expression for one in DASHBOARDS.values() for query in one.queries()]
+    shown = [text for text in queries if not any(part in text for part in NOTHING)]
+    return [text for text in shown if not asked.values(text)]
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
