@@ -30,6 +30,8 @@ from allotment.tools.sentences import listed
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
 _WIDTH: Final = 80
+#: So many silent checks are named.
+_CODES: Final = 10
 #: As long as a controller takes to see what has become of a pod.
 _SECOND_LOOK_SECONDS: Final = 2.0
 #: What is read and is no resource.
@@ -154,8 +156,8 @@ def _unseen(found: Found, checks: Sequence[Check], notes: Sequence[str]) -> Iter
             if any(kind in check.needs for check in blind):
                 by_reason.setdefault(why, []).append(_TOPICS.get(kind, kind))
         missing = [f"{listed(kinds)} ({why})" for why, kinds in by_reason.items()]
-        codes = ", ".join(check.code for check in blind)
-        yield f"Not looked at: {'; '.join(missing)}. So {counted(len(blind), 'check')} said nothing: {codes}."
+        codes = f": {', '.join(check.code for check in blind)}" if len(blind) <= _CODES else ""
+        yield f"Not looked at: {'; '.join(missing)}. So {counted(len(blind), 'check')} said nothing{codes}."
     for note in notes:
         yield f"note: {note}"
 

@@ -15,7 +15,7 @@ from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, take
+from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take
 from allotment.model.features import Features
 from allotment.tools.doctor.found import Found, found_of
 from allotment.tools.doctor.reading import read
@@ -36,7 +36,7 @@ async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tu
     now = datetime.now(UTC).isoformat()
     (features, notes), taken, facts, (denied, unasked) = await asyncio.gather(
         release_of(arguments, client, discovery),
-        take(client, discovery, (*DEVICES, *PODS, *EVENTS, *LIMITS)),
+        _taken(client, discovery),
         facts_of(client, discovery, now),
         _denied(client, discovery),
     )
@@ -45,6 +45,17 @@ async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tu
     features = Features(features.kube, {**features.gates, **facts.gates})
     found = found_of(features, (facts, *seen.values), denied, unasked)
     return found, (*notes, *(f"left out: {one}" for one in seen.failed))
+
+
+async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
+    """All that may be read; who may read nothing hears of what that takes."""
+    wanted = (*DEVICES, *PODS, *EVENTS, *LIMITS)
+    try:
+        return await take(client, discovery, wanted)
+    except StatusError as error:
+        if error.code != 403:
+            raise
+        return Snapshot([], [f"{resource.plural}: {error}" for resource, _ in served(discovery, wanted)])
 
 
 async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[Ask] | None, str]:

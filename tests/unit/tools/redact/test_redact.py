@@ -235,3 +235,38 @@ def test_answers_are_the_same(fleet: str, count: int) -> None:
         ]  # fmt: skip
 
     assert answers(pods) == answers(redacted(pods))
+
+
+def test_what_the_doctor_needs_stays_and_names_nobody() -> None:
+    health = {
+        "name": "claim:ring/gold",
+        "resources": [{"resourceID": "gpu-0", "health": "Unhealthy", "message": "loge"}],
+    }
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off of mime"}}
+    pod = copy.deepcopy(POD)
+    pod["status"]["containerStatuses"] = [
+        {"name": "siegfried", "ready": False, "restartCount": 3, "image": "fafner", "state": waiting,
+         "allocatedResourcesStatus": [health]},
+    ]  # fmt: skip
+    amounts = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "2", "hort.storageclass.storage.k8s.io/pvcs": "1"}
+    quota: Tree = {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gnome", "namespace": "valhalla"},
+        "spec": {"hard": amounts}, "status": {"hard": amounts, "used": amounts},
+    }  # fmt: skip
+    leases: list[Tree] = [
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+         "metadata": {"name": name, "namespace": "kube-system"},
+         "spec": {"holderIdentity": "host-of-hagen", "renewTime": "2026-01-01T00:00:00Z", "leaseDurationSeconds": 15}}
+        for name in ("kube-scheduler", "waltraute")
+    ]  # fmt: skip
+    found = redacted([pod, quota, *leases])
+    assert found[0]["status"]["containerStatuses"] == [
+        {"name": "container-1", "ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+         "allocatedResourcesStatus": [{"resources": [{"health": "Unhealthy"}]}]},
+    ]  # fmt: skip
+    devices = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "2"}
+    assert found[1]["status"] == {"hard": devices, "used": devices}
+    assert [lease["metadata"]["name"] for lease in found[2:]] == ["kube-scheduler", "lease-1"]
+    text = json.dumps(found)
+    private = ("siegfried", "fafner", "mime", "loge", "ring-claim", "hort", "gnome", "hagen", "waltraute", "valhalla")
+    assert [word for word in private if word in text.replace("string", "")] == []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.finding import Severity
 from allotment.tools.doctor.wording import counted, remedy, unique
 
 
@@ -20,8 +21,10 @@ def find(case: Case) -> Iterable[Sign]:
     names = unique(f"{'/'.join(verbs)} {resource}" for resource, verbs in by_resource.items())
     text = f"you may not {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}:"
     text += f" {denied[0].why}. What cannot be read is not looked at, and checks that need it are silent"
-    words = f"{counted(len(denied), 'permission')} missing. An administrator grants them, for reading only, with"
-    yield Sign("you", text, remedy(words, "allot rbac reader | kubectl apply -f -"), objects=names)
+    words = f"{counted(len(denied), 'permission')} missing. An administrator makes an account that has them, for reading only, with"
+    blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & case.found.unread.keys()
+    severity: Severity = "error" if blind else "warning"
+    yield Sign("you", text, remedy(words, "allot rbac reader | kubectl apply -f -"), severity, names)
 
 
 CHECK = Check(
@@ -29,7 +32,8 @@ CHECK = Check(
     severity="warning",
     summary="permissions are missing that the tools which only read need",
     why="Asked of the API server itself (SelfSubjectAccessReview), so roles, webhooks and whatever else decides are"
-    " all heard. `allot rbac reader` prints the least that is needed.",
+    " all heard. `allot rbac reader` prints the least that is needed. Without nodes, pods, slices or claims it is an"
+    " error: then hardly anything is looked at.",
     find=find,
     needs=("permissions",),
 )
