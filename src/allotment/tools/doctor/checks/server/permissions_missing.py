@@ -21,7 +21,8 @@ def find(case: Case) -> Iterable[Sign]:
     names = unique(f"{'/'.join(verbs)} {resource}" for resource, verbs in by_resource.items())
     text = f"you may not {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}:"
     text += f" {denied[0].why}. What cannot be read is not looked at, and checks that need it are silent"
-    words = f"{counted(len(denied), 'permission')} missing. An administrator makes an account that has them, for reading only, with"
+    words = f"{counted(len(denied), 'permission')} missing. An administrator makes an account that has them,"
+    words += " for reading only, with"
     blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & case.found.unread.keys()
     severity: Severity = "error" if blind else "warning"
     yield Sign("you", text, remedy(words, "allot rbac reader | kubectl apply -f -"), severity, names)
