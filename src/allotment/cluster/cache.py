@@ -160,6 +160,8 @@ class Cache(Generic[T]):
     ) -> None:  # fmt: skip
         self.resource = resource
         self.synced = asyncio.Event()
+        self._told: float | None = None
+        """When it was last said that no answer came."""
         self.heard = -inf
         """When the server last said anything of it, by the clock's ``seconds``: a quiet watch has bookmarks."""
         self._client = client
@@ -278,7 +280,10 @@ class Cache(Generic[T]):
                 else:
                     log.warning("%s: %s", self.resource.plural, error)
             except Unreachable as error:
-                log.info("%s: %s", self.resource.plural, error)
+                # That a server is gone is news once: it may be for long.
+                news = self._told is None or self.heard > self._told
+                log.log(logging.INFO if news else logging.DEBUG, "%s: %s", self.resource.plural, error)
+                self._told = self._clock.seconds()
             if self._clock.seconds() - began >= _HEALTHY_SECONDS:
                 self._backoff.reset()
             await self._clock.sleep(self._backoff.next())

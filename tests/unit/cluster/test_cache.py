@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -258,3 +259,21 @@ def test_an_index_takes_a_key_that_is_named_twice_and_lets_it_go() -> None:
     change("a", item("a", revision=3))
     change("b", None)
     assert len(index) == 0
+
+
+def test_that_a_server_is_gone_is_said_once_until_it_has_come_back(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "allotment.cluster.cache")
+
+    async def story() -> None:
+        client = MemoryClient()
+        client.refuse = [Unreachable("no route")] * 5
+        async with following(client) as cache:
+            assert [record.getMessage() for record in caplog.records] == ["pods: no route"]
+            client.refuse = [Unreachable("gone again")] * 3
+            client.drop()
+            await until(lambda: not client.refuse)
+            client.put(PODS, pod("a"))
+            await until(lambda: len(cache) == 1)
+
+    asyncio.run(story())
+    assert [record.getMessage() for record in caplog.records] == ["pods: no route", "pods: gone again"]
