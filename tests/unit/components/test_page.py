@@ -1,0 +1,71 @@
+"""The page of components names the metrics, the work and the flags that there are, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from allotment.cli.main import main
+from allotment.cluster.observing import Done, Observing
+from allotment.components.metrics import Metrics
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "components.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the tables under a heading."""
+    part = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:2] == "| "]
+
+
+def test_metrics_are_those_that_are_served() -> None:
+    observing = Observing()
+    metrics = Metrics("scheduler", observing, tuple)
+    metrics.leads("allotment-scheduler", lambda: True)
+    observing.level("queue", "a", lambda: 0)
+    observing.tell(Done("run", "a", 0, 0, "crashed", {}))
+    observing.tell(Done("bind", "a", 0, 0, "bound", {}))
+    metrics.answered("GET", 200, 0)
+    asyncio.run(metrics.look())
+    served = {}
+    for family in text_string_to_metric_families(metrics.exposition()[0].decode()):
+        if family.name.startswith("allotment_"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            served[name] = {label for sample in family.samples for label in sample.labels} - {"le"}
+    told = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("Metrics") if "allotment_" in row[0]}
+    assert told == served
+
+
+def test_work_is_what_programs_tell() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py") if "tools" not in path.parts)
+    told = set(re.findall(r'observing\.work\("(\w+)"', source))
+    assert 'observing.work(f"sync_{key.kind}"' in source
+    told |= {"sync_pod", "sync_claim", "sync_group"}
+    assert {word for row in rows("Metrics") if len(row) == 3 for word in re.findall(r"`(\w+)`", row[0])
+            if word != "work" and not word.startswith("allotment_")} == told  # fmt: skip
+
+
+def test_flags_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "claims", "--help"])
+    there = set(re.findall(r"^ +(?:-v, )?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--help"}
+    told = {flag for row in rows("Flags of all components") for flag in re.findall(r"--[a-z-]*[a-z]", row[0])}
+    cluster = {"--context", "--kubeconfig", "--kube-version", "--feature-gates"}
+    assert told | cluster == there
+    assert all(f"`{flag}" in PAGE for flag in cluster)
+
+
+def test_components_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    listed = capsys.readouterr().out.split("\ncomponents:\n")[1]
+    there = set(re.findall(r"^    ([a-z]+)\b", listed, re.MULTILINE))
+    table = PAGE.split("|---|---|---|\n", 1)[1].split("\n\n", 1)[0]
+    assert {
+        word.split()[0] for row in table.splitlines() for word in re.findall(r"`([^`]+)`", row.split("|")[1])
+    } == there
