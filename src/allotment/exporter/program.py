@@ -121,6 +121,7 @@ class _Following:
 
     def __init__(self, context: Context, options: Options, served: _Served) -> None:
         self._clock = context.clock
+        self._observing = context.observing
         self._options = options
         self._served = served
         self._state = State(options.features)
@@ -175,7 +176,8 @@ class _Following:
         self._news.clear()
         changed, self._changed = self._changed, {}
         async with self._state_in_use:
-            self._served.cluster, self._served.build_seconds = await asyncio.to_thread(self._built, changed)
+            with self._observing.work("measure"):
+                self._served.cluster, self._served.build_seconds = await asyncio.to_thread(self._built, changed)
         self._served.builds += 1
         self._served.contact = self._contact
         if self._state.waiting and self._looked != self._state.moves:
@@ -220,7 +222,8 @@ class _Following:
                 chosen = self._causes.round(self._state.waiting.values(), many)
                 cluster, pods = tuple(self._state.values()), tuple(chosen.values())
             began = time.perf_counter()
-            found = await asyncio.to_thread(_examined, cluster, pods, self._options.features)
+            with self._observing.work("explain"):
+                found = await asyncio.to_thread(_examined, cluster, pods, self._options.features)
             seconds = self._served.diagnosis_seconds = time.perf_counter() - began
             async with self._state_in_use:
                 self._causes.learn(dict(zip(chosen, found, strict=True)))
