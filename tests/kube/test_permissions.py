@@ -31,7 +31,7 @@ PLAYS: Final[dict[str, Any]] = {
     "driver": driving, "exporter": exporting, "annotator": annotating,
 }  # fmt: skip
 #: Longer than any story takes, on a machine that does other things.
-_SECONDS: Final = 60
+_SECONDS: Final = 40
 #: Permissions that the server looks up while it handles another request, which is what the audit log shows.
 _LOOKED_UP: Final = {("update", "resourceclaims/binding"), ("associated-node:patch", "resourceclaims/driver")}
 
@@ -88,6 +88,11 @@ async def _fails(here: Ground, name: str, ask: Ask) -> bool:
         async with asyncio.timeout(_SECONDS):
             while not here.refused(account) and not playing.done():
                 await asyncio.wait([playing], timeout=0.05)
+    except TimeoutError:
+        asked = "\n".join(map(str, here.asked_by(account)[-20:]))
+        pytest.fail(
+            f"without {ask.verb} {ask} {ask.name} the story stops, and nothing is refused; asked last:\n{asked}"
+        )
     finally:
         playing.cancel()
         with contextlib.suppress(asyncio.CancelledError, AssertionError, ExceptionGroup):
