@@ -27,8 +27,9 @@ def test_one_leads_and_another_takes_over(backend: Backend) -> None:
 
         def stands(identity: str) -> LeaderElection:
             client = here.client if identity == "first" else here.other("other")
-            options = {"clock": Clock(4), "random": Random(), "namespace": here.namespace, "terms": TERMS}
-            return LeaderElection(client, "it", identity, **options)  # type: ignore[arg-type]
+            return LeaderElection(
+                client, "it", identity, clock=Clock(4), random=Random(), namespace=here.namespace, terms=TERMS
+            )
 
         def lead(identity: str) -> asyncio.Task[None]:
             async def leads() -> None:

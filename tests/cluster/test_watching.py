@@ -117,12 +117,20 @@ def test_a_cache_follows_and_catches_up_after_410(backend: Backend) -> None:
 
 def test_the_states_of_one_object(backend: Backend) -> None:
     async def story(here: Here) -> None:
-        seen = states(here.client, CONFIG_MAPS, here.namespace, "a")
-        assert await anext(seen) is None
+        seen: list[Tree | None] = []
+
+        async def follow() -> None:
+            async for state in states(here.client, CONFIG_MAPS, here.namespace, "a"):
+                seen.append(state)
+                if len(seen) == 3:
+                    return
+
+        following = asyncio.create_task(follow())
+        await until(lambda: len(seen) == 1)
         made = await here.client.create(CONFIG_MAPS, config_map("a"), here.namespace)
-        assert await anext(seen) == made
+        await until(lambda: len(seen) == 2)
         await here.client.delete(CONFIG_MAPS, "a", here.namespace)
-        assert await anext(seen) is None
-        await seen.aclose()  # type: ignore[attr-defined]
+        await following
+        assert seen == [None, made, None]
 
     backend.run(story)

@@ -120,9 +120,8 @@ class HttpClient:
     ) -> Tree:  # fmt: skip
         """A new object, or a call such as binding or eviction."""
         namespace = namespace or str((tree.get("metadata") or {}).get("namespace") or "")
-        return await self._ask(
-            "POST", _path(resource, namespace, name, subresource), _written_by(self._manager, dry_run), tree
-        )
+        path = _path(resource, namespace, name, subresource)
+        return await self._ask("POST", path, _written_by(self._manager, dry_run), tree, repeatable=dry_run)
 
     async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
         """Replace an object."""

@@ -107,6 +107,14 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
         (MINIMAL + CLUSTER + "users: [{name: u, user: {auth-provider: {name: gcp}}}]", "use exec"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a}}}]", "found ''"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {args: [a]}}}]", "exec: wanted a command"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, apiVersion: "
+         "client.authentication.k8s.io/v1alpha1}}}]", "kubectl has given v1alpha1 up since 1.24"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, interactiveMode: Often, apiVersion: "
+         "client.authentication.k8s.io/v1}}}]", "wanted interactiveMode Never, IfAvailable, Always, found 'Often'"),
+        (MINIMAL + CLUSTER.replace("server", "proxy-url: 'socks5://p:1080', server") + "users: [{name: u}]",
+         "cluster 'c', proxy-url: wanted an http:// or https:// proxy, found 'socks5://p:1080'; SOCKS is not spoken"),
+        (MINIMAL + CLUSTER.replace("server", "proxy-url: 'p:3128', server") + "users: [{name: u}]",
+         "proxy-url: wanted an http:// or https:// proxy, found 'p:3128'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
@@ -115,6 +123,35 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: s
         kubeconfig.target([path])
     assert str(raised.value).startswith(str(tmp_path))
     assert told in str(raised.value)
+
+
+def test_a_plugin_is_told_what_the_clusters_entry_says_to_it(tmp_path: Path) -> None:
+    text = (
+        MINIMAL
+        + """
+clusters:
+- name: c
+  cluster:
+    server: https://c
+    extensions:
+    - {name: other, extension: {}}
+    - {name: client.authentication.k8s.io/exec, extension: {audience: x}}
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: login,
+         provideClusterInfo: true, interactiveMode: Never}}}]
+"""
+    )
+    found = kubeconfig.target([written(tmp_path, text)]).plugin
+    assert found is not None
+    assert (found.mode, found.cluster_config, found.command) == ("Never", '{"audience": "x"}', "login")
+
+
+def test_what_is_said_of_an_impersonated_user_fits_into_a_header(tmp_path: Path) -> None:
+    user = "{as: jane, as-uid: '7', as-user-extra: {example.com/teams: [a, b]}}"
+    path = written(tmp_path, f"{MINIMAL}{CLUSTER}users: [{{name: u, user: {user}}}]")
+    assert kubeconfig.target([path]).impersonation == (
+        ("Impersonate-User", "jane"), ("Impersonate-Uid", "7"), ("Impersonate-Extra-example.com%2Fteams", "a"),
+        ("Impersonate-Extra-example.com%2Fteams", "b"),
+    )  # fmt: skip
 
 
 def test_no_file_says_where_it_was_looked_for(tmp_path: Path) -> None:

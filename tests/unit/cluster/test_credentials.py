@@ -1,0 +1,196 @@
+"""Credentials that change while a client runs: tokens, certificates, what plugins make."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.exchange import Answer, Request
+from allotment.cluster import credentials
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.http import HttpClient
+from allotment.cluster.kubeconfig import Plugin, Target
+from allotment.cluster.resources import NODES
+from allotment.lab import certificates
+from allotment.lab.serving import Server, server_context
+from tests.unit.cluster.test_http import Scripted, answer, refusal, talk
+
+V1 = "client.authentication.k8s.io/v1"
+
+
+def script(folder: Path, text: str, **more: Any) -> Plugin:
+    """A plugin that appends a line to ``runs`` each time and then does as told."""
+    path = folder / "login"
+    path.write_text(f"#!/bin/sh\necho run >> {folder}/runs\n{text}\n")
+    path.chmod(0o755)
+    return Plugin(str(path), (), (), more.pop("api_version", V1), **more)
+
+
+def credential(ends: datetime | None = None, api_version: str = V1, **status: str) -> str:
+    if ends is not None:
+        status["expirationTimestamp"] = ends.isoformat()
+    tree = {"apiVersion": api_version, "kind": "ExecCredential", "status": status}
+    return f"cat <<'END'\n{json.dumps(tree)}\nEND"
+
+
+def runs(folder: Path) -> int:
+    return len((folder / "runs").read_text().splitlines())
+
+
+async def thrice(client: HttpClient) -> None:
+    for _ in range(3):
+        await client.get(NODES, "n1")
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(None, 1), (10, 1), (-1, 3)])
+def test_a_plugin_is_run_again_when_its_token_ends(tmp_path: Path, minutes: float | None, expected: int) -> None:
+    ends = None if minutes is None else datetime.now(UTC) + timedelta(minutes=minutes)
+    talk(Scripted(*[answer({})] * 3), thrice, plugin=script(tmp_path, credential(ends, token="t")))
+    assert runs(tmp_path) == expected
+
+
+def test_a_plugin_is_run_once_for_all_who_ask_together(tmp_path: Path) -> None:
+    async def story(client: HttpClient) -> None:
+        await asyncio.gather(*(client.get(NODES, "n1") for _ in range(5)))
+
+    talk(Scripted(*[answer({})] * 5), story, plugin=script(tmp_path, credential(token="t")))
+    assert runs(tmp_path) == 1
+
+
+@pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
+def test_a_plugin_learns_what_it_needs(tmp_path: Path, version: str) -> None:
+    text = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info\n{credential(api_version=version, token="t")}'
+    plugin = script(tmp_path, text, api_version=version, with_cluster=True, cluster_config='{"audience": "x"}')
+    server = Scripted(answer({}))
+    talk(server, lambda client: client.get(NODES, "n1"), plugin=plugin, server_name="kubernetes")
+    info = json.loads((tmp_path / "info").read_text())
+    assert (info["apiVersion"], info["kind"], info["spec"]["interactive"]) == (version, "ExecCredential", False)
+    cluster = info["spec"]["cluster"]
+    assert cluster["server"].startswith("http://127.0.0.1:")
+    assert (cluster["tls-server-name"], cluster["config"]) == ("kubernetes", {"audience": "x"})
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (credential(api_version="client.authentication.k8s.io/v1beta1", token="t"), f"wanted apiVersion {V1}"),
+        (credential(clientCertificateData="x"), "a certificate needs its clientKeyData"),
+        (credential(token="t", expirationTimestamp="soon"), "wrote no ExecCredential"),
+    ],
+)
+def test_what_a_plugin_makes_must_be_of_use(tmp_path: Path, made: str, told: str) -> None:
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(Unreachable, match=told):
+            await client.get(NODES, "n1")
+
+    talk(Scripted(), story, plugin=script(tmp_path, made))
+
+
+def test_a_plugin_that_must_ask_a_person_says_so_where_there_is_none(tmp_path: Path) -> None:
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(Unreachable, match=r"wants to ask a person .*, and there is no terminal"):
+            await client.get(NODES, "n1")
+
+    talk(Scripted(), story, plugin=script(tmp_path, credential(token="t"), mode="Always"))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("mode", "asks"), [("Never", False), ("IfAvailable", True), ("Always", True)])
+def test_a_plugin_has_the_terminal_if_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, asks: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    text = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info\n{credential(token="t")}'
+    try:
+        with os.fdopen(theirs, "r") as terminal:
+            monkeypatch.setattr("sys.stdin", terminal)
+            talk(Scripted(answer({})), lambda client: client.get(NODES, "n1"), plugin=script(tmp_path, text, mode=mode))
+    finally:
+        os.close(ours)
+    assert json.loads((tmp_path / "info").read_text())["spec"]["interactive"] is asks
+
+
+def test_a_token_in_a_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    server = Scripted(
+        answer({}), refusal(401, "Unauthorized"), answer({}), answer({}), refusal(401, "U"), refusal(401, "U")
+    )
+
+    async def story(client: HttpClient) -> None:
+        await client.get(NODES, "n1")
+        path.write_text("two\n")
+        await client.get(NODES, "n1")  # refused: a fresh one is shown at once
+        monkeypatch.setattr(credentials, "_REREAD_SECONDS", 0.0)
+        path.write_text("three\n")
+        await client.get(NODES, "n1")  # after a minute: before it is refused
+        with pytest.raises(StatusError) as raised:
+            await client.get(NODES, "n1")
+        assert raised.value.code == 401
+
+    talk(server, story, token_file=path)
+    tokens = [request.headers["authorization"].removeprefix("Bearer ") for request in server.asked]
+    assert tokens == ["one", "one", "two", "three", "three", "three"]
+
+
+def test_a_certificate_in_files_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "_REREAD_SECONDS", 0.0)
+    now = datetime.now(UTC)
+    made = certificates.ensure(tmp_path, now, ["kubernetes"])
+    certificate, key = tmp_path / "mine.crt", tmp_path / "mine.key"
+
+    def become(identity: certificates.Identity) -> None:
+        certificate.write_bytes(identity.certificate.read_bytes())
+        key.write_bytes(identity.key.read_bytes())
+
+    async def who(request: Request) -> Answer:
+        return answer({"name": request.peer.name if request.peer else ""})
+
+    async def story() -> None:
+        become(made.admin)
+        serving = Server(who)
+        port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
+        target = Target(
+            f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), certificate_file=certificate,
+            key_file=key,
+        )  # fmt: skip
+        async with HttpClient(target) as client:
+            assert await client.read("/") == {"name": "allotment-admin"}
+            # Of both files the first is replaced already: what was there is used on.
+            other = certificates.issue(tmp_path, "other", (), now)
+            certificate.write_bytes(other.certificate.read_bytes())
+            assert await client.read("/") == {"name": "allotment-admin"}
+            become(other)
+            assert await client.read("/") == {"name": "other"}
+        await serving.stop(1)
+
+    asyncio.run(story())
+
+
+def test_a_plugin_may_make_a_certificate(tmp_path: Path) -> None:
+    made = certificates.ensure(tmp_path, datetime.now(UTC), ["kubernetes"])
+    mine = credential(
+        clientCertificateData=made.admin.certificate.read_text(), clientKeyData=made.admin.key.read_text()
+    )
+
+    async def who(request: Request) -> Answer:
+        return answer({"name": request.peer.name if request.peer else ""})
+
+    async def story() -> None:
+        serving = Server(who)
+        port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
+        target = Target(
+            f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), plugin=script(tmp_path, mine)
+        )
+        async with HttpClient(target) as client:
+            assert await client.read("/") == {"name": "allotment-admin"}
+        await serving.stop(1)
+
+    asyncio.run(story())
