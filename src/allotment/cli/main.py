@@ -48,6 +48,7 @@ gets none.
                                         would it fit on this hardware?
   allot explain -f app.yaml --cluster snapshot.yaml
                                         and on this cluster?
+  allot doctor                          what is wrong with the cluster?
   allot check app.yaml --fix            what is wrong with it? mend it
   allot migrate app.yaml                from device plugins to claims
   allot free --cluster snapshot.yaml    what is free, and who uses the rest?

@@ -10,7 +10,7 @@ import pytest
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examining import confirmed, examine, needs_second_look, skipped
 from allotment.tools.doctor.found import Found
-from tests.unit.tools.doctor.clinic import Cluster
+from tests.unit.tools.doctor.clinic import JUST_NOW, Cluster
 from tests.unit.tools.doctor.patients import PATIENTS, Patient
 
 #: What a command of ours or of kubectl can be.
@@ -108,3 +108,55 @@ def test_what_lasts_by_itself_is_looked_at_once() -> None:
     found = cluster.findings()
     assert not needs_second_look(found)
     assert confirmed((), found) == found
+
+
+def test_a_pci_address_is_the_same_however_long_its_domain_is_written() -> None:
+    cluster = Cluster()
+    next(patient for patient in PATIENTS if patient.code == "D207").break_(cluster)
+    for device in cluster["ResourceSlice", "other"]["spec"]["devices"]:
+        address = device["attributes"].pop("resource.kubernetes.io/pciBusID")["string"]
+        device["attributes"] = {"pcieBusID": {"string": f"0000{address.upper()}"}}
+    assert "2 pieces of hardware on 1 node published more than once" in cluster.told("D207").evidence
+
+
+def test_partitions_of_one_gpu_are_not_the_same_gpu_twice() -> None:
+    cluster = Cluster()
+    first, second = cluster.devices()
+    second["attributes"]["resource.kubernetes.io/pciBusID"] = first["attributes"]["resource.kubernetes.io/pciBusID"]
+    assert "D207" not in {finding.code for finding in cluster.findings()}
+
+
+def test_a_class_for_extended_resources_is_no_device_plugin() -> None:
+    cluster = Cluster()
+    assert cluster["DeviceClass", "gpu.nvidia.com"]["spec"]["extendedResourceName"] == "nvidia.com/gpu"
+    assert "D206" not in {finding.code for finding in cluster.findings()}
+
+
+def test_what_has_only_begun_is_no_defect() -> None:
+    """Of each check that waits, the same a few seconds old."""
+    for code, kind in (("D301", "ResourceSlice"), ("D504", "ResourceClaim"), ("D508", "ResourceClaim"),
+                       ("D601", "Pod"), ("D605", "Pod"), ("D606", "Pod")):  # fmt: skip
+        cluster = Cluster()
+        next(patient for patient in PATIENTS if patient.code == code).break_(cluster)
+        assert code in {finding.code for finding in cluster.findings()}
+        for tree in cluster.all(kind):
+            tree["metadata"]["creationTimestamp"] = JUST_NOW
+        assert code not in {finding.code for finding in cluster.findings()}, code
+
+
+def test_admin_access_and_shares_are_no_double_allocation() -> None:
+    cluster = Cluster()
+    watcher = cluster.claim("watcher", "node-1/gpu-0", pods=["web"])
+    watcher["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    assert "D501" not in {finding.code for finding in cluster.findings()}
+
+
+def test_shares_beyond_the_capacity_are_told() -> None:
+    cluster = Cluster()
+    cluster.devices(1)[0]["allowMultipleAllocations"] = True
+    for number in range(2):
+        claim = cluster.claim(f"share-{number}", "node-2/gpu-0", pods=["web"])
+        result = claim["status"]["allocation"]["devices"]["results"][0]
+        result |= {"shareID": f"0000000{number}-0000-0000-0000-000000000000", "consumedCapacity": {"memory": "8Gi"}}
+    assert "memory of node-2/gpu-0: 16Gi allocated of 15Gi" in cluster.told("D502").evidence
+    assert "D501" not in {finding.code for finding in cluster.findings()}

@@ -35,7 +35,8 @@ def find(case: Case) -> Iterable[Sign]:
         message = group[0][1]
         names = [name_of(pod) for pod in pods]
         nodes = unique(pod.spec.node_name for pod in pods)
-        text = f"{crowd(case, names)} cannot start on {about('node', nodes)}: {message}"
+        told = message or "what the kubelet said is not known"
+        text = f"{crowd(case, names)} cannot start on {about('node', nodes)}: {told}"
         driver = _UNREGISTERED.search(message)
         words = (
             f"The kubelet does not know {driver[1]}: its pod on the node does not run, or its socket in"

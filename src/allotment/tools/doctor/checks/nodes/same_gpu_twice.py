@@ -11,10 +11,10 @@ from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import counted, remedy, some, subject, unique
 
+_PCI: Final = "PCI address"
 #: Attributes whose value tells one piece of hardware of a node from all others, whoever publishes it.
 _IDENTITIES: Final = {
-    "resource.kubernetes.io/pciBusID": "PCI address", "pcieBusID": "PCI address", "pciAddr": "PCI address",
-    "pciAddress": "PCI address", "uuid": "UUID",
+    "resource.kubernetes.io/pciBusID": _PCI, "pcieBusID": _PCI, "pciAddr": _PCI, "pciAddress": _PCI, "uuid": "UUID",
 }  # fmt: skip
 
 
@@ -55,7 +55,9 @@ def _identities(device: Device) -> Iterator[tuple[str, str]]:
     for name, attribute in device.attributes.items():
         what = _IDENTITIES.get(name) or _IDENTITIES.get(name.rpartition("/")[2])
         if what is not None and attribute.string:
-            yield what, attribute.string.lower()
+            # A PCI domain is written with four digits by some, with eight by others.
+            value = attribute.string.lower()
+            yield what, value[-len("0000:00:00.0") :] if what == _PCI else value
 
 
 CHECK = Check(
