@@ -1,4 +1,4 @@
-"""``allot run`` on the real control plane, as its own service account: beside kube-scheduler, watched, killed, stopped."""
+"""``allot run`` on the real control plane, as its own service account: beside kube-scheduler, watched, killed."""
 
 from __future__ import annotations
 

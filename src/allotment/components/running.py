@@ -180,7 +180,8 @@ class _Process:
         await _politely("events", self._context.events.written())
         if self._election is not None and self._election.holder == self._settings_leading.identity:
             await _politely("Lease", self._election.release())
-        log.info("%s: ended well in %.1f s", self._component.name, time.monotonic() - began)
+        if done:
+            log.info("%s: ended well in %.1f s", self._component.name, time.monotonic() - began)
 
     async def _work(self) -> None:
         features = await self._first_answer()
