@@ -2,17 +2,17 @@
 
 Two schedulers can give one device to two claims, and no write of either conflicts. So ours writes a claim's allocation
 and does not bind the pod yet. It waits until its view of all claims has come to that write, and then for as long as
-`rivals` says. If another claim was given the same meanwhile, ours steps back: it takes its own allocation back, the pod
-having no node, and tries again with what is left. Pods settle beside each other, and others are placed meanwhile: it
-costs time, and not throughput.
+`rivals` says. If another claim was given the same meanwhile, ours steps back (see `guards` for how, without misleading
+the rival) and tries again with what is left. Pods settle beside each other, and others are placed meanwhile: it costs
+time, and not throughput.
 
 What this guarantees, and what not. A rival that wrote before us, in the order of the API server, is always seen. One
-that writes after us is seen if it does so while we settle. A rival that writes later than that, without having looked
-at the claims since we wrote, is not: it never looks again, so nobody can stop it. It is noticed all the same. Then the
-pod of ours gives way if no container of it has started (see `program`), and otherwise both keep what they have, and an
-event says so. Who must be sure keeps schedulers apart: each its own nodes, by a label or a taint, or its own classes.
+that writes after us is seen if it does so while we settle. A rival that writes later than that, on a view older than
+our write, is not: it never looks again, so nobody can stop it. It is noticed all the same. Then the pod of ours gives
+way if no container of it has started (see `yielding`), and otherwise both keep what they have, and an event says so.
+Who must be sure keeps schedulers apart: each its own nodes, by a label or a taint, or its own classes.
 
-With two schedulers of this kind at least one notices, for each sees at least the other's write or its own after it.
+Of two schedulers of this kind at least one notices: each looks after its own write, and one of them wrote last.
 """
 
 from __future__ import annotations

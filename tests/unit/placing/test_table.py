@@ -54,6 +54,7 @@ def test_the_emptier_node_is_the_better_one_and_of_equals_the_first() -> None:
     table = Table(demand(requests={"cpu": "1"}), machines)
     table.catch_up()
     assert table.best(-1) == 0
+    assert [table.best(-1, start) for start in (1, 2, 3)] == [1, 2, 0]
     machines.seat(resident("p", requests={"cpu": "4"}), "a")
     table.catch_up()
     assert table.best(-1) == 1

@@ -132,13 +132,14 @@ class World:
 
 @asynccontextmanager
 async def world(
-    *objects: tuple[Resource, Tree], speed: float = 1.0, features: Features = FEATURES, programs: Sequence[Program] = ()
-) -> AsyncIterator[World]:
+    *objects: tuple[Resource, Tree], speed: float = 1.0, features: Features = FEATURES,
+    programs: Sequence[Program] = (), settle: float | None = None,
+) -> AsyncIterator[World]:  # fmt: skip
     """A cluster with these objects in which a scheduler runs."""
     client = SchedulingClient()
     for resource, tree in objects:
         client.put(resource, tree)
-    running = [scheduler(Options(features)), *programs]
+    running = [scheduler(Options(features, settle=settle)), *programs]
     task = asyncio.create_task(
         run(dict(zip(map(str, itertools.count()), running, strict=False)), context_of(client, speed))
     )

@@ -1,0 +1,197 @@
+"""Another scheduler gives the same devices away, before us, after us, and when it is too late."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from allotment.cluster.client import Resource
+from allotment.cluster.resources import CLAIMS, PODS
+from allotment.model.generated import POD_CLAIM_NAME
+from allotment.scheduler.ledger import GUARD
+from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
+
+Tree = dict[str, Any]
+
+CLUSTER = (node("a"), gpus("a", 2), device_class())
+
+
+def generated(name: str, **status: Any) -> tuple[tuple[Resource, Tree], tuple[Resource, Tree]]:
+    """A pod and the claim that was made for it."""
+    resource, tree = pod(name)
+    tree["metadata"]["uid"] = f"{name}-uid"
+    tree["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    tree["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{name}-uid", "controller": True}
+    made = claim(f"{name}-gpu", annotations={POD_CLAIM_NAME: "gpu"}, ownerReferences=[owner], status=status)
+    made[1]["metadata"]["generateName"] = f"{name}-gpu-"
+    return (resource, tree), made
+
+
+def rival(device: str, name: str = "theirs") -> tuple[Resource, Tree]:
+    """A claim that somebody else gave a device, for a pod of theirs."""
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": device}
+    users = [{"resource": "pods", "name": "rival", "uid": "rival-uid"}]
+    return claim(name, status={"allocation": {"devices": {"results": [result]}}, "reservedFor": users})
+
+
+def theirs_waits() -> tuple[Resource, Tree]:
+    """A pod of another scheduler that wants devices: while it waits decisions settle."""
+    return pod("rival", "something", schedulerName="other")
+
+
+def _claim_of(lab: World, name: str) -> str:
+    (entry,) = lab.pod(name)["status"]["resourceClaimStatuses"]
+    return str(entry["resourceClaimName"])
+
+
+def test_a_decision_settles_while_another_scheduler_has_pods_that_want_devices() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, theirs_waits()) as lab:
+            lab.put(*mine)
+            await lab.until(lambda: lab.devices("p-gpu"))
+            await asyncio.sleep(0.3)
+            assert lab.node_of("p") == ""
+            await lab.bound("p")
+
+    asyncio.run(scenario())
+
+
+def test_beside_a_rival_the_devices_that_come_last_are_taken() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, theirs_waits(), speed=20) as lab:
+            lab.put(*mine)
+            await lab.bound("p")
+            assert lab.devices("p-gpu") == ["gpu-1"]
+
+    asyncio.run(scenario())
+
+
+def test_a_claim_that_is_contested_while_it_settles_is_set_aside_and_its_pod_gets_another() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, theirs_waits(), speed=10) as lab:
+            lab.put(*mine)
+            await lab.until(lambda: lab.devices("p-gpu"))
+            lab.put(*rival("gpu-1"))
+            await lab.bound("p")
+            assert lab.devices(_claim_of(lab, "p")) == ["gpu-0"]
+            aside = lab.claim("p-gpu")
+            # Were it freed, kube-scheduler would take the device for free.
+            assert (lab.devices("p-gpu"), lab.users("p-gpu")) == (["gpu-1"], [])
+            assert aside["metadata"]["labels"] == {GUARD: "true"}
+            assert not aside["metadata"].get("ownerReferences")
+
+    asyncio.run(scenario())
+
+
+def test_a_claim_that_was_set_aside_goes_when_nobody_has_its_device_any_more() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, theirs_waits(), speed=50) as lab:
+            lab.put(*mine)
+            await lab.until(lambda: lab.devices("p-gpu"))
+            lab.put(*rival("gpu-1"))
+            await lab.bound("p")
+            await asyncio.sleep(0.5)  # 25 simulated seconds
+            assert lab.devices("p-gpu")
+            lab.client.remove(CLAIMS, NAMESPACE, "theirs")
+            await lab.until(lambda: (CLAIMS, NAMESPACE, "p-gpu") not in lab.client.objects)
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_whose_claim_was_set_aside_by_a_scheduler_that_ended_then_gets_another() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        made[1]["metadata"] |= {"labels": {GUARD: "true"}, "ownerReferences": [], "annotations": {}}
+        async with world(*CLUSTER, made, mine) as lab:
+            await lab.bound("p")
+            assert _claim_of(lab, "p") != "p-gpu"
+
+    asyncio.run(scenario())
+
+
+def test_what_a_scheduler_that_ended_had_written_is_taken_up() -> None:
+    async def scenario() -> None:
+        allocated = rival("gpu-1")[1]["status"]["allocation"]
+        users = [{"resource": "pods", "name": "p", "uid": "p-uid"}]
+        mine, made = generated("p", allocation=allocated, reservedFor=users)
+        async with world(*CLUSTER, made, mine) as lab:
+            await lab.bound("p")
+            assert lab.devices("p-gpu") == ["gpu-1"]
+
+    asyncio.run(scenario())
+
+
+def test_what_a_scheduler_that_ended_had_written_settles_too() -> None:
+    async def scenario() -> None:
+        status = {**rival("gpu-1")[1]["status"], "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}]}
+        mine, made = generated("p", **status)
+        async with world(*CLUSTER, made, rival("gpu-1"), mine, speed=10) as lab:
+            await lab.bound("p")
+            assert lab.devices(_claim_of(lab, "p")) == ["gpu-0"]
+            assert lab.users("p-gpu") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_has_not_started_gives_way_to_a_rival_that_comes_too_late() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, settle=0) as lab:
+            lab.put(*mine)
+            await lab.bound("p")
+            lab.put(*rival("gpu-0"))
+            await lab.until(lambda: (PODS, NAMESPACE, "p") not in lab.client.objects)
+            assert (lab.devices("p-gpu"), lab.users("p-gpu")) == (["gpu-0"], [])
+            await lab.until(lambda: lab.events("DeviceContested"))
+            (told,) = lab.events("DeviceContested")
+            assert "claim ns/p-gpu was given to claim ns/theirs as well" in told
+            assert "gives way" in told
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_has_started_is_kept_and_told() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, settle=0) as lab:
+            lab.put(*mine)
+            await lab.bound("p")
+            lab.put(PODS, {**lab.pod("p"), "status": {**lab.pod("p")["status"], "phase": "Running"}})
+            lab.put(*rival("gpu-0"))
+            await lab.until(lambda: lab.events("DeviceContested"))
+            assert lab.node_of("p") == "a"
+            assert lab.users("p-gpu") == ["p"]
+
+    asyncio.run(scenario())
+
+
+def test_a_rival_that_came_while_nobody_looked_is_noticed_at_the_start() -> None:
+    async def scenario() -> None:
+        allocated = rival("gpu-1")[1]["status"]["allocation"]
+        users = [{"resource": "pods", "name": "p", "uid": "p-uid"}]
+        mine, made = generated("p", allocation=allocated, reservedFor=users)
+        mine[1]["spec"]["nodeName"] = "a"
+        async with world(*CLUSTER, made, mine, rival("gpu-1")) as lab:
+            await lab.until(lambda: (PODS, NAMESPACE, "p") not in lab.client.objects)
+
+    asyncio.run(scenario())
+
+
+def test_a_device_that_is_freed_is_left_to_the_rival_for_a_while() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        waits = theirs_waits()
+        async with world(*CLUSTER, made, waits, rival("gpu-0"), rival("gpu-1", "more"), settle=0.5) as lab:
+            lab.put(*mine)
+            await lab.told("p")
+            lab.client.remove(CLAIMS, NAMESPACE, "more")
+            await asyncio.sleep(0.2)
+            assert lab.devices("p-gpu") == []
+            await lab.bound("p")
+
+    asyncio.run(scenario())
