@@ -90,6 +90,14 @@ class Processes:
             process.kill()
             return process.wait()
 
+    def kill(self, name: str) -> Callable[[], subprocess.Popen[bytes]]:
+        """Kill one program (SIGKILL). What is returned starts it again as it was started."""
+        process = self._running[name]
+        self.stop(name, signal.SIGKILL)
+        assert isinstance(process.args, list)
+        command = [str(word) for word in process.args]
+        return lambda: self.start(name, command)
+
     def close(self) -> None:
         """Stop everything at once: what they would still like to write is thrown away with the folder."""
         for process in self._running.values():

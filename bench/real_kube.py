@@ -76,6 +76,16 @@ class ApiServer:
         """How long a program that runs has had a processor."""
         return self._running.cpu_seconds(name)
 
+    def kill_server(self) -> Callable[[], None]:
+        """Kill kube-apiserver (SIGKILL). What is returned starts it again on its etcd, and waits until it is ready."""
+        again = self._running.kill("kube-apiserver")
+
+        def restart() -> None:
+            again()
+            self._running.await_("kube-apiserver", lambda: _healthy(self.server.port))
+
+        return restart
+
     def tails(self) -> dict[str, str]:
         """The end of what each program said, for whoever wonders what went wrong."""
         return self._running.tails()

@@ -236,7 +236,7 @@ class _Tries:
         assert wait is not None
         self._later -= 1
         self._later_seconds -= wait
-        await asyncio.sleep(wait * (1 + self._random.random() / 10))
+        await asyncio.sleep(wait * (1 + self._random.random() / 2))
 
 
 def _leave(response: aiohttp.ClientResponse) -> None:

@@ -47,7 +47,7 @@ class Scripted:
         return [f"{r.method} {r.path}{'?' if r.query else ''}{r.query}" for r in self.asked]
 
 
-def talk(server: Scripted, story: Callable[[HttpClient], Awaitable[None]], *, patience: float = 0, **more: Any) -> None:
+def talk(server: Scripted, story: Callable[[HttpClient], Awaitable[Any]], *, patience: float = 0, **more: Any) -> None:
     """Let a client talk to a server of plain HTTP."""
 
     async def main() -> None:
