@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from allotment.cli.mistakes import Mistake
 if TYPE_CHECKING:
     from allotment.drivers.driver import Driver
     from allotment.drivers.program import Place
+    from allotment.fleet import Machine
 
-_INSTALL = "pip install 'allotment[lab,drivers,nvidia]'"
+_FORM = "[GPUSx]HARDWARE[/MODE]"
+_FLEET = "allot fleet list has what there is"
 
 
 def run_driver(arguments: Namespace) -> int:
@@ -45,14 +48,66 @@ def driver_of(arguments: Namespace) -> tuple[Driver, Place]:
         from allotment.drivers.program import Place, usual_place
         from allotment.drivers.vendors import ON_HOST
     except ModuleNotFoundError as error:
-        raise Mistake(f"{error.name} is not installed, and a driver talks to kubelets by it", _INSTALL) from None
+        install = f"pip install 'allotment[{arguments.vendor}]'"
+        raise Mistake(f"{error.name} is not installed, and a driver talks to kubelets by it", install) from None
     usual, kubelet = usual_place(), Path(arguments.kubelet_root).absolute()
     place = Place(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
         kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(), arguments.metadata,
     )  # fmt: skip
+    if arguments.simulate:
+        return _pretended(arguments, place), place
     on_host = Path(arguments.driver_root_on_host) if arguments.driver_root_on_host else None
     return ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root), on_host), place
+
+
+def _pretended(arguments: Namespace, place: Place) -> Driver:
+    from allotment.drivers.host import real_boot_id
+    from allotment.drivers.pretending import state_folder
+    from allotment.drivers.vendors import DRIVERS_OF, pretended
+
+    if arguments.driver_root != "/" or arguments.driver_root_on_host:
+        raise Mistake("--driver-root: wanted nothing with --simulate, which looks at no hardware", "leave it out")
+    machine = _machine(arguments, place.node)
+    folder = place.plugins / DRIVERS_OF[arguments.vendor][0] / "simulated"
+    try:
+        return pretended(machine, state_folder(folder, real_boot_id(), machine.form))
+    except OSError as error:
+        raise Mistake(f"{error.filename}: {error.strerror}") from None
+
+
+def _machine(arguments: Namespace, node: str) -> Machine:
+    """The hardware that is to be simulated. Raises Mistake."""
+    from allotment.fleet import FleetError, parse_fleet
+
+    asked = form = arguments.simulate.strip()
+    if arguments.mode:
+        if "/" in asked:
+            raise Mistake(
+                f"--simulate {asked} and --mode {arguments.mode}: wanted the mode once",
+                f"--simulate {asked.partition('/')[0]}/{arguments.mode}",
+            )
+        form = f"{asked}/{arguments.mode}"
+    try:
+        machine = parse_fleet([form])[0]
+    except FleetError as error:
+        raise Mistake(
+            f"--simulate: {str(error).removeprefix(f'fleet entry {form!r}: ')}", error.hint or _FLEET
+        ) from None
+    # What --fleet has beyond it: several machines, and their names.
+    if machine.form != form:
+        raise Mistake(f"--simulate: wanted {_FORM}, for this one node, found {asked!r}", "8xa100-40gb/dynamic-mig")
+    vendor = machine.hardware.accelerator.vendor
+    if vendor != arguments.vendor:
+        raise Mistake(
+            f"--simulate: wanted hardware of {arguments.vendor}, found {asked!r}, which is {vendor}'s",
+            f"allot {_command(arguments)} {vendor} --simulate {asked}" if vendor in ("amd", "nvidia") else _FLEET,
+        )
+    return replace(machine, node=node)
+
+
+def _command(arguments: Namespace) -> str:
+    return "run driver" if getattr(arguments, "component", "") else "driver run"
 
 
 def _each(group: ExceptionGroup[Exception]) -> Iterator[Exception]:

@@ -11,6 +11,10 @@ _RUN = "publish this machine's devices to a cluster, and prepare them for its ku
 _VERIFY = "drive any driver as a kubelet would, and print what it does right and wrong"
 _MODE = "how to publish them: nvidia: full, dynamic-mig, shared, consumable-shares=N, vfio; amd: @v1, @v0, auto, vfio"
 
+_SIMULATE = (
+    "hardware to simulate on a machine without, as --fleet has it: 8xa100-40gb/dynamic-mig; real kubelets take it"
+)
+
 _TOUCHES = "It uses devices that no claim has, by claims in a namespace of its own, and leaves nothing behind."
 
 
@@ -43,6 +47,7 @@ def add_node(run: argparse.ArgumentParser) -> None:
     """Whose devices, and where their node has its folders."""
     run.add_argument("vendor", choices=("amd", "nvidia"), metavar="VENDOR", help="nvidia or amd")
     run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
+    run.add_argument("--simulate", default="", metavar="HARDWARE", help=_SIMULATE)
     run.add_argument("--node", metavar="NAME", help="the node's name (default: NODE_NAME, else that of this machine)")
     run.add_argument("--driver-root", default="/", metavar="FOLDER", help="where the vendor's files are (%(default)s)")
     run.add_argument("--driver-root-on-host", metavar="FOLDER", help="the same as the host sees it, from a container")

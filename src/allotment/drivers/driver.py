@@ -162,6 +162,16 @@ class Driver(Protocol):
 
 
 @runtime_checkable
+class Simulating(Protocol):
+    """A driver of devices that are not there. Its slices say so by a label, for attributes are the vendor's."""
+
+    @property
+    def simulates(self) -> str:
+        """What hardware, as ``--fleet`` has it."""
+        ...
+
+
+@runtime_checkable
 class Recalling(Protocol):
     """A driver whose devices look different while claims use others. Most need not know this."""
 

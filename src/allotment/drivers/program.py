@@ -26,10 +26,10 @@ from allotment.cluster.program import Context, Program
 from allotment.cluster.release import release_of
 from allotment.cluster.resources import NODES, SLICES
 from allotment.cluster.versions import Negotiated
-from allotment.drivers.driver import Driver
+from allotment.drivers.driver import Driver, Simulating
 from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.preparing.node_driver import NodeDriver
-from allotment.drivers.publishing.publisher import Publisher
+from allotment.drivers.publishing.publisher import SIMULATED, Publisher
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
@@ -115,7 +115,15 @@ async def _drive(
     folder = place.plugins / driver.name
     host = Host(place.node, real_boot_id(), FileStorage(folder / "checkpoint.json"), Folder(place.cdi), folder)
     node_driver = NodeDriver(driver, host, client, clock, metadata=place.metadata, random=random, observing=observing)
-    publisher = Publisher(client, slices, nodes, clock=clock, features=features, random=random, observing=observing)
+    if isinstance(driver, Simulating):
+        log.warning(
+            "%s on node %s: SIMULATED devices (%s): slices have the label %s, containers get variables and no devices",
+            driver.name, place.node, driver.simulates, SIMULATED,
+        )  # fmt: skip
+    publisher = Publisher(
+        client, slices, nodes, clock=clock, features=features, random=random, observing=observing,
+        simulated=isinstance(driver, Simulating),
+    )  # fmt: skip
     async with asyncio.TaskGroup() as group:
         caches = [group.create_task(cache.run(), name=f"cache {cache.resource.plural}") for cache in (slices, nodes)]
         caches.append(group.create_task(_missing(nodes, place.node), name="looking for the node"))

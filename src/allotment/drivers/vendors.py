@@ -23,6 +23,7 @@ from allotment.drivers.nvidia.host.roots import Roots
 from allotment.drivers.nvidia.simulated.breaking import Breaking
 from allotment.drivers.nvidia.simulated.compute import Compute
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
+from allotment.drivers.pretending import Pretending
 from allotment.fleet import FleetError, Machine
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.example import CPU_DRIVER, GPU_DRIVER, NET_DRIVER
@@ -89,12 +90,15 @@ def _simulated_nvidia(machine: Machine, compute: Compute) -> Fitted:
 
 
 def _simulated_amd(machine: Machine, compute: Compute) -> Fitted:
+    hardware = SimulatedAmd(machine)
+    return Fitted((_amd(machine, hardware),), hardware.break_down, lambda: None)
+
+
+def _amd(machine: Machine, hardware: SimulatedAmd) -> AmdDriver:
     mode = machine.mode
     vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
-    hardware = SimulatedAmd(machine)
     auto, guests = isinstance(mode, AutoPartition), isinstance(mode, VirtualMachines)
-    driver = AmdDriver(hardware, machine.node, auto=auto, guests=guests, vocabulary=vocabulary)
-    return Fitted((driver,), hardware.break_down, lambda: None)
+    return AmdDriver(hardware, machine.node, auto=auto, guests=guests, vocabulary=vocabulary)
 
 
 def _simulated_example(machine: Machine, compute: Compute) -> Fitted:
@@ -117,6 +121,32 @@ def _simulated_example(machine: Machine, compute: Compute) -> Fitted:
 
 _SIMULATED: Final[Mapping[str, Callable[[Machine, Compute], Fitted]]] = {
     "amd": _simulated_amd, "example": _simulated_example, "nvidia": _simulated_nvidia
+}  # fmt: skip
+
+# --- simulated, for a kubelet that is not -----------------------------------------------------------------------------
+
+
+def pretended(machine: Machine, state: Path) -> Driver:
+    """The driver of a vendor's GPUs over a simulation of them, on a host without. ``state``: a folder that keeps it.
+
+    Raises OSError.
+    """
+    return Pretending(_PRETENDED[machine.hardware.accelerator.vendor](machine, state), machine.form)
+
+
+def _pretended_nvidia(machine: Machine, state: Path) -> Driver:
+    assert isinstance(machine.mode, NvidiaMode), "modes are checked against the hardware"
+    gpus = gpus_of(machine.hardware, machine.node, machine.mode)
+    made = made_of(gpus, machine.node, machine.mode)
+    return NvidiaDriver(SimulatedHardware(gpus, state, made=made, name=machine.node), machine.mode)
+
+
+def _pretended_amd(machine: Machine, state: Path) -> Driver:
+    return _amd(machine, SimulatedAmd(machine, state))
+
+
+_PRETENDED: Final[Mapping[str, Callable[[Machine, Path], Driver]]] = {
+    "amd": _pretended_amd, "nvidia": _pretended_nvidia
 }  # fmt: skip
 
 # --- on a host's own hardware -----------------------------------------------------------------------------------------

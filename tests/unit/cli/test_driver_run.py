@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from allotment.cli.main import main
+from allotment.cli.driver import driver_of
+from allotment.cli.main import _parsed, main
 from allotment.drivers import program, vendors
 from allotment.drivers.host import Held
 from allotment.drivers.nvidia.host.roots import Roots
+from allotment.drivers.pretending import Pretending
 from allotment.plugin.sockets import SocketUnusable
 
 _KUBECONFIG = """
@@ -51,3 +54,38 @@ def test_runtimes_are_told_of_the_hosts_folders_not_of_the_containers(monkeypatc
     monkeypatch.setattr(vendors, "HostHardware", given.append)
     vendors.ON_HOST["nvidia"].make("n", "", Path("/driver-root"), Path("/"))
     assert given[0].on_host(Path("/driver-root/usr/lib/libcuda.so.1")) == "/usr/lib/libcuda.so.1"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--simulate", "8xmi300x"], "found '8xmi300x', which is amd's\n  allot driver run amd --simulate 8xmi300x"),
+        (["--simulate", "8xa100-40gb:2"], "wanted [GPUSx]HARDWARE[/MODE], for this one node"),
+        (["--simulate", "a=8xa100-40gb"], "wanted [GPUSx]HARDWARE[/MODE], for this one node"),
+        (["--simulate", "t4,t4"], "wanted [GPUSx]HARDWARE[/MODE], for this one node"),
+        (["--simulate", "8xa100-41gb"], "--simulate: unknown hardware 'a100-41gb'"),
+        (["--simulate", "2xt4/dynamic-mig"], "--simulate: Tesla T4 has no MIG"),
+        (["--simulate", "2xt4/full", "--mode", "shared"], "wanted the mode once\n  --simulate 2xt4/shared"),
+        (["--simulate", "2xt4", "--mode", "nonsense"], "--simulate: unknown mode 'nonsense'"),
+        (["--simulate", "2xt4", "--driver-root", "/run/nvidia"], "--driver-root: wanted nothing with --simulate"),
+    ],
+)
+@pytest.mark.parametrize("command", [["driver", "run"], ["run", "driver"]], ids=" ".join)
+def test_hardware_that_cannot_be_simulated_is_told(
+    command: list[str], words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "nvidia", *words, "--kubelet-root", str(tmp_path)]) == 2
+    assert told.replace("driver run", " ".join(command)) in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_simulated_hardware_follows_the_mode_wherever_it_is_said(tmp_path: Path) -> None:
+    node = ["--node", "n7", "--kubelet-root", str(tmp_path)]
+    for words in (["--simulate", "2xa100-40gb/dynamic-mig"], ["--simulate", "2xa100-40gb", "--mode", "dynamic-mig"]):
+        driver, place = driver_of(_parsed(["driver", "run", "nvidia", *words, *node]))
+        assert isinstance(driver, Pretending)
+        assert (driver.simulates, place.node) == ("2xa100-40gb/dynamic-mig", "n7")
+        (offer,) = asyncio.run(driver.discover())
+        names = [device.name for group in offer.groups for device in group]
+        assert "gpu-1-mig-1g5gb-19-6" in names
+        assert len(list(tmp_path.glob("plugins/gpu.nvidia.com/simulated/*/hardware.json"))) == 1

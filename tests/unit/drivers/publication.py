@@ -101,14 +101,16 @@ class Cluster:
         return [one.spec.pool.generation for one in self.slices(pool)]
 
     @asynccontextmanager
-    async def publisher(self, *, speed: float = 1.0, known: Features | None = None) -> AsyncIterator[Publisher]:
+    async def publisher(
+        self, *, speed: float = 1.0, known: Features | None = None, simulated: bool = False
+    ) -> AsyncIterator[Publisher]:
         """A publisher that runs. ``known``: what it believes of the cluster."""
         clock = Clock(speed)
         caches = Caches(self.client, clock=clock, random=Random(1))
         slices, nodes = caches.of(SLICES, ResourceSlice), caches.of(NODES, Node)
         publisher = Publisher(
             self.writes, slices, nodes, clock=clock, features=known or self.features, random=Random(1),
-            report=self.notes.append,
+            report=self.notes.append, simulated=simulated,
         )  # fmt: skip
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(caches.run()), group.create_task(publisher.run())]
@@ -118,9 +120,11 @@ class Cluster:
                 for task in tasks:
                     task.cancel()
 
-    async def publish(self, *offers: Offer, node: str = "n1", known: Features | None = None) -> None:
+    async def publish(
+        self, *offers: Offer, node: str = "n1", known: Features | None = None, simulated: bool = False
+    ) -> None:
         """One life of a driver: it publishes, and is gone when all is there."""
-        async with self.publisher(known=known) as publisher:
+        async with self.publisher(known=known, simulated=simulated) as publisher:
             publisher.want(DRIVER, node, offers)
             await publisher.published(DRIVER, node)
 

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 MEND_SECONDS: Final = 30.0
 #: So many pools are written at once.
 AT_ONCE: Final = 64
+#: The label of slices whose devices are not there.
+SIMULATED: Final = "allotment.dev/simulated"
 
 
 class Note(NamedTuple):
@@ -78,14 +80,18 @@ def _owner(item: Item[ResourceSlice]) -> tuple[tuple[str, str], ...]:
 
 
 class Publisher:
-    """See the module. ``slices`` and ``nodes`` must at least show what belongs to the nodes that are published for."""
+    """See the module. ``slices`` and ``nodes`` must at least show what belongs to the nodes that are published for.
+
+    ``simulated``: the devices are not there, which a label of the slices says.
+    """
 
     def __init__(
         self, client: Client, slices: Cache[ResourceSlice], nodes: Cache[Node], *, clock: Clock, features: Features,
         random: Random | None = None, report: Callable[[Note], None] | None = None,
-        observing: Observing = UNOBSERVED,
+        observing: Observing = UNOBSERVED, simulated: bool = False,
     ) -> None:  # fmt: skip
         self._client = client
+        self._label = {SIMULATED: "true"} if simulated else {}
         self._slices = slices
         self._nodes = nodes
         self._clock = clock
@@ -265,7 +271,7 @@ class Publisher:
     ) -> bool:  # fmt: skip
         """Whether a slice holds what it should, as far as the server keeps it."""
         known = self._answers.get(item.uid)
-        if not _owned(item, node):
+        if not _owned(item, node) or not self._labelled(item):
             return False
         if known is not None and known.asked is wanted and known.revision == item.revision:
             return True
@@ -298,7 +304,9 @@ class Publisher:
             self._tell(Note(*pool, "DroppedFields", f"the cluster does not keep {fields}"))
 
     async def _create(self, prefix: str, spec: Tree, node: Item[Node]) -> Tree:
-        metadata = {"generateName": prefix, "ownerReferences": [_owner_reference(node)]}
+        metadata: Tree = {"generateName": prefix, "ownerReferences": [_owner_reference(node)]}
+        if self._label:
+            metadata["labels"] = self._label
         tree = {"apiVersion": SLICES.api_version, "kind": SLICES.kind, "metadata": metadata, "spec": spec}
         return await self._client.create(SLICES, tree)
 
@@ -307,7 +315,14 @@ class Publisher:
         tree = {**item.tree, "spec": spec}
         if not _owned(item, node):
             tree["metadata"] = {**item.metadata, "ownerReferences": [_owner_reference(node)]}
+        if not self._labelled(item):
+            others = {name: text for name, text in item.metadata.get("labels", {}).items() if name != SIMULATED}
+            tree["metadata"] = {**tree["metadata"], "labels": others | self._label}
         return await self._client.update(SLICES, tree)
+
+    def _labelled(self, item: Item[ResourceSlice]) -> bool:
+        """Whether a slice says of its devices what they are: what a simulation left may become that of real ones."""
+        return (SIMULATED in (item.metadata.get("labels") or {})) == bool(self._label)
 
     async def _delete(self, item: Item[ResourceSlice]) -> None:
         try:

@@ -15,7 +15,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer
-from allotment.drivers.publishing.publisher import Note, Publisher
+from allotment.drivers.publishing.publisher import SIMULATED, Note, Publisher
 from allotment.drivers.publishing.splitting import InvalidOffer
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
@@ -449,3 +449,22 @@ async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: 
         taint = await again(publisher, tainted)
         assert taint is not None
         assert taint.time_added not in (None, since)
+
+
+# --- devices that are not there ------------------------------------------------------------------------------------
+
+
+@on_a_cluster
+async def test_slices_of_simulated_devices_say_so_and_those_of_real_ones_do_not(cluster: Cluster) -> None:
+    def said() -> list[str]:
+        return [label for tree in cluster.trees() for label in tree["metadata"].get("labels") or ()]
+
+    await cluster.publish(offer(["gpu-0"]), simulated=True)
+    assert said() == [SIMULATED]
+    writes = len(cluster.writes.done)
+    await cluster.publish(offer(["gpu-0"]), simulated=True)
+    assert len(cluster.writes.done) == writes
+    await cluster.publish(offer(["gpu-0"]))  # the very same device, now real
+    assert said() == []
+    await cluster.publish(offer(["gpu-0"]), simulated=True)
+    assert said() == [SIMULATED]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from allotment.drivers.amd.binding import VFIO
@@ -26,7 +26,18 @@ class Functions:
     def __init__(self, functions: Sequence[Function] = ()) -> None:
         self.by_address = {one.pci: one for one in functions}
         self._meant_for = {one.pci: one.driver for one in functions}
-        self._override: dict[str, str] = {}
+        self.overrides: dict[str, str] = {}
+
+    @property
+    def drivers(self) -> dict[str, str]:
+        """Who drives each function now."""
+        return {pci: one.driver for pci, one in self.by_address.items()}
+
+    def recall(self, drivers: Mapping[str, str], overrides: Mapping[str, str]) -> None:
+        """Have it as an earlier process left it."""
+        for pci, driver in drivers.items():
+            self.by_address[pci] = self.by_address[pci]._replace(driver=driver)
+        self.overrides |= overrides
 
     def keeps(self, pci: str) -> bool:
         """Whether something else than AMD's driver has a GPU."""
@@ -39,7 +50,7 @@ class Functions:
         folder, _, name = path.rpartition("/")
         pci = text.strip()
         if name == "driver_override":
-            self._override[folder.rpartition("/")[2]] = pci
+            self.overrides[folder.rpartition("/")[2]] = pci
         elif name == "unbind":
             one = self.by_address.get(pci)
             if one is None or one.driver != folder.rpartition("/")[2]:
@@ -47,7 +58,7 @@ class Functions:
             self.by_address[pci] = one._replace(driver="")
         elif path == _PROBE:
             one = self.by_address[pci]
-            self.by_address[pci] = one._replace(driver=one.driver or self._override.get(pci) or self._meant_for[pci])
+            self.by_address[pci] = one._replace(driver=one.driver or self.overrides.get(pci) or self._meant_for[pci])
         else:
             return False
         return True
@@ -69,7 +80,7 @@ class Functions:
             if (one.parent or one.pci) not in places:
                 continue
             found |= _function(one)
-            found[f"{_device(one)}/driver_override"] = f"{self._override.get(one.pci) or '(null)'}\n"
+            found[f"{_device(one)}/driver_override"] = f"{self.overrides.get(one.pci) or '(null)'}\n"
             if one.driver == VFIO:
                 found |= _handed_over(one, number)
             if one.parent:

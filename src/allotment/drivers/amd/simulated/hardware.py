@@ -11,11 +11,13 @@ import errno
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import Kernel
 from allotment.drivers.amd.simulated.functions import Functions
+from allotment.drivers.amd.simulated.kept import Kept, Settings
 from allotment.drivers.amd.simulated.tree import Link, Node, Tree, signs, tree
 from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
 from allotment.fleet.description import Machine
@@ -27,15 +29,18 @@ _FAULT: Final = re.compile(r"gpu-([0-9]{1,3})=(gone|lost|ras)")
 
 
 class Simulated(Kernel):
-    """The hardware of a machine. Without a clock, for nothing here has to be looked at again and again."""
+    """The hardware of a machine. ``state``: a folder that keeps what it is set to.
 
-    def __init__(self, machine: Machine) -> None:
+    Without a clock, for nothing here has to be looked at again and again.
+    """
+
+    def __init__(self, machine: Machine, state: Path | None = None) -> None:
         model = machine.hardware.accelerator
         dies = max((one.per_gpu for one in model.partitions), default=1)
         gpus = gpus_of(machine.hardware, machine.node, machine.mode)
         virtual = machine.mode if isinstance(machine.mode, VirtualMachines) else None
         functions = functions_of(machine.hardware, virtual) if virtual is not None else ()
-        self.machine = SimulatedFiles(gpus, model.gfx, dies, functions)
+        self.machine = SimulatedFiles(gpus, model.gfx, dies, functions, state)
         super().__init__(self.machine, Clock(), reload=self.machine.reload)
 
     async def ask(self, question: Callable[[], T]) -> T:
@@ -70,8 +75,9 @@ class SimulatedFiles:
     """Files that follow the state of GPUs."""
 
     def __init__(
-        self, gpus: tuple[Gpu, ...], gfx: str = "gfx942", dies: int = 1, functions: Sequence[Function] = ()
-    ) -> None:
+        self, gpus: tuple[Gpu, ...], gfx: str = "gfx942", dies: int = 1, functions: Sequence[Function] = (),
+        state: Path | None = None,
+    ) -> None:  # fmt: skip
         self._gpus = {gpu.pci: gpu for gpu in sorted(gpus)}
         self._gfx = gfx
         self._dies = dies
@@ -81,6 +87,8 @@ class SimulatedFiles:
         self.moved = asyncio.Event()
         #: How often the module was loaded anew.
         self.reloads = 0
+        self._kept = Kept(state)
+        self._recall(self._kept.read())
         self._build()
 
     # --- the files ------------------------------------------------------------------------------------------------
@@ -113,6 +121,7 @@ class SimulatedFiles:
         if real not in self._tree:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if self._functions.write(real, text):
+            self._keep()
             self._build()
             return
         if gpu is None:
@@ -125,6 +134,7 @@ class SimulatedFiles:
             self._build()
         else:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        self._keep()
 
     def _real(self, path: str) -> str:
         """The path without links."""
@@ -151,6 +161,7 @@ class SimulatedFiles:
             fitting = [one.compute for one in gpu.settings if one.memory == memory]
             self._divide(gpu, gpu.compute if gpu.compute in fitting else fitting[0], memory)
         self._memory.clear()
+        self._keep()
         self._build()
 
     def break_down(self, faults: Mapping[int, str]) -> None:
@@ -158,6 +169,18 @@ class SimulatedFiles:
         if faults != self._faults:
             self._faults = faults
             self._build()
+
+    def _recall(self, settings: Settings) -> None:
+        for pci, (compute, memory) in settings.modes.items():
+            gpu = self._gpus[pci]
+            if (gpu.compute, gpu.memory) != (compute, memory):
+                self._divide(gpu, compute, memory)
+        self._memory |= settings.waiting
+        self._functions.recall(settings.drivers, settings.overrides)
+
+    def _keep(self) -> None:
+        modes = {pci: (gpu.compute, gpu.memory) for pci, gpu in self._gpus.items() if gpu.settings}
+        self._kept.write(Settings(modes, self._memory, self._functions.drivers, self._functions.overrides))
 
     def _divide(self, gpu: Gpu, compute: str, memory: str) -> None:
         setting = next((one for one in gpu.settings if (one.compute, one.memory) == (compute, memory)), None)

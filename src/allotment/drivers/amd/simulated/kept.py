@@ -1,0 +1,40 @@
+"""What simulated AMD GPUs are set to, in a folder, where it outlives a driver: modes, and who drives functions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Settings(msgspec.Struct):
+    """By PCI address. ``modes``: compute and memory mode; ``waiting``: memory modes until the module is loaded anew."""
+
+    modes: dict[str, tuple[str, str]] = {}
+    waiting: dict[str, str] = {}
+    drivers: dict[str, str] = {}
+    overrides: dict[str, str] = {}
+
+
+class Kept:
+    """A file of settings, replaced as a whole; in memory nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = None if folder is None else folder / "hardware.json"
+
+    def read(self) -> Settings:
+        """What was written last; nothing is set on hardware that is new."""
+        try:
+            return Settings() if self._file is None else msgspec.json.decode(self._file.read_bytes(), type=Settings)
+        except FileNotFoundError:
+            return Settings()
+
+    def write(self, settings: Settings) -> None:
+        """Keep it. No fsync: what it must outlive is the driver, not the machine. Raises OSError."""
+        if self._file is None:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        new = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        new.write_bytes(msgspec.json.encode(settings))
+        new.rename(self._file)

@@ -1,0 +1,132 @@
+"""Drivers of hardware that is not there, for a real kubelet: what containers get, and what outlives a driver."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from allotment.cdi.spec import ContainerEdits
+from allotment.drivers.driver import Claim, Granted, Prepared, Simulating
+from allotment.drivers.pretending import VARIABLE, Pretending, state_folder
+from allotment.drivers.vendors import pretended
+from allotment.fleet import parse_fleet
+from allotment.model.quantity import Quantity
+from tests.unit.drivers.nvidia.nodes import config
+
+NODE = "n1"
+#: What a container may get on any host.
+VARIABLES_ONLY = {"env"}
+
+
+def driver(form: str, state: Path) -> Pretending:
+    """The driver of a node of that hardware, which knows its devices."""
+    found = pretended(parse_fleet([f"{NODE}={form}"])[0], state)
+    asyncio.run(found.discover())
+    assert isinstance(found, Pretending)
+    return found
+
+
+def prepared(of: Pretending, *granted: Granted, uid: str = "c1") -> tuple[dict[str, object], Prepared]:
+    claim = Claim(uid, "default", uid, granted)
+    plan = of.plan(claim)
+    return plan, asyncio.run(of.prepare(claim, plan))
+
+
+def changed(edits: ContainerEdits) -> set[str]:
+    return {field for field in edits.__struct_fields__ if getattr(edits, field)}
+
+
+@pytest.mark.parametrize(
+    ("form", "granted"),
+    [
+        ("8xa100-40gb", Granted("gpu", NODE, "gpu-0")),
+        ("8xa100-40gb/dynamic-mig", Granted("gpu", NODE, "gpu-0-mig-1g5gb-19-0")),
+        ("8xa100-40gb/vfio", Granted("gpu", NODE, "gpu-vfio-0")),
+        (
+            "8xa100-40gb/shared",
+            Granted("gpu", NODE, "gpu-0", share_id="s", consumed={"memory": Quantity.parse("10Gi")}),
+        ),
+        (
+            "8xa100-40gb",
+            Granted("gpu", NODE, "gpu-1", config("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": {}})),
+        ),
+        ("mi300x-8x-oam", Granted("gpu", NODE, "gpu-1-128")),
+        ("mi300x-8x-oam/vfio", Granted("gpu", NODE, "gpu-vfio-0")),
+    ],
+)
+def test_containers_get_variables_and_nothing_that_a_host_would_have_to_have(
+    form: str, granted: Granted, tmp_path: Path
+) -> None:
+    _, found = prepared(driver(form, tmp_path), granted)
+    (ready,) = found.devices.values()
+    assert changed(ready.edits) == changed(found.edits) == VARIABLES_ONLY
+    assert any(one.startswith(f"{VARIABLE}=") and one.endswith(f" {form}") for one in found.edits.env)
+    name = granted.device.upper().replace("-", "_")
+    assert f"{VARIABLE}_N1_{name}=n1/{granted.device}" in ready.edits.env
+
+
+def test_two_devices_of_one_container_are_told_apart(tmp_path: Path) -> None:
+    of = driver("8xa100-40gb", tmp_path)
+    _, found = prepared(of, Granted("gpu", NODE, "gpu-0"), Granted("gpu", NODE, "gpu-1"))
+    names = [variable.partition("=")[0] for ready in found.devices.values() for variable in ready.edits.env]
+    assert len(set(names)) == len(names) == 2
+
+
+def test_it_says_what_it_simulates(tmp_path: Path) -> None:
+    of = driver("8xa100-40gb/dynamic-mig", tmp_path)
+    assert isinstance(of, Simulating)
+    assert (of.name, of.simulates) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
+
+
+def test_a_mig_device_outlives_the_driver_that_made_it(tmp_path: Path) -> None:
+    form, granted = "8xa100-40gb/dynamic-mig", Granted("gpu", NODE, "gpu-0-mig-1g5gb-19-0")
+    plan, found = prepared(driver(form, tmp_path), granted)
+    (before,) = found.devices.values()
+    after = driver(form, tmp_path)
+    asyncio.run(after.revive(plan))  # it is still there
+    claim = Claim("c1", "default", "c1", (granted,))
+    (again,) = asyncio.run(after.prepare(claim, plan)).devices.values()
+    assert before.data is not None
+    assert before.data["uuid"]
+    assert again.data == before.data
+    asyncio.run(after.unprepare(plan))
+    _, other = prepared(after, Granted("gpu", NODE, "gpu-0-mig-7g40gb-0-0"))
+    assert other.devices
+
+
+def test_a_partitioned_gpu_outlives_the_driver_that_divided_it(tmp_path: Path) -> None:
+    form = "mi300x-8x-oam/auto"
+    offered = asyncio.run(driver(form, tmp_path).discover())
+    name = next(one.name for group in offered[0].groups for one in group if "cpx" in one.name)
+    granted = Granted("gpu", NODE, name, share_id="s", consumed={"partitions": Quantity.parse("1")})
+    plan, found = prepared(driver(form, tmp_path), granted)
+    after = driver(form, tmp_path)
+    after.recovered([plan])
+    claim = Claim("c1", "default", "c1", (granted,))
+    assert asyncio.run(after.prepare(claim, plan)).devices.keys() == found.devices.keys()
+    kept = (tmp_path / "hardware.json").read_text()
+    assert '"cpx"' in kept
+    asyncio.run(after.unprepare(plan))
+    assert '"cpx"' not in (tmp_path / "hardware.json").read_text()
+
+
+def test_a_gpu_of_a_virtual_machine_stays_bound(tmp_path: Path) -> None:
+    form, granted = "mi300x-8x-oam/vfio", Granted("gpu", NODE, "gpu-vfio-0")
+    plan, _ = prepared(driver(form, tmp_path), granted)
+    after = driver(form, tmp_path)
+    after.recovered([plan])
+    assert "vfio-pci" in (tmp_path / "hardware.json").read_text()
+    asyncio.run(after.unprepare(plan))
+    assert '"vfio-pci"' not in (tmp_path / "hardware.json").read_text().partition('"overrides"')[0]
+
+
+def test_hardware_is_new_after_a_boot_and_another_if_another_is_asked_for(tmp_path: Path) -> None:
+    first = state_folder(tmp_path, "boot-1", "8xa100-40gb")
+    first.mkdir()
+    assert state_folder(tmp_path, "boot-1", "8xa100-40gb") == first
+    assert state_folder(tmp_path, "boot-1", "4xt4") != first
+    assert first.exists()  # a process that is about to be replaced may still use it
+    assert state_folder(tmp_path, "boot-2", "8xa100-40gb") != first
+    assert not first.exists()
