@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -151,8 +151,13 @@ def ours() -> dict[str, Program]:
     }
 
 
-async def replayed(running: ApiServer, flows: Sequence[Row], *, theirs: bool = False) -> AsyncIterator[Result]:
-    """Every flow, one after the other; with our programs, or with ``theirs``, which run."""
+async def replayed(
+    running: ApiServer, flows: Sequence[Row], *, theirs: bool = False, look: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[Result]:
+    """Every flow, one after the other; with our programs, or with ``theirs``, which run.
+
+    ``look`` is called with the namespace of each, at its end and before it is cleared.
+    """
     headers = {"Authorization": f"Bearer {running.server.token}"}
     connector = aiohttp.TCPConnector(ssl=running.verified())
     async with (
@@ -163,6 +168,7 @@ async def replayed(running: ApiServer, flows: Sequence[Row], *, theirs: bool = F
         await place.begin()
         for flow in flows:
             found = await played(place, flow)
+            await asyncio.to_thread(look, flow["namespace"])
             left = await place.clear(flow["namespace"])
             yield Result(flow["flow"], not (found or left), "; ".join(filter(None, (found, left))))
 
