@@ -13,11 +13,13 @@ import asyncio
 import os
 import statistics
 import sys
+import urllib.request
 from typing import Final, NamedTuple
 
 from allotment.lab.serving import new_event_loop
 from bench import real_kube
 from bench.control_plane import Bound, Scale, binding
+from bench.processes import free_ports
 
 SCALES: Final = (Scale(400, 100, 8), Scale(1000, 500, 8))
 _ROUNDS: Final = 3
@@ -36,14 +38,24 @@ def run(paths: dict[str, str], scale: Scale, *, ours: bool) -> Run:
         loop_factory=new_event_loop
     ) as runner:  # fmt: skip
         if ours:
+            (port,) = free_ports(1)
             command = [
                 sys.executable, "-m", "allotment.cli.main", "run", "scheduler", "--scheduler-name", "default-scheduler",
-                "--kubeconfig", str(plane.kubeconfig),
+                "--kubeconfig", str(plane.kubeconfig), "--health-bind-address", f"127.0.0.1:{port}",
             ]  # fmt: skip
             plane.start("our-scheduler", command=command)
+            plane.await_("our-scheduler", lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
         name = "our-scheduler" if ours else "kube-scheduler"
         bound = runner.run(binding(plane.server, scale))
         return Run(bound, plane.cpu_seconds(name) / scale.pods)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def _line(what: str, ours: str, theirs: str = "", ratio: float | None = None) -> str:
