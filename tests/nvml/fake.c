@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -163,12 +164,66 @@ int fake_instances(uint gpu) {
     return count;
 }
 
+/* --- GPUs that outlive a process ------------------------------------------------------------------------------------ */
+
+/* $FAKE_NVML_STATE is a file with a line for each GPU, "gpu MODEL BUS UUID MIG", and behind it one for each of its
+ * GPU instances, "instance SLOT PROFILE START UUID", with "-" for one whose compute instance is not made yet. */
+
+static const Profile *by_id(const Model *model, uint id);
+
+static void load(void) {
+    const char *path = getenv("FAKE_NVML_STATE");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[256], uuid[64];
+    uint slot, id, start, bus;
+    int model, mig;
+    if (!file) return;
+    fake_clear();
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "gpu %d %u %63s %d", &model, &bus, uuid, &mig) == 4) {
+            fake_gpu(model, bus, uuid, mig);
+        } else if (gpu_count && sscanf(line, "instance %u %u %u %63s", &slot, &id, &start, uuid) == 4) {
+            Gpu *gpu = &gpus[gpu_count - 1];
+            Instance *instance = &gpu->instances[slot];
+            *instance = (Instance){.used = 1, .id = slot + 1, .start = start, .profile = by_id(gpu->model, id), .gpu = gpu};
+            if (instance->profile->slices == 7) instance->id = 0;
+            if (strcmp(uuid, "-")) {
+                instance->compute[0] = (Compute){.used = 1, .slices = instance->profile->slices, .parent = instance};
+                strcpy(instance->compute[0].uuid, uuid);
+                uint number = (uint)strtoul(uuid + 4, NULL, 16);
+                if (number > serial) serial = number;
+            }
+        }
+    }
+    fclose(file);
+}
+
+static void save(void) {
+    const char *path = getenv("FAKE_NVML_STATE");
+    char new[512];
+    if (!path) return;
+    snprintf(new, sizeof new, "%s.new", path);
+    FILE *file = fopen(new, "w");
+    if (!file) return;
+    for (uint n = 0; n < gpu_count; n++) {
+        Gpu *gpu = &gpus[n];
+        fprintf(file, "gpu %d %u %s %d\n", (int)(gpu->model - MODELS), gpu->bus, gpu->uuid, gpu->mig);
+        for (int slot = 0; slot < MOST_INSTANCES; slot++) {
+            Instance *one = &gpu->instances[slot];
+            const char *uuid = one->compute[0].used ? one->compute[0].uuid : "-";
+            if (one->used) fprintf(file, "instance %d %u %u %s\n", slot, one->profile->id, one->start, uuid);
+        }
+    }
+    fclose(file);
+    rename(new, path);
+}
+
 /* --- library ----------------------------------------------------------------------------------------------------- */
 
 int nvmlInitWithFlags(uint flags) {
     (void)flags;
     if (absent) return DRIVER_NOT_LOADED;
-    started++;
+    if (!started++) load();
     return SUCCESS;
 }
 
@@ -320,6 +375,7 @@ int nvmlDeviceSetMigMode(Device *device, uint mode, uint *status) {
         if (device->gpu->instances[n].used) return IN_USE;
     *status = SUCCESS;
     if (device->gpu->model->architecture > 7) device->gpu->mig = (int)mode;
+    save();
     return SUCCESS;
 }
 
@@ -413,6 +469,7 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(Device *device, uint id, const Plac
     room->start = place->start;
     room->id = profile->slices == 7 ? 0 : 1 + (uint)(room - gpu->instances);
     *made = room;
+    save();
     return SUCCESS;
 }
 
@@ -422,6 +479,7 @@ int nvmlGpuInstanceDestroy(Instance *instance) {
     for (int n = 0; n < 8; n++)
         if (instance->compute[n].used) return IN_USE;
     instance->used = 0;
+    save();
     return SUCCESS;
 }
 
@@ -490,12 +548,14 @@ int nvmlGpuInstanceCreateComputeInstance(Instance *instance, uint id, Compute **
     room->parent = instance;
     snprintf(room->uuid, sizeof room->uuid, "MIG-%08x-0000-5000-8000-%012x", ++serial, instance->gpu->bus);
     *made = room;
+    save();
     return SUCCESS;
 }
 
 int nvmlComputeInstanceDestroy(Compute *compute) {
     if (!compute->used) return NOT_FOUND;
     compute->used = 0;
+    save();
     return SUCCESS;
 }
 

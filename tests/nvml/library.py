@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping
 from ctypes import CDLL, c_char_p, c_uint, c_ulonglong
 from pathlib import Path
 
@@ -24,6 +25,22 @@ def compiled(folder: Path) -> Path:
         [compiler, "-shared", "-fPIC", "-O0", "-Wall", "-Werror", "-o", str(library), str(SOURCE)], check=True
     )
     return library
+
+
+def preset(folder: Path, gpus: Iterable[tuple[int, int, str, bool]]) -> dict[str, str]:
+    """What a process needs in its environment to find these GPUs: model, bus, UUID, and whether MIG is on.
+
+    What it sets and makes on them is kept in a file of ``folder``, where the next process finds it.
+    """
+    state = folder / "nvml"
+    state.write_text("".join(f"gpu {model} {bus} {uuid} {int(mig)}\n" for model, bus, uuid, mig in gpus))
+    return {"FAKE_NVML_STATE": str(state)}
+
+
+def instances(variables: Mapping[str, str]) -> frozenset[str]:
+    """UUIDs of the MIG devices that processes made there, and did not destroy; empty ones are half made."""
+    lines = Path(variables["FAKE_NVML_STATE"]).read_text().splitlines()
+    return frozenset(line.split(" ")[-1] for line in lines if line.startswith("instance "))
 
 
 class Fake:

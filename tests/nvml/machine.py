@@ -133,5 +133,10 @@ def build(folder: Path, library: Path) -> Machine:
         "Character devices:\n  1 mem\n195 nvidia\n235 nvidia-caps\n\nBlock devices:\n  8 sd\n"
     )
     (folder / "proc/meminfo").write_text("MemTotal:       65536 kB\nMemFree:        1 kB\n")
-    roots = Roots(driver=driver, sys=folder / "sys", proc=folder / "proc", dev=folder / "dev", state=folder / "state")
-    return Machine(roots, Fake(libraries / library.name))
+    return Machine(roots_of(folder), Fake(libraries / library.name))
+
+
+def roots_of(folder: Path) -> Roots:
+    """Where a host that was built in a folder has what."""
+    parts = {name: folder / name for name in ("driver", "sys", "proc", "dev", "state")}
+    return Roots(**parts)
