@@ -28,6 +28,8 @@ from tests.packaging import helm, values_page
 Tree = dict[str, Any]
 
 DRIVERS: Final = {"nvidia": NVIDIA_DRIVER, "amd": AMD_DRIVER}
+#: Hardware that kustomize has simulated, with the DeviceClasses for it.
+SIMULATED: Final = {"driver.nvidia": "8xa100-40gb/dynamic-mig"}
 #: Components of the chart, as kustomize has them.
 PIECES: Final = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
 _MADE: Final = "# Made by `python -m tests.packaging.made_files`"
@@ -55,13 +57,18 @@ def kustomize_files(program: str) -> Iterator[tuple[Path, str]]:
     """The files of kustomize that are made with helm."""
     folder = helm.ROOT / "deploy" / "kustomize"
     words = helm.settings(**{"metrics.tls.from": "secret", "metrics.tls.secretName": "allotment-metrics-tls"})
-    for piece in PIECES:
-        name = piece.replace(".", "-")
+    pieces = [(piece, piece.replace(".", "-"), helm.settings()) for piece in PIECES]
+    for piece, form in SIMULATED.items():
+        # To try it: no certificate to make, no classes to look for.
+        more = {f"components.{piece}.simulate": form, f"deviceClasses.{piece.partition('.')[2]}": True}
+        more["metrics.enabled"] = False
+        pieces.append((piece, f"{piece.replace('.', '-')}-simulated", helm.settings(**more)))
+    for piece, name, more_words in pieces:
         # A policy names the driver's account with its namespace, which kustomize does not see.
         home = "allotment-drivers" if piece.startswith("driver") else "allotment"
         without = helm.settings(**{"networkPolicy.enabled": False})
-        trees = helm.template(program, *words, *helm.only(piece), *without, "--skip-tests", namespace=home)
-        yield folder / "components" / name / f"{name}.yaml", _plain(trees)
+        every = [*words, *helm.only(piece), *without, *more_words, "--skip-tests"]
+        yield folder / "components" / name / f"{name}.yaml", _plain(helm.template(program, *every, namespace=home))
     policy = helm.template(program, *words, *helm.only(), "--skip-tests")
     yield folder / "base" / "network-policy.yaml", _plain(policy)
 

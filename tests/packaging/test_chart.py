@@ -267,3 +267,29 @@ def test_the_program_prints_what_the_chart_grants(helm: str, capsys: pytest.Capt
     assert main(["rbac", "exporter"]) == 0
     printed = [tree for tree in yaml.safe_load_all(capsys.readouterr().out) if tree and tree["kind"] == "ClusterRole"]
     assert printed[0]["rules"] == named(template(helm), "ClusterRole", "allotment-exporter")["rules"]
+
+
+@pytest.mark.parametrize(("vendor", "form"), [("nvidia", "8xa100-40gb/dynamic-mig"), ("amd", "mi300x-8x-oam/auto")])
+def test_a_driver_of_simulated_hardware_needs_nothing_of_it(helm: str, vendor: str, form: str) -> None:
+    words = settings(**{f"components.driver.{vendor}.simulate": form, f"components.driver.{vendor}.mode": ""})
+    trees = template(helm, *only(f"driver.{vendor}"), *words)
+    pod = named(trees, "DaemonSet", f"allotment-driver-{vendor}")["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"allotment.dev/simulate": vendor}
+    assert "hostPID" not in pod
+    assert {volume["name"] for volume in pod["volumes"]} == {"tmp", "plugins", "registry", "cdi", "tls"}
+    (container,) = pod["containers"]
+    assert f"--simulate={form}" in container["args"]
+    assert not [word for word in container["args"] if word.startswith("--driver-root")]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert "Bidirectional" not in str(container)
+    # The program takes them, whatever the cluster.
+    arguments = screens._parsed([*container["args"], "--kubelet-root", "/nowhere"])
+    assert (arguments.vendor, arguments.simulate, arguments.driver_root) == (vendor, form, "/")
+
+
+def test_nodes_that_simulate_can_be_narrowed_down(helm: str) -> None:
+    more = {r"components.driver.nvidia.nodeSelector.kubernetes\.io/arch": "amd64"}
+    words = settings(**{"components.driver.nvidia.simulate": "8xa100-40gb"}, **more)
+    pod = named(template(helm, *only("driver.nvidia"), *words), "DaemonSet", "allotment-driver-nvidia")
+    selector = pod["spec"]["template"]["spec"]["nodeSelector"]
+    assert selector == {"allotment.dev/simulate": "nvidia", "kubernetes.io/arch": "amd64"}

@@ -16,6 +16,7 @@ OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 
 def test_there_is_an_overlay_of_each_component() -> None:
     pieces = {piece.replace(".", "-") for piece in made_files.PIECES}
+    pieces |= {f"{piece.replace('.', '-')}-simulated" for piece in made_files.SIMULATED}
     assert {*OVERLAYS, "exporter", "annotator"} == pieces
 
 

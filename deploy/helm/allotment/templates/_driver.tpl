@@ -1,13 +1,24 @@
 {{/*
 A driver: one pod on each node that has its hardware. A dict: root, name, settings, vendor, driver (its name in slices),
-privileged.
+privileged. Of hardware that is simulated there is nothing on a node: which ones take part, a label says.
 */}}
 {{- define "allotment.driver" -}}
 {{- $root := .root }}
+{{- if .settings.simulate }}
+{{- $settings := deepCopy .settings }}
+{{- $nodes := omit .settings.nodeSelector "feature.node.kubernetes.io/pci-10de.present" "feature.node.kubernetes.io/pci-1002.present" }}
+{{- $_ := set $settings "nodeSelector" (set $nodes "allotment.dev/simulate" .vendor) }}
+{{- $_ := set $settings "driverRoot" "" }}
+{{- $_ := set . "settings" $settings }}
+{{- $_ := set . "privileged" false }}
+{{- end }}
 {{- include "allotment.access" (merge (dict "part" (printf "driver-%s" .vendor)) .) }}
 {{- $args := list "run" "driver" .vendor }}
 {{- with .settings.mode }}
 {{- $args = append $args (printf "--mode=%s" .) }}
+{{- end }}
+{{- with .settings.simulate }}
+{{- $args = append $args (printf "--simulate=%s" .) }}
 {{- end }}
 {{- with .settings.driverRoot }}
 {{- $args = concat $args (list "--driver-root=/driver-root" (printf "--driver-root-on-host=%s" .)) }}
@@ -37,7 +48,7 @@ spec:
     spec:
       serviceAccountName: {{ include "allotment.account" . }}
       {{- include "allotment.placement" . | nindent 6 }}
-      {{- if eq .vendor "nvidia" }}
+      {{- if and (eq .vendor "nvidia") .privileged }}
       # Daemons of MPS serve programs of other containers.
       hostPID: true
       {{- end }}
@@ -75,7 +86,7 @@ spec:
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
             # Under their own paths: the driver tells the kubelet where its socket is.
-            {{- if eq .vendor "nvidia" }}
+            {{- if and (eq .vendor "nvidia") .privileged }}
             - {name: plugins, mountPath: {{ .settings.kubeletRoot }}/plugins, mountPropagation: Bidirectional}
             {{- else }}
             - {name: plugins, mountPath: {{ .settings.kubeletRoot }}/plugins}
