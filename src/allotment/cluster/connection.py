@@ -36,6 +36,8 @@ from allotment.cluster.proxies import proxy_for
 Query = Sequence[tuple[str, str]]
 #: Told of each answer: method, code (0: none came), seconds until it began.
 OnAnswer = Callable[[str, int, float], None]
+#: Why nothing may be written now; empty while it may.
+Barred = Callable[[], str]
 
 #: How often a server may say "later", as client-go has it, and for how long in all.
 _LATER = 10
@@ -49,6 +51,8 @@ _BUFFER = 2**18
 _ROUNDS = 3
 _FAREWELL_SECONDS = 0.1
 
+#: Methods that change nothing.
+_READ: Final = ("GET",)
 #: What an error on the way can be: also of the system, of time, and of a URL that is none.
 _FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 #: Of these nothing reached the server.
@@ -76,17 +80,19 @@ class Question(NamedTuple):
 class Connection:
     """The way to a server, with all its connections. ``await close()`` at the end.
 
-    ``patience_seconds``: how long after its first failure a request is tried again.
+    ``patience_seconds``: how long after its first failure a request is tried again. ``barred`` is asked before every
+    try to write; what it bars is not sent.
     """
 
     def __init__(
         self, target: Target, *, timeout_seconds: float, patience_seconds: float, agent: str,
-        on_answer: OnAnswer | None = None,
+        on_answer: OnAnswer | None = None, barred: Barred | None = None,
     ) -> None:  # fmt: skip
         self._target = target
         self._credentials = Credentials(target)
         self._patience = patience_seconds
         self._on_answer = on_answer
+        self._barred = barred
         self._headers = {"User-Agent": f"{agent}/{__version__} ({platform.system().lower()})"}
         self._timeout = _timeout(timeout_seconds)
         self._proxy = target.proxy or proxy_for(target.server)
@@ -171,6 +177,8 @@ class Connection:
         # A certificate that has changed makes another context, and so another connection.
         context = await self._credentials.context() if self._secure else True
         timeout = self._timeout if question.silence == 0 else _timeout(question.silence)
+        if self._barred is not None and question.method not in _READ and (why := self._barred()):
+            raise Unreachable(f"{question.method} {self._url(question)}: not sent: {why}")
         began = time.monotonic()
         code = 0
         try:

@@ -3,6 +3,9 @@
 Times in the Lease come from different machines, so no copy trusts them: a Lease counts as abandoned when it has not
 *changed* for its duration as measured here. A leader that could not renew in time, or sees that another has it, stops
 at once, before another may start.
+
+A process that stood still (stopped, starved of processor time) notices this only after it has gone on for a moment.
+:meth:`LeaderElection.barred` is for those who write: it looks at the time, not at what the process has noticed.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from math import inf
 from random import Random
 from typing import Final, NamedTuple
 
@@ -44,13 +48,15 @@ class LeaderElection:
         namespace: str = "kube-system", terms: Terms = USUAL,
     ) -> None:  # fmt: skip
         self._client = client
-        self._name = name
-        self._namespace = namespace
-        self._identity = identity
+        self.name = name
+        self.namespace = namespace
+        self.identity = identity
         self._clock = clock
         self._random = random
         self._terms = terms
         self._seen: tuple[str, float] = ("", 0.0)  # resourceVersion of the Lease, and since when it has been that
+        self._until = -inf
+        """Until when nobody else can have the Lease, by the clock's ``seconds``."""
         self.leading = False
         """Whether this copy leads now."""
         self.holder: str | None = None
@@ -58,13 +64,20 @@ class LeaderElection:
         self.refused = ""
         """Why it could not be had the last time, if that was not another's right."""
 
+    def barred(self) -> str:
+        """Why nothing may be written in the name of who leads; empty while nobody else can lead."""
+        late = self._clock.seconds() - self._until
+        if late < 0:
+            return ""
+        return f"{self.identity} has not renewed its Lease in time" if late < inf else f"{self.identity} does not lead"
+
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Lead whenever it is this copy's turn, for ever; ``lead`` is cancelled when the Lease is lost."""
         while True:
             try:
                 await self.lead(lead)
             except LeaseLost as error:
-                log.info("%s: %s", self._name, error)
+                log.info("%s: %s", self.name, error)
 
     async def lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for this copy's turn and lead once, until ``lead`` ends. Raises LeaseLost, with ``lead`` cancelled."""
@@ -72,11 +85,14 @@ class LeaderElection:
         while not await self._try(self._terms.renew):
             await self._pause()
             asked = self._clock.seconds()
-        log.info("%s: %s leads", self._name, self._identity)
+        log.info("%s: %s leads", self.name, self.identity)
+        self._until = asked + self._terms.renew
         self.leading = True
         leading = asyncio.ensure_future(lead())
         try:
-            lost = await self._keep(leading, asked)
+            lost = await self._keep(leading)
+            if lost:
+                self._until = -inf
         finally:
             self.leading = False
             leading.cancel()
@@ -84,16 +100,17 @@ class LeaderElection:
         if not leading.cancelled() and (error := leading.exception()) is not None:
             raise error
         if lost:
-            raise LeaseLost(f"{self._identity} leads no longer: {lost}")
+            raise LeaseLost(f"{self.identity} leads no longer: {lost}")
 
     async def release(self) -> None:
         """Give the Lease back, so that the next leader need not wait."""
-        lease = await self._client.get(LEASES, self._name, self._namespace)
-        if lease["spec"].get("holderIdentity") == self._identity:
-            spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+        lease = await self._client.get(LEASES, self.name, self.namespace)
+        spec = lease.get("spec") or {}
+        if spec.get("holderIdentity") == self.identity:
+            spec = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1}
             await self._client.update(LEASES, {**lease, "spec": spec})
 
-    async def _keep(self, leading: asyncio.Future[None], renewed: float) -> str:
+    async def _keep(self, leading: asyncio.Future[None]) -> str:
         """Renew until the work is done (then empty) or the Lease is lost (then why)."""
         while not leading.done():
             pause = asyncio.ensure_future(self._pause())
@@ -103,11 +120,11 @@ class LeaderElection:
                 break
             asked = self._clock.seconds()
             # An answer that comes too late is none: by then another may lead.
-            if await self._try(renewed + self._terms.renew - asked):
-                renewed = asked  # the server counts from somewhere between question and answer
-            elif self.holder not in ("", None, self._identity):
+            if await self._try(self._until - asked):
+                self._until = asked + self._terms.renew  # the server counts from between question and answer
+            elif self.holder not in ("", None, self.identity):
                 return f"{self.holder} has its Lease"
-            elif self._clock.seconds() - renewed >= self._terms.renew:
+            elif self._clock.seconds() >= self._until:
                 return f"its Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
         return ""
 
@@ -126,7 +143,7 @@ class LeaderElection:
         self.refused = ""
         if taking.cancelled():
             self.refused = "the server did not answer in time"
-            log.info("%s: %s", self._name, self.refused)
+            log.info("%s: %s", self.name, self.refused)
             return False
         error = taking.exception()
         if error is None:
@@ -135,24 +152,24 @@ class LeaderElection:
             raise error
         if not isinstance(error, StatusError) or error.code not in (404, 409):  # others were faster
             self.refused = str(error)
-            log.info("%s: %s", self._name, error)
+            log.info("%s: %s", self.name, error)
         return False
 
     async def _take(self) -> bool:
         try:
-            lease = await self._client.get(LEASES, self._name, self._namespace)
+            lease = await self._client.get(LEASES, self.name, self.namespace)
         except StatusError as error:
             if error.code != 404:
                 raise
-            metadata = {"name": self._name, "namespace": self._namespace}
+            metadata = {"name": self.name, "namespace": self.namespace}
             new = {
                 "kind": "Lease",
                 "apiVersion": "coordination.k8s.io/v1",
                 "metadata": metadata,
                 "spec": self._spec({}),
             }
-            await self._client.create(LEASES, new, self._namespace)
-            self.holder = self._identity
+            await self._client.create(LEASES, new, self.namespace)
+            self.holder = self.identity
             return True
         spec = lease.get("spec") or {}
         holder = self.holder = spec.get("holderIdentity", "")
@@ -160,19 +177,19 @@ class LeaderElection:
         if revision != self._seen[0]:
             self._seen = revision, self._clock.seconds()
         abandoned = self._clock.seconds() - self._seen[1] >= spec.get("leaseDurationSeconds", self._terms.lease)
-        if holder not in ("", self._identity) and not abandoned:
+        if holder not in ("", self.identity) and not abandoned:
             return False
         # The resourceVersion in the metadata makes sure that nobody else takes it at the same time.
         await self._client.update(LEASES, {**lease, "spec": self._spec(spec)})
-        self.holder = self._identity
+        self.holder = self.identity
         return True
 
     def _spec(self, old: Tree) -> Tree:
         now = self._clock.now_micro()
-        mine = old.get("holderIdentity") == self._identity
+        mine = old.get("holderIdentity") == self.identity
         return {
             **old,
-            "holderIdentity": self._identity,
+            "holderIdentity": self.identity,
             "leaseDurationSeconds": self._terms.lease,
             "acquireTime": old["acquireTime"] if mine and "acquireTime" in old else now,
             "renewTime": now,

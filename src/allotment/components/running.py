@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from allotment import __version__
 from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
+from allotment.cluster.connection import Barred
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.http import HttpClient
@@ -68,14 +69,21 @@ async def run_component(component: Component, settings: Settings, target: Target
             from allotment.components.traces import traced
 
             stack.enter_context(traced(settings.traces, f"allot-{component.name}", observing))
-        client = await stack.enter_async_context(
-            HttpClient(
+
+        def client(barred: Barred | None = None) -> HttpClient:
+            return HttpClient(
                 target, component.manager, agent=f"allot-{component.name}",
-                on_answer=metrics.answered if metrics is not None else None,
-            )
-        )  # fmt: skip
-        process = _Process(component, settings, client, observing, stopping, metrics)
-        stack.enter_context(serving(settings.serving, process.health, metrics, client))
+                on_answer=metrics.answered if metrics is not None else None, barred=barred,
+            )  # fmt: skip
+
+        own = await stack.enter_async_context(client())
+        election = _stands(component, settings.leading, own)
+        # What is done by whoever leads goes its own way, which ends with the Lease even while nobody has noticed.
+        used = own if election is None else await stack.enter_async_context(client(election.barred))
+        process = _Process(component, settings, own, used, election, observing, stopping)
+        if metrics is not None and election is not None:
+            metrics.leads(election.name, lambda: election.leading)
+        stack.enter_context(serving(settings.serving, process.health, metrics, own))
         stack.enter_context(_signals(stopping))
         await process.run()
     log.info("%s: ended", component.name)
@@ -110,40 +118,46 @@ def _signals(stopping: Stopping) -> Iterator[None]:
         yield
 
 
+def _stands(component: Component, leading: Leading | None, client: HttpClient) -> LeaderElection | None:
+    if leading is None or not component.lease:
+        return None
+    return LeaderElection(
+        client, leading.lease or component.lease, leading.identity, clock=Clock(), random=Random(),
+        namespace=leading.namespace, terms=leading.terms,
+    )  # fmt: skip
+
+
 class _Process:
     """What runs beside each other in the process of one component."""
 
     def __init__(
-        self, component: Component, settings: Settings, client: HttpClient, observing: Observing, stopping: Stopping,
-        metrics: Metrics | None,
+        self, component: Component, settings: Settings, client: HttpClient, used: HttpClient,
+        election: LeaderElection | None, observing: Observing, stopping: Stopping,
     ) -> None:  # fmt: skip
         self._component = component
         self._settings = settings
         self._client = client
+        self._election = election
         self._stopping = stopping
         clock, random = Clock(), Random()
         instance = settings.leading.identity if settings.leading is not None else ""
         # Programs speak v1 of devices, whatever the cluster has.
-        speaking = Negotiated(client)
+        speaking = Negotiated(used)
         self._versions = speaking.versions
         self._context = Context(
             lambda name, manager="": speaking, Caches(speaking, clock=clock, random=random), clock,
-            Events(client, clock=clock, instance=instance), random, observing, stopping,
+            Events(used, clock=clock, instance=instance), random, observing, stopping,
         )  # fmt: skip
         self._pulse = Pulse()
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Holds what ends the process, if something does."""
         self._answered = False
-        self._election = self._stands(settings.leading) if settings.leading is not None and component.lease else None
         self.health = Health()
         self.health.live["event-loop"] = self._pulse.check
         self.health.ready |= {"cluster": self._no_answer, "caches": self._unsynced, component.name: self._unready}
         if self._election is not None:
             self.health.ready["leader-election"] = self._no_lease
         self.health.ready["shutdown"] = lambda: "it ends" if stopping.begun else ""
-        if metrics is not None and self._election is not None:
-            election = self._election
-            metrics.leads(self._lease, lambda: election.leading)
 
     async def run(self) -> None:
         """From the cluster's first answer to the last event."""
@@ -178,7 +192,7 @@ class _Process:
             log.warning("what is under way did not end within %.0f s, and is left", self._settings.patience)
             await _cancelled((work,))
         await _politely("events", self._context.events.written())
-        if self._election is not None and self._election.holder == self._settings_leading.identity:
+        if self._election is not None and self._election.holder == self._election.identity:
             await _politely("Lease", self._election.release())
         if done:
             log.info("%s: ended well in %.1f s", self._component.name, time.monotonic() - began)
@@ -238,23 +252,6 @@ class _Process:
                 await asyncio.Event().wait()
 
         return run
-
-    # --- leader election -------------------------------------------------------------------------------------------
-
-    @property
-    def _settings_leading(self) -> Leading:
-        assert self._settings.leading is not None
-        return self._settings.leading
-
-    @property
-    def _lease(self) -> str:
-        return self._settings_leading.lease or self._component.lease
-
-    def _stands(self, leading: Leading) -> LeaderElection:
-        return LeaderElection(
-            self._client, self._lease, leading.identity, clock=self._context.clock, random=self._context.random,
-            namespace=leading.namespace, terms=leading.terms,
-        )  # fmt: skip
 
     # --- readiness -------------------------------------------------------------------------------------------------
 

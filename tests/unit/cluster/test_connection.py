@@ -360,3 +360,25 @@ def test_through_a_proxy_without_tls() -> None:
         await serving.stop(1)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> None:
+    ask, _ = ASKED[asked]
+    bars = iter(["", "another leads", "another leads"])
+    server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer({"kind": "Node"}))
+
+    async def story() -> None:
+        serving = Server(server)
+        port = await serving.listen("127.0.0.1", 0)
+        target = Target(f"http://127.0.0.1:{port}")
+        async with HttpClient(target, patience_seconds=5, barred=lambda: next(bars)) as client:
+            if asked in ("get", "list"):
+                await ask(client)
+            else:
+                with pytest.raises(Unreachable, match="not sent: another leads"):
+                    await ask(client)
+        await serving.stop(1)
+
+    asyncio.run(story())
+    assert len(server.asked) == (2 if asked in ("get", "list") else 1)

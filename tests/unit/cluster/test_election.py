@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from random import Random
 from typing import Any
 
@@ -142,5 +143,47 @@ def test_a_server_that_is_silent_takes_the_lease_away_in_time() -> None:
         client.silent = True
         with pytest.raises(LeaseLost, match="could not be renewed for 2 s: the server did not answer in time"):
             await asyncio.wait_for(task, TERMS.lease / SLOWER.speed)
+
+    asyncio.run(story())
+
+
+def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        assert election.barred() == "first does not lead"
+        woke: list[str] = []
+
+        async def lead() -> None:
+            assert election.barred() == ""
+            await asyncio.sleep(0)
+            time.sleep(TERMS.renew / FAST.speed)  # the whole process stands still
+            lease = client.objects[LEASES, "kube-system", "controllers"]
+            client.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "second"}})
+            woke.append(election.barred())
+            try:
+                await asyncio.Event().wait()
+            finally:
+                woke.append(election.barred())
+
+        with pytest.raises(LeaseLost):
+            await asyncio.wait_for(election.lead(lead), 1)
+        assert woke == ["first has not renewed its Lease in time", "first does not lead"]
+
+    asyncio.run(story())
+
+
+def test_a_lease_without_a_spec_is_nobodys() -> None:
+    """As a chart makes it, or who deletes it while it is led by."""
+
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(LEASES, {"metadata": {"name": "controllers", "namespace": "kube-system"}})
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        await election.release()
+        task = asyncio.create_task(election.lead(_for_ever))
+        await asyncio.sleep(0.01)
+        assert election.leading
+        task.cancel()
 
     asyncio.run(story())
