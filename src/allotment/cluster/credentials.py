@@ -53,7 +53,7 @@ class Credentials:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._made: Credential | None = None
-        self._running = asyncio.Lock()
+        self._running: asyncio.Task[Credential] | None = None
         self._token = _file(target.token_file)
         self._certificate = _file(target.certificate_file)
         self._key = _file(target.key_file)
@@ -104,10 +104,19 @@ class Credentials:
         return fresh
 
     async def _plugged(self, plugin: Plugin) -> Credential:
-        async with self._running:
-            if self._made is None or self._made.until < time.time() + 10:
-                self._made = await credential(plugin, self._target)
-            return self._made
+        """What the plugin makes. All who ask while it runs wait for the same run, and hear the same of a failure."""
+        if self._running is None:
+            if self._made is not None and self._made.until >= time.time() + 10:
+                return self._made
+            self._running = asyncio.create_task(credential(plugin, self._target))
+            self._running.add_done_callback(self._ended)
+        # Who waits no longer does not end it for the others.
+        return await asyncio.shield(self._running)
+
+    def _ended(self, run: asyncio.Task[Credential]) -> None:
+        self._running = None
+        if not run.cancelled() and run.exception() is None:
+            self._made = run.result()
 
 
 def _file(path: Path | None) -> _File | None:

@@ -64,6 +64,24 @@ def test_a_plugin_is_run_once_for_all_who_ask_together(tmp_path: Path) -> None:
     assert runs(tmp_path) == 1
 
 
+def test_a_plugin_that_fails_is_not_run_again_for_each_who_asked_together(tmp_path: Path) -> None:
+    async def story(client: HttpClient) -> None:
+        answers = await asyncio.gather(*(client.get(NODES, "n1") for _ in range(5)), return_exceptions=True)
+        assert all("run cloud login" in str(one) for one in answers)
+
+    talk(Scripted(), story, plugin=script(tmp_path, "echo run cloud login >&2; exit 3"))
+    assert runs(tmp_path) == 1
+
+
+def test_the_first_who_hears_of_a_failure_can_end_the_others(tmp_path: Path) -> None:
+    async def story(client: HttpClient) -> None:
+        with pytest.raises(Unreachable, match="wrote no ExecCredential"):
+            await asyncio.gather(*(client.get(NODES, "n1") for _ in range(5)))
+
+    talk(Scripted(), story, plugin=script(tmp_path, "echo hello"))
+    assert runs(tmp_path) == 1
+
+
 @pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
 def test_a_plugin_learns_what_it_needs(tmp_path: Path, version: str) -> None:
     text = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info\n{credential(api_version=version, token="t")}'
