@@ -27,9 +27,8 @@ from bench.real_kube import ApiServer, plane
 
 Tree = dict[str, Any]
 
-NODE: Final = "real"
+NODE: Final = "worker"
 RESOURCES: Final = "/apis/resource.k8s.io/v1"
-SOURCE: Final = Path(__file__).parent / "kubelet"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _CLAIMS: Final = f"{RESOURCES}/namespaces/default/resourceclaims"
 
@@ -64,21 +63,22 @@ def add_template(kube: ApiServer, name: str, exactly: Tree) -> None:
     )
 
 
-def built() -> Path:
-    """The kubelet's program, built once for each state of its source."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCE.iterdir()))).hexdigest()[:16]
-    program = cache() / f"kubelet-{digest}"
+def built(name: str) -> Path:
+    """A Go program of ours (``kubelet``, ``injection``), built once for each state of its source."""
+    source = Path(__file__).parent / name
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(source.iterdir()))).hexdigest()[:16]
+    program = cache() / f"{name}-{digest}"
     if program.exists():
         return program
     go = shutil.which("go")
     if go is None:
-        pytest.skip("NOT TESTED: the kubelet, for there is no Go to build it with")
+        pytest.skip(f"NOT TESTED: the {name}, for there is no Go to build it with")
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".part-", dir=program.parent) as text:
-        part = Path(text) / "kubelet"
+        part = Path(text) / name
         environment = {**os.environ, "GOEXPERIMENT": "nojsonv2", "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"}
         command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(part), "."]
-        made = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
+        made = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, check=False)
         assert made.returncode == 0, made.stderr[-2000:]
         part.replace(program)
     return program
@@ -98,7 +98,7 @@ class Host:
         place = ["--node", NODE, "--kubelet-root", str(folder), "--cdi-root", str(folder / "cdi")]
         way = ["--kubeconfig", str(kube.kubeconfig), "--context", "real"]
         self._commands = {
-            "kubelet": [str(built()), str(kube.kubeconfig), NODE, str(folder)],
+            "kubelet": [str(built("kubelet")), str(kube.kubeconfig), NODE, str(folder)],
             "driver": [sys.executable, "-m", *driver, *place, *way],
         }
         self._environment = {**os.environ, **(environment or {})}
@@ -139,6 +139,15 @@ class Host:
     def specs(self) -> list[Tree]:
         """The CDI files that there are."""
         return [json.loads(path.read_text()) for path in sorted((self.folder / "cdi").glob("*.json"))]
+
+    def injected(self, names: Sequence[str]) -> Tree:
+        """The OCI configuration of a container with these CDI devices, as containerd and CRI-O would make it."""
+        bare = json.dumps({"ociVersion": "1.2.0", "process": {"args": ["env"], "cwd": "/"}, "root": {"path": "rootfs"}})
+        command = [str(built("injection")), str(self.folder / "cdi"), *names]
+        done = subprocess.run(command, input=bare, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        found: Tree = json.loads(done.stdout)
+        return found
 
     def slices(self, driver: str) -> list[Tree]:
         """What the driver has published."""

@@ -16,7 +16,7 @@ from allotment.fleet.classes import CLASSES
 from allotment.fleet.nvidia import DRIVER
 from allotment.model.trees import to_tree
 from bench.real_kube import ApiServer
-from tests.kube.host import RESOURCES, Host, add_template, ask, real_plane, running, short_folder
+from tests.kube.host import NODE, RESOURCES, Host, add_template, ask, real_plane, running, short_folder
 from tests.nvml import library, machine
 from tests.nvml.library import A100
 
@@ -87,7 +87,13 @@ def test_a_pod_with_a_whole_gpu_of_a_simulated_node(node: Node, kube: ApiServer)
         (device,) = host.prepared("train")
         (spec,) = host.specs()
         assert device == f"{spec['kind']}={spec['devices'][0]['name']}"
-        assert "ALLOTMENT_SIMULATED=gpu.nvidia.com 8xa100-40gb" in spec["containerEdits"]["env"]
+        container = host.injected([device])
+        assert set(container["process"]["env"]) == {
+            "NVIDIA_VISIBLE_DEVICES=void", "ALLOTMENT_SIMULATED=gpu.nvidia.com 8xa100-40gb",
+            f"ALLOTMENT_SIMULATED_{NODE.upper()}_GPU_0={NODE}/gpu-0",
+        }  # fmt: skip
+        assert "linux" not in container
+        assert "hooks" not in container
 
 
 # --- the driver's own way to its hardware -----------------------------------------------------------------------------
