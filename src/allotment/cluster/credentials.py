@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from allotment.cluster.errors import Unreachable
+from allotment.cluster.errors import NoCredentials
 from allotment.cluster.kubeconfig import Plugin, Target
 from allotment.cluster.plugins import Credential, credential
 
@@ -31,14 +31,14 @@ class _File:
         self._read = 0.0
 
     def content(self) -> bytes:
-        """What is in it, as of a minute ago at most. Raises Unreachable."""
+        """What is in it, as of a minute ago at most. Raises NoCredentials."""
         now = time.monotonic()
         if not self._content or now - self._read > _REREAD_SECONDS:
             try:
                 self._content = self._path.read_bytes()
             except OSError as error:
                 if not self._content:
-                    raise Unreachable(f"{self._path} cannot be read: {error.strerror}") from None
+                    raise NoCredentials(f"{self._path} cannot be read: {error.strerror}") from None
             self._read = now
         return self._content
 
@@ -87,7 +87,7 @@ class Credentials:
         if self._context is None or self._shown != (certificate, key):
             try:
                 self._context = _context(target, certificate, key)
-            except Unreachable:
+            except NoCredentials:
                 # Of a certificate and its key one is replaced before the other.
                 if self._context is None:
                     raise
@@ -134,7 +134,7 @@ def _context(target: Target, certificate: bytes, key: bytes) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=target.authority.decode("ascii", "replace"))
         except (ssl.SSLError, ValueError) as error:
-            raise Unreachable(f"{target.server}: its certificate authority is not PEM: {error}") from None
+            raise NoCredentials(f"{target.server}: its certificate authority is not PEM: {error}") from None
     else:
         context.load_default_certs()
     if certificate:
@@ -151,6 +151,6 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
             file.write(certificate.rstrip() + b"\n" + key)
         context.load_cert_chain(path)
     except ssl.SSLError as error:
-        raise Unreachable(f"the client's certificate and key cannot be used: {error}") from None
+        raise NoCredentials(f"the client's certificate and key cannot be used: {error}") from None
     finally:
         path.unlink()

@@ -25,3 +25,7 @@ class StatusError(Exception):
 
 class Unreachable(Exception):
     """No answer came: what was tried, and why it failed."""
+
+
+class NoCredentials(Unreachable):
+    """Nobody was asked: what would tell the cluster who asks, or us that it is the cluster, cannot be had or used."""

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.cluster.errors import Unreachable
+from allotment.cluster.errors import NoCredentials
 from allotment.cluster.kubeconfig import Plugin, Target
 
 Tree = dict[str, Any]
@@ -37,11 +37,11 @@ class Credential(NamedTuple):
 
 
 async def credential(plugin: Plugin, target: Target) -> Credential:
-    """Run a plugin. Raises Unreachable, with what it said, or with how to install it."""
+    """Run a plugin. Raises NoCredentials, with what it said, or with how to install it."""
     named = f"credential plugin {plugin.command!r}"
     person = plugin.mode != "Never" and _terminal()
     if plugin.mode == "Always" and not person:
-        raise Unreachable(f"{named} wants to ask a person (interactiveMode: Always), and there is no terminal")
+        raise NoCredentials(f"{named} wants to ask a person (interactiveMode: Always), and there is no terminal")
     spec: Tree = {"interactive": person}
     if plugin.with_cluster:
         spec["cluster"] = _cluster(plugin, target)
@@ -53,25 +53,25 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
             stderr=None if person else PIPE,
         )  # fmt: skip
     except OSError as error:
-        hint = f"\n{plugin.install_hint}" if plugin.install_hint else ""
-        raise Unreachable(f"{named} does not start: {error.strerror}{hint}") from None
+        hint = f". {plugin.install_hint}" if plugin.install_hint else ""
+        raise NoCredentials(f"{named} does not start: {error.strerror}{hint}") from None
     seconds = _PERSON_SECONDS if person else _SECONDS
     try:
         async with asyncio.timeout(seconds):
             output, complaints = await process.communicate()
     except TimeoutError:
-        raise Unreachable(f"{named} did not end within {seconds:.0f} s") from None
+        raise NoCredentials(f"{named} did not end within {seconds:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
         last = (complaints or b"").decode("utf-8", "replace").strip()[-500:]
-        raise Unreachable(f"{named} failed with exit code {process.returncode}: {last}")
+        raise NoCredentials(f"{named} failed with exit code {process.returncode}: {last}")
     try:
         return _read(msgspec.json.decode(output, type=Tree), plugin.api_version)
     except (msgspec.DecodeError, ValueError, AttributeError) as error:
-        raise Unreachable(f"{named} wrote no ExecCredential: {error}") from None
+        raise NoCredentials(f"{named} wrote no ExecCredential: {error}") from None
 
 
 def _terminal() -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 
 from allotment.cli import kubectl_plugin
 from allotment.cli.mistakes import Failure, Mistake
-from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
 from allotment.cluster.kubeconfig import Target, UnusableKubeconfig, contexts, target, usual_paths
 from allotment.lab import needs
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 _LAB = context_of(DEFAULT_NAME)
 _START = "start a lab with allot up, or name another cluster with --context"
+_ELSEWHERE = "is it up, and reached from here (network, VPN, proxy)? another cluster is named with --context"
+_STRANGER = "see certificate-authority-data of the cluster in the kubeconfig, and what stands between here and there"
 
 
 def way_to(arguments: Namespace) -> Target:
@@ -108,16 +111,40 @@ def told(way: Target) -> Iterator[None]:
     try:
         yield
     except StatusError as error:
-        raise Failure(refusal(error)) from None
+        raise _refused(way, error) from None
+    except NoCredentials as error:
+        raise Mistake(f"{f'context {way.context}: ' if way.context else ''}{error}") from None
     except Unreachable as error:
         where = f" (context {way.context})" if way.context else ""
-        raise Mistake(f"no answer from {way.server}{where}: {cause(error)}", _START) from None
+        hint = _START if way.context.startswith(_LAB) else _ELSEWHERE
+        if _distrust(error) is not None:
+            hint = _STRANGER
+        raise Mistake(f"no answer from {way.server}{where}: {cause(error)}", hint) from None
+
+
+def _refused(way: Target, error: StatusError) -> Failure:
+    where = f"context {way.context}" if way.context else way.server
+    if error.code == 401:
+        words = "error: You must be logged in to the server (Unauthorized)"
+        return Failure(words, f"{where}: its token, certificate or login is not accepted; log in anew")
+    anonymous = error.code == 403 and '"system:anonymous"' in str(error)
+    return Failure(refusal(error), f"{where} says nothing of who you are: its user has no credentials" * anonymous)
+
+
+def _distrust(error: Unreachable) -> ssl.SSLCertVerificationError | None:
+    """That the server's certificate is not what it should be, if that is why."""
+    reason: BaseException | None = error.__cause__
+    while reason is not None and not isinstance(reason, ssl.SSLCertVerificationError):
+        reason = reason.__cause__
+    return reason
 
 
 def cause(error: Unreachable) -> str:
     """Why no answer came, without the request that was tried."""
     if isinstance(error.__cause__, ConnectionRefusedError):
         return "nothing listens there"
+    if (distrust := _distrust(error)) is not None:
+        return f"its certificate is not trusted: {distrust.verify_message.rstrip('.')}"
     # Of an error of the system, in "[Errno 2] words", what it says.
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or error))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import ssl
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from allotment.cli.live import connection
 from allotment.cli.live.connection import way_to
-from allotment.cli.mistakes import Mistake
+from allotment.cli.mistakes import Failure, Mistake
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.kubeconfig import Target
 from allotment.lab.state import Register, Status
 from tests.unit.cli.conftest import Allot
 
@@ -102,6 +106,59 @@ def test_a_cluster_that_does_not_answer_is_one_error(
     assert "no answer from http://never.invalid (context allotment): Name" in allot("get", "pods").err
     assert allot("explain").code == 2
     assert allot("free").code == 2
+
+
+def test_who_has_a_cluster_is_not_told_of_labs(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
+    err = allot("free").err
+    assert "no answer from http://127.0.0.1:9 (context mine): nothing listens there\n" in err
+    assert "network, VPN, proxy" in err
+    assert "allot up" not in err
+
+
+def test_a_plugin_that_fails_is_no_silence_of_the_server(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "Never",
+        "args": ["-c", "echo run cloud login >&2; exit 3"],
+    }  # fmt: skip
+    path = configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")
+    known = json.loads(path.read_text())
+    known["users"] = [{"name": "me", "user": {"exec": plugin}}]
+    known["contexts"][0]["context"]["user"] = "me"
+    path.write_text(json.dumps(known))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    ran = allot("free")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == ("allot: error: context mine: credential plugin 'sh' failed with exit code 3: run cloud login\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "told"),
+    [
+        (401, "Unauthorized", "error: You must be logged in to the server (Unauthorized)"),
+        (403, 'forbidden: User "system:anonymous" cannot get path "/api"', "its user has no credentials"),
+    ],
+)
+def test_whom_the_server_does_not_know_hears_what_to_look_at(code: int, message: str, told: str) -> None:
+    way = Target("https://example.invalid", context="mine")
+    with pytest.raises(Failure) as failed, connection.told(way):
+        raise StatusError({"code": code, "message": message, "reason": "Forbidden"})
+    assert told in f"{failed.value} {failed.value.hint}"
+    assert "context mine" in failed.value.hint
+
+
+def test_a_certificate_of_somebody_else_is_named_so() -> None:
+    distrust = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] (_ssl.c:1006)")
+    distrust.verify_message = "self-signed certificate"
+    error = Unreachable("GET https://example.invalid/api: [SSL …] (_ssl.c:1006)")
+    error.__cause__ = OSError("cannot connect")
+    error.__cause__.__cause__ = distrust
+    way = Target("https://example.invalid", context="mine")
+    with pytest.raises(Mistake, match="trusted: self-signed certificate") as failed, connection.told(way):
+        raise error
+    assert "certificate-authority-data" in failed.value.hint
 
 
 def test_a_write_elsewhere_than_to_a_lab_is_announced(
