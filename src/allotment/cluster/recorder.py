@@ -5,6 +5,9 @@ and at least a little every second. Notes that say the same become one Event tha
 their message only, more than ten of them in ten minutes, become one that says so; and an object that is talked about
 too much is heard again only after a while. The three rules are Kubernetes' own (client-go's event correlator).
 
+What cannot be written because the cluster does not answer waits until it does; what it refuses, though it may not mean
+it (a server that has just begun knows no permissions yet), is tried a few times.
+
 Kubernetes has two ways to write an Event. Those with an ``action`` (the scheduler's) are written as events.k8s.io/v1
 with a ``series``; all others in the old way, with ``count``.
 """
@@ -15,8 +18,10 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from datetime import datetime
+from random import Random
 from typing import Final, Literal, NamedTuple, TypeVar
 
+from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client, Tree
 from allotment.cluster.clock import Clock, stamp, stamp_micro
 from allotment.cluster.errors import StatusError, Unreachable
@@ -33,6 +38,9 @@ _REFILL: Final = 1 / 300  # … and how many more a second
 _COMBINED: Final = "(combined from similar events): "
 _NAMESPACE_OF_CLUSTER_OBJECTS: Final = "default"
 _LONGEST_NOTE: Final = 1024
+_AT_ONCE: Final = 16
+#: How often an event is refused before it is given up.
+_REFUSALS: Final = 5
 
 EventType = Literal["Normal", "Warning"]
 
@@ -64,7 +72,7 @@ class _Note(NamedTuple):
 class _Series:
     """An Event in the cluster that goes on."""
 
-    __slots__ = ("count", "first", "last", "name", "namespace", "note", "stored", "written")
+    __slots__ = ("count", "first", "last", "name", "namespace", "note", "refused", "stored")
 
     def __init__(self, note: _Note, number: int) -> None:
         self.note = note
@@ -72,8 +80,8 @@ class _Series:
         self.name = f"{note.involved.name}.{int(note.moment.timestamp() * 1e9) + number:x}"
         self.first = self.last = note.moment
         self.count = 0
-        self.written = 0  # the count that the cluster has
         self.stored = False
+        self.refused = 0
 
 
 class Events:
@@ -91,6 +99,9 @@ class Events:
         self._similar: OrderedDict[tuple[object, ...], tuple[datetime, set[str]]] = OrderedDict()
         self._tokens: OrderedDict[tuple[object, ...], tuple[float, float]] = OrderedDict()
         self._number = 0
+        self._late: list[_Series] = []
+        """What could not be written yet."""
+        self._backoff = Backoff(Random(), first=0.5, longest=10.0)
 
     def note(self, component: str, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
         """Put a note into the queue; when that is full the oldest note is lost.
@@ -119,17 +130,23 @@ class Events:
     async def run(self) -> None:
         """Write for ever."""
         while True:
-            if not self._notes:
+            if not self._notes and not self._late:
                 self._written.set()
                 self._arrived.clear()
                 await self._arrived.wait()
             await _idle()
-            changed: dict[int, _Series] = {}
-            for _ in range(min(len(self._notes), 16)):
+            changed = {id(series): series for series in self._late}
+            while self._notes and len(changed) < _AT_ONCE:
                 series = self._correlated(self._notes.popleft())
                 if series is not None:
                     changed[id(series)] = series
-            await asyncio.gather(*(self._write(series) for series in changed.values()))
+            self._late = list(changed.values())
+            dealt_with = await asyncio.gather(*(self._write(series) for series in self._late))
+            self._late = [series for series, done in zip(self._late, dealt_with, strict=True) if not done]
+            if self._late:
+                await self._clock.sleep(self._backoff.next())
+            else:
+                self._backoff.reset()
 
     def _correlated(self, note: _Note) -> _Series | None:
         involved = note.involved
@@ -165,27 +182,54 @@ class Events:
         _remember(self._tokens, about, (tokens - 1 if allowed else tokens, now))
         return allowed
 
-    async def _write(self, series: _Series) -> None:
-        resource = NEW_EVENTS if series.note.action else EVENTS
-        count = series.count
+    async def _write(self, series: _Series) -> bool:
+        """Whether there is no more to do about it."""
         try:
             if series.stored:
-                try:
-                    await self._client.patch(resource, series.name, _repeated(series), series.namespace)
-                except StatusError as error:
-                    if error.code != 404:
-                        raise
-                    series.stored = False  # events are forgotten after a while
+                await self._count(series)
             if not series.stored:
-                new = _new_form(series, self._instance) if series.note.action else _old_form(series)
-                await self._client.create(resource, new, series.namespace)
-                series.stored = True
-            series.written = count
+                await self._create(series)
         except StatusError as error:
-            # A namespace that is being deleted takes no more events, and nobody misses them.
+            series.refused += 1
             log.debug("event %s/%s: %s", series.namespace, series.name, error)
+            if _is_meant(error) or series.refused >= _REFUSALS:
+                series.refused = 0
+                return True
+            return False
         except Unreachable as error:
-            log.info("event %s/%s: %s", series.namespace, series.name, error)
+            # That a server is gone is news once: it may be for long.
+            level = logging.DEBUG if self._backoff.failures else logging.INFO
+            log.log(level, "event %s/%s waits: %s", series.namespace, series.name, error)
+            return False
+        series.refused = 0
+        return True
+
+    async def _count(self, series: _Series) -> None:
+        try:
+            resource = NEW_EVENTS if series.note.action else EVENTS
+            await self._client.patch(resource, series.name, _repeated(series), series.namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            series.stored = False  # events are forgotten after a while
+
+    async def _create(self, series: _Series) -> None:
+        try:
+            if series.note.action:
+                await self._client.create(NEW_EVENTS, _new_form(series, self._instance), series.namespace)
+            else:
+                await self._client.create(EVENTS, _old_form(series), series.namespace)
+        except StatusError as error:
+            if error.code != 409:  # written, but the answer was lost
+                raise
+        series.stored = True
+
+
+def _is_meant(error: StatusError) -> bool:
+    """Whether a refusal would be the same the next time. A namespace that ends takes no more, and nobody misses it."""
+    causes = (error.status.get("details") or {}).get("causes") or ()
+    ends = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+    return ends or (error.code < 500 and error.code not in (401, 403, 429))
 
 
 class Recorder:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import Any
+
+import pytest
 
 from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
-from allotment.cluster.errors import Unreachable
+from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, NEW_EVENTS
 from tests.unit.cluster.memory import MemoryClient
@@ -127,16 +131,83 @@ def test_an_event_that_the_cluster_forgot_is_written_anew() -> None:
     asyncio.run(story())
 
 
-def test_a_cluster_that_does_not_answer_costs_the_event_and_no_more() -> None:
+FAST = Clock(speed=1000)
+
+
+def test_what_a_cluster_does_not_answer_to_waits_until_it_does() -> None:
     async def story() -> None:
         client = MemoryClient()
-        client.refuse = [Unreachable("no route")]
-        notes = Events(client, clock=Clock())
+        client.refuse = [Unreachable("no route")] * 30
+        notes = Events(client, clock=FAST)
         recorder = notes.recorder("c")
-        recorder.event(POD, "Normal", "Lost", "x")
-        assert await written(client, notes) == []
+        recorder.event(POD, "Normal", "First", "x")
+        task = asyncio.create_task(notes.run())
+        await asyncio.sleep(0.02)
+        recorder.event(POD, "Normal", "First", "x")
+        recorder.event(POD, "Normal", "Second", "x")
+        await asyncio.wait_for(notes.written(), 5)
+        assert {event["reason"]: event["count"] for event in events(client)} == {"First": 2, "Second": 1}
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_that_a_cluster_does_not_answer_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        client = MemoryClient()
+        client.refuse = [Unreachable("no route")] * 20
+        notes = Events(client, clock=FAST)
+        notes.recorder("c").event(POD, "Normal", "First", "x")
+        await written(client, notes)
+
+    asyncio.run(story())
+    assert len(caplog.records) == 1
+
+
+def refused(code: int, *causes: str) -> StatusError:
+    details = {"causes": [{"reason": cause} for cause in causes]}
+    return StatusError({"kind": "Status", "code": code, "details": details})
+
+
+@pytest.mark.parametrize(
+    ("refusal", "tries"),
+    [(refused(403), 5), (refused(500), 5), (refused(422), 1), (refused(403, "NamespaceTerminating"), 1)],
+)
+def test_what_is_refused_is_tried_a_few_times_where_that_may_help(refusal: StatusError, tries: int) -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        notes = Events(client, clock=FAST)
+        recorder = notes.recorder("c")
+        client.refuse = [refusal] * tries
+        recorder.event(POD, "Normal", "Refused", "x")
+        await written(client, notes)
+        assert client.refuse == []
+        assert events(client) == []
+        client.refuse = [refusal] * (tries - 1)
         recorder.event(POD, "Normal", "Heard", "x")
-        [event] = await written(client, notes)
-        assert event["reason"] == "Heard"
+        assert len(await written(client, notes)) == 1
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_was_lost_makes_no_second_event() -> None:
+    class Losing(MemoryClient):
+        async def create(self, *words: Any, **more: Any) -> Tree:
+            tree = await super().create(*words, **more)
+            if len(events(self)) == 1 and not self.lists:
+                self.lists = 1
+                raise Unreachable("the answer was lost")
+            return tree
+
+    async def story() -> None:
+        client = Losing()
+        notes = Events(client, clock=FAST)
+        recorder = notes.recorder("c")
+        recorder.event(POD, "Normal", "Same", "x")
+        assert [event["count"] for event in await written(client, notes)] == [1]
+        recorder.event(POD, "Normal", "Same", "x")
+        assert [event["count"] for event in await written(client, notes)] == [2]
 
     asyncio.run(story())
