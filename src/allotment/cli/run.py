@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from allotment.cli.autoscale import duration
 from allotment.cli.live.connection import way_to
 from allotment.cli.mistakes import Mistake
+from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.cli.release import features, release
 from allotment.cluster.election import LeaseLost, Terms
 from allotment.cluster.release import Wished
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _INSTALL: Final = "pip install 'allotment[run]'"
 _EXIT_ENDED: Final = 1
+_EXIT_OUR_ERROR: Final = 3
 
 
 def run(arguments: Namespace) -> int:
@@ -44,18 +46,23 @@ def run(arguments: Namespace) -> int:
     from allotment.components.running import NoAnswer, run_component
 
     logs.set_up(settings.logs, verbose=settings.verbose)
+    logs.take_over()
     try:
         asyncio.run(run_component(component, settings, way))
     except (Unusable, UnusableCertificate) as error:
-        raise Mistake(str(error)) from None
+        if settings.logs == "text":
+            raise Mistake(str(error)) from None
+        log.error("%s: %s", component.name, error)
+        return EXIT_BAD_INPUT
     except (NoAnswer, LeaseLost) as error:
         log.error("%s: %s", component.name, error)
         return _EXIT_ENDED
     except Exception as error:
-        if not isinstance(error, component.ends_with):
-            raise
-        log.error("%s: %s", component.name, error)
-        return _EXIT_ENDED
+        if isinstance(error, component.ends_with):
+            log.error("%s: %s", component.name, error)
+            return _EXIT_ENDED
+        log.exception("%s: ended by a mistake of ours", component.name)
+        return _EXIT_OUR_ERROR
     return 0
 
 

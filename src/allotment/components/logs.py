@@ -10,19 +10,24 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
+
+log = logging.getLogger(__name__)
 
 #: What of an argument says which object is meant.
 _OBJECT: Final = ("kind", "namespace", "name", "uid")
 #: Of libraries, which tell each request.
 _QUIET: Final = ("opentelemetry", "urllib3", "requests")
-#: Bearer tokens, JSON web tokens, private keys.
+#: Bearer tokens, JSON web tokens, private keys, and the passwords in URLs (of proxies).
 _SECRETS: Final = re.compile(
     r"(?i:(bearer\s+)[^\s'\",]+)|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*KEY-----"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
 
 
@@ -38,6 +43,27 @@ def set_up(form: Literal["text", "json"] = "text", *, verbose: bool = False, str
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def take_over() -> None:
+    """Have what else would be written to standard error go the same way: warnings, and mistakes that nobody caught."""
+    logging.captureWarnings(True)
+
+    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        log.critical("nobody caught this", exc_info=(kind, error, trace))
+
+    def in_thread(told: threading.ExceptHookArgs) -> None:
+        if told.exc_type is not SystemExit and told.exc_value is not None:
+            log.error("a thread ended with this", exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+
+    def ignored(told: sys.UnraisableHookArgs) -> None:
+        error = told.exc_value
+        log.error(
+            "%s: %r", told.err_msg or "an exception was ignored in", told.object,
+            exc_info=None if error is None else (told.exc_type, error, told.exc_traceback),
+        )  # fmt: skip
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, in_thread, ignored
 
 
 def hidden(text: str) -> str:
@@ -102,9 +128,10 @@ def _name(record: logging.LogRecord) -> str:
 
 def _message(record: logging.LogRecord) -> str:
     try:
-        return record.getMessage()
-    except (TypeError, ValueError):  # a message and arguments that do not go together must not be lost
-        return f"{record.msg} {record.args}"
+        told = record.getMessage()
+    except (TypeError, ValueError, LookupError):  # a message and arguments that do not go together must not be lost
+        told = f"{record.msg} {record.args}"
+    return told.encode("utf-8", "backslashreplace").decode()  # names of files may hold what is no text
 
 
 def _error(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -215,9 +215,11 @@ class _Process:
                 features = await features_of(self._client, self._settings.wished)
                 await self._devices()
             except (StatusError, Unreachable) as error:
-                if isinstance(error, StatusError) and error.code in (401, 403):
+                late = time.monotonic() >= until
+                # 403 is what a server answers to all that has not read its roles yet.
+                if isinstance(error, StatusError) and (error.code == 401 or (late and error.code == 403)):
                     raise NoAnswer(f"{where} does not let us in: {error}") from None
-                if time.monotonic() >= until:
+                if late:
                     raise NoAnswer(f"{where} did not answer for {self._settings.answering:g} s: {error}") from None
                 log.info("%s does not answer yet: %s", where, error)
                 await self._stopping.unless(asyncio.sleep(_AGAIN_SECONDS))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,15 +98,29 @@ def test_each_component_says_its_options_on_a_narrow_screen(
     assert max(map(len, said.splitlines())) <= 80
 
 
-def test_a_port_in_use_is_the_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kubeconfig = tmp_path / "config"
+def nowhere(folder: Path) -> str:
+    """Words that lead to a cluster that is not there."""
+    kubeconfig = folder / "config"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: it\nusers: []\ncontexts: [{name: it, context: {cluster: it}}]\n"
         "clusters: [{name: it, cluster: {server: 'http://127.0.0.1:9'}}]\n"
     )
+    return f"--kubeconfig={kubeconfig}"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_port_in_use_is_the_users_mistake(tmp_path: Path, form: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         where = f"127.0.0.1:{other.getsockname()[1]}"
-        assert main(["run", "claims", f"--kubeconfig={kubeconfig}", f"--health-bind-address={where}"]) == 2
-    assert f"allot: error: {where}: something else listens there" in capsys.readouterr().err
+        words = ["run", "claims", nowhere(tmp_path), f"--health-bind-address={where}", f"--log-format={form}"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "allotment.cli.main", *words], capture_output=True, text=True, check=False
+        )
+    assert ended.returncode == 2
+    if form == "text":
+        assert ended.stderr.endswith(f"allot: error: {where}: something else listens there\n")
+    else:
+        lines = [json.loads(line) for line in ended.stderr.splitlines()]
+        assert lines[-1]["message"] == f"claims: {where}: something else listens there"

@@ -6,6 +6,8 @@ import io
 import json
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,3 +90,48 @@ def test_more_is_said_to_who_asks() -> None:
 
 def test_a_message_that_does_not_fit_its_arguments_is_not_lost() -> None:
     assert "two %s (1, 2)" in said("text", "two %s", 1, 2)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_name_that_is_no_text_is_told_all_the_same(form: str) -> None:
+    assert "caf\\udce9" in said(form, "%s is gone", "caf\udce9").replace("\\\\", "\\")
+
+
+def test_a_message_that_its_arguments_do_not_fit_is_not_lost() -> None:
+    assert json.loads(said("json", "%(pod)s waits", {"name": "web"}))["message"].startswith("%(pod)s waits")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_proxys_password_is_not_written(form: str) -> None:
+    line = said(form, "the proxy %s does not answer", "http://me:secret@proxy:3128")
+    assert "secret" not in line
+    assert "http://***@proxy:3128" in line
+
+
+_ASTRAY = """
+import threading, warnings
+from allotment.components import logs
+logs.set_up("json")
+logs.take_over()
+warnings.warn("old\\nways")
+def fail():
+    raise RuntimeError("in a thread")
+thread = threading.Thread(target=fail)
+thread.start()
+thread.join()
+class Bad:
+    def __del__(self):
+        raise RuntimeError("on the way out")
+Bad()
+raise RuntimeError("at the end")
+"""
+
+
+def test_what_nobody_caught_is_a_line_for_programs_too() -> None:
+    ended = subprocess.run([sys.executable, "-W", "always", "-c", _ASTRAY], capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [line["level"] for line in lines] == ["warning", "error", "error", "critical"]
+    told = [line["message"] + line.get("error", "") for line in lines]
+    for text, wanted in zip(told, ("old", "in a thread", "on the way out", "at the end"), strict=True):
+        assert wanted in text
+    assert ended.returncode == 1

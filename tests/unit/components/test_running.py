@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from threading import Thread
@@ -215,11 +216,12 @@ class _Api(BaseHTTPRequestHandler):
     """A server that says what it is, and notes who asks."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
+    refuses: ClassVar[list[int]] = []
 
     def do_GET(self) -> None:
         self.asked.append((self.path, self.headers["User-Agent"]))
         body = json.dumps({"minor": "35", "kind": "APIGroupList", "groups": []}).encode()
-        self.send_response(200)
+        self.send_response(self.refuses.pop() if self.refuses else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -229,6 +231,32 @@ class _Api(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+@contextmanager
+def api(*refuses: int) -> Iterator[Target]:
+    """Such a server, which first refuses so often."""
+    _Api.asked.clear()
+    _Api.refuses[:] = refuses
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
+        Thread(target=server.serve_forever, args=(0.05,)).start()
+        yield Target(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.components.running._AGAIN_SECONDS", 0.05)
+
+    async def program(context: Context) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await context.stopping.wait()
+
+    with api(403, 403) as way:
+        asyncio.run(asyncio.wait_for(run_component(component(program), Settings(), way), 5))
+    with api(*[403] * 100) as way, pytest.raises(NoAnswer, match="does not let us in"):
+        asyncio.run(run_component(component(program), Settings(answering=0.3), way))
+    with api(401) as way, pytest.raises(NoAnswer, match="does not let us in"):
+        asyncio.run(run_component(component(program), Settings(), way))
 
 
 def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() -> None:
@@ -244,11 +272,8 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
         made.append(features)
         return program
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
-        Thread(target=server.serve_forever, args=(0.05,)).start()
-        way = Target(f"http://127.0.0.1:{server.server_port}")
+    with api() as way:
         asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), way), 5))
-        server.shutdown()
     assert [features.kube for features in made] == ["1.35"]
     assert {path for path, _ in _Api.asked} == {
         "/version", "/apis", "/apis/resource.k8s.io",
