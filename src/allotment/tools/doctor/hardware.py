@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from allotment.model.core import Node
+from allotment.tools.doctor.objects import Pod
 
 
 class Vendor(NamedTuple):
@@ -80,3 +81,14 @@ def plugged(node: Node, vendor: Vendor) -> tuple[str, ...]:
         for name, amount in node.status.allocatable.items()
         if name.startswith(vendor.resources) and amount.sign() > 0
     )
+
+
+#: Drivers of ours, by the component of chart and kustomize.
+_OURS: Final = {"driver-nvidia": "gpu.nvidia.com", "driver-amd": "gpu.amd.com"}
+
+
+def our_driver(pod: Pod) -> str:
+    """The driver that a pod of ours is, by its labels; empty for all others."""
+    labels = pod.metadata.labels
+    ours = labels.get("app.kubernetes.io/name") == "allotment"
+    return _OURS.get(labels.get("app.kubernetes.io/component", ""), "") if ours else ""

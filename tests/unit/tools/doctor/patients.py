@@ -78,6 +78,21 @@ def _published_twice(c: Cluster) -> None:
     c.trees.append(other)
 
 
+def _both_drivers(cluster: Cluster) -> None:
+    ours = cluster.pod(
+        "ours", "allotment-drivers", node="node-1", owner=("DaemonSet", "drivers-allotment-driver-nvidia")
+    )
+    ours["metadata"]["labels"] = {
+        "app.kubernetes.io/name": "allotment", "app.kubernetes.io/component": "driver-nvidia"
+    }  # fmt: skip
+
+
+def _simulated(cluster: Cluster) -> None:
+    for one in cluster.all("ResourceSlice"):
+        if one["spec"]["nodeName"] == "node-1":
+            one["metadata"]["labels"]["allotment.dev/simulated"] = "true"
+
+
 def _incomplete(c: Cluster) -> None:
     c.all("ResourceSlice")[0]["spec"]["pool"]["resourceSliceCount"] = 2
 
@@ -320,6 +335,14 @@ PATIENTS: Final = (
         "gpu-0 of gpu.nvidia.com (pool node-1), gpu-0 of gpu.hami.io",
         "Let one of the drivers",
     ),
+    Patient(
+        "D208",
+        _both_drivers,
+        "node/node-1",
+        "gpu.nvidia.com runs twice, as pods dra/driver-node-1, allotment-drivers/ours",
+        "Let one of the two",
+    ),
+    Patient("D209", _simulated, "node/node-1", "2 devices of gpu.nvidia.com on node node-1 are simulated", "-l allot"),
     Patient("D301", _incomplete, "pool/node-1", "1 slice of generation 1, 2 announced", "Look at the log"),
     Patient(
         "D302",

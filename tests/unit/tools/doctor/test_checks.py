@@ -160,3 +160,20 @@ def test_shares_beyond_the_capacity_are_told() -> None:
         result |= {"shareID": f"0000000{number}-0000-0000-0000-000000000000", "consumedCapacity": {"memory": "8Gi"}}
     assert "memory of node-2/gpu-0: 16Gi allocated of 15Gi" in cluster.told("D502").evidence
     assert "D501" not in {finding.code for finding in cluster.findings()}
+
+
+def test_an_update_of_our_driver_is_no_second_driver() -> None:
+    cluster = Cluster()
+    next(patient for patient in PATIENTS if patient.code == "D208").break_(cluster)
+    cluster.remove("Pod", "driver-node-1")
+    successor = cluster.pod("successor", "allotment-drivers", node="node-1", owner=("DaemonSet", "ours"))
+    successor["metadata"]["labels"] = cluster["Pod", "ours"]["metadata"]["labels"]
+    assert "D208" not in {finding.code for finding in cluster.findings()}
+
+
+def test_a_driver_of_ours_that_does_not_run_is_found() -> None:
+    cluster = Cluster()
+    next(patient for patient in PATIENTS if patient.code == "D208").break_(cluster)
+    ours = cluster["Pod", "ours"]
+    ours["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert "DaemonSet allotment-drivers/drivers-allotment-driver-nvidia not ready" in cluster.told("D202").evidence

@@ -11,8 +11,10 @@ from allotment.tools.doctor.checks.nodes import (
     gpu_without_driver,
     prepare_fails,
     same_gpu_twice,
+    simulated_devices,
     slices_of_gone_nodes,
     slices_of_unready_nodes,
+    two_drivers,
 )
 
 NODES: Final[tuple[Check, ...]] = (
@@ -23,4 +25,6 @@ NODES: Final[tuple[Check, ...]] = (
     prepare_fails.CHECK,
     device_plugin_too.CHECK,
     same_gpu_twice.CHECK,
+    two_drivers.CHECK,
+    simulated_devices.CHECK,
 )

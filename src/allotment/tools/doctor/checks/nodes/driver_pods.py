@@ -9,6 +9,7 @@ from typing import Final
 
 from allotment.tools.doctor.case import Case, condition_of, name_of
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.hardware import our_driver
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.wording import about, counted, remedy, some, subject, unique
 
@@ -47,7 +48,9 @@ def find(case: Case) -> Iterable[Sign]:
 
 
 def _is_driver(pod: Pod, owner: str) -> bool:
-    return any(_DRA.search(word) for word in (owner, *(one.image for one in pod.spec.containers)))
+    return bool(our_driver(pod)) or any(
+        _DRA.search(word) for word in (owner, *(one.image for one in pod.spec.containers))
+    )
 
 
 def _state(pod: Pod) -> str:
@@ -64,7 +67,7 @@ CHECK = Check(
     severity="error",
     summary="a driver's pod does not run",
     why="While it is down nothing of its node can be prepared: what is published is still allocated, and the pods hang"
-    " in ContainerCreating. A driver is known by `dra` in the name of its DaemonSet or image.",
+    " in ContainerCreating. A driver is known by `dra` in the name of its DaemonSet or image, ours by its labels.",
     find=find,
     needs=("pods",),
 )
