@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Client
+from allotment.cluster.client import Client, Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.objects import Objects, queue_order
 from allotment.cluster.program import Context, Program
+from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.model.core import Pod
 from allotment.model.features import Features
@@ -144,8 +145,17 @@ async def _told_before(client: Client) -> dict[str, tuple[str, bool]]:
     except StatusError as error:
         log.warning("earlier events cannot be read, so pods may be told twice: %s", error)
         return {}
-    told = sorted(listing.items, key=lambda event: str(event.get("eventTime") or ""))
-    return {event["involvedObject"].get("uid", ""): _short(event.get("message", "")) for event in told}
+    told = sorted(listing.items, key=_last_told)
+    return {
+        event["involvedObject"].get("uid", ""): _short(event.get("message", "").removeprefix(COMBINED))
+        for event in told
+    }
+
+
+def _last_told(event: Tree) -> str:
+    """When an event was last told; its time is when it first was."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("eventTime") or "")
 
 
 def _short(note: str) -> tuple[str, bool]:

@@ -35,7 +35,8 @@ _SIMILAR: Final = 10  # differing messages of one reason before they are combine
 _SIMILAR_SECONDS: Final = 600.0
 _BURST: Final = 25.0  # notes about one object from one component at once …
 _REFILL: Final = 1 / 300  # … and how many more a second
-_COMBINED: Final = "(combined from similar events): "
+#: How the message of an event begins that stands for several.
+COMBINED: Final = "(combined from similar events): "
 _NAMESPACE_OF_CLUSTER_OBJECTS: Final = "default"
 _LONGEST_NOTE: Final = 1024
 _AT_ONCE: Final = 16
@@ -162,7 +163,7 @@ class Events:
         combined = len(messages) > _SIMILAR
         if combined:
             messages.discard(note.message)
-            note = note._replace(message=_COMBINED + note.message)
+            note = note._replace(message=COMBINED + note.message)
         same = (*similar, involved.field, "" if combined else note.message)
         series = self._series.pop(same, None)
         if series is None:

@@ -129,6 +129,27 @@ def test_the_same_reason_is_told_once_also_after_a_restart_and_another_reason_an
     asyncio.run(story())
 
 
+def test_a_reason_that_came_back_is_not_told_again_after_a_restart() -> None:
+    async def cordoned(on: Stage, *, yes: bool) -> None:
+        await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": yes}})
+
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on:
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("greedy", "nine"), "default")
+            async with annotated(on):
+                await until(on, "greedy", bool)
+                await cordoned(on, yes=True)
+                await until(on, "greedy", lambda events: len(events) == 2)
+                await cordoned(on, yes=False)
+                before = await until(on, "greedy", lambda events: any("series" in event for event in events))
+            async with annotated(on):
+                await quiet(on)
+                assert await told(on, "greedy") == before
+
+    asyncio.run(story())
+
+
 def test_a_pod_that_would_fit_is_told_only_once_its_scheduler_has_refused_it() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
