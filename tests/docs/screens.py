@@ -22,7 +22,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from allotment.cli.main import main
@@ -71,6 +71,7 @@ _CHANCE = re.compile(
     | \b[0-9a-f]{64}\b
     | (?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b       # the end of a generated name
     | (?<=-)[0-9a-f]{8}\b                            # and of a machine's
+    | \b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b  # a UID
     """,
     re.VERBOSE,
 )
@@ -158,13 +159,16 @@ def _without_chance(lines: list[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _place() -> Iterator[None]:
+def _place(kubeconfig: Path | None) -> Iterator[None]:
     """A folder and a home for one page; what it leaves running is stopped."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         folder = home / "demo"
         folder.mkdir()
+        if kubeconfig is not None:
+            (home / ".kube").mkdir()
+            (home / ".kube" / "config").write_bytes(kubeconfig.read_bytes())
         for name in ("KUBECONFIG", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(name, None)
         os.environ["HOME"] = str(home)
@@ -178,8 +182,19 @@ def _place() -> Iterator[None]:
             os.environ.update(before)
 
 
-def page_anew(text: str) -> str:
-    """A page with every screen as the command prints it now."""
+def page_anew(
+    text: str, *, kubeconfig: Path | None = None, before: Mapping[str, Callable[[], None]] | None = None
+) -> str:
+    """A page with every screen as the command prints it now.
+
+    ``kubeconfig``: of a cluster that its commands are for. ``before``: what to do before a command that begins so.
+    """
+
+    def ready(command: str) -> str:
+        for beginning, act in (before or {}).items():
+            if command.startswith(beginning):
+                act()
+        return command
 
     def block_anew(match: re.Match[str]) -> str:
         kind, block = match.groups()
@@ -187,10 +202,12 @@ def page_anew(text: str) -> str:
             if file := _FILE.match(block):
                 Path(file[1]).write_text(block, encoding="utf-8")
             return match[0]
-        lines = [line for command, shown in _commands(block) for line in (f"$ {command}", *_anew(command, shown))]
+        lines = [
+            line for command, shown in _commands(block) for line in (f"$ {command}", *_anew(ready(command), shown))
+        ]
         return "\n".join(["```console", *lines, "```"])
 
-    with _place():
+    with _place(kubeconfig):
         return _BLOCK.sub(block_anew, text)
 
 

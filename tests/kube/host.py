@@ -203,7 +203,8 @@ def running(
 @contextmanager
 def short_folder() -> Iterator[Path]:
     """A folder whose path is short enough for sockets."""
-    folder = Path(tempfile.mkdtemp(prefix="kl-"))
+    # No hyphen, at which screens would break the path.
+    folder = Path(tempfile.mkdtemp(prefix="kub"))
     try:
         yield folder
     finally:
