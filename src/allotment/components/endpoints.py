@@ -1,16 +1,19 @@
 """The addresses where a component is asked how it does: probes on one, metrics on the other.
 
-Threads answer, not the event loop: a probe must get its answer most of all when the loop stands still.
+Threads answer, not the event loop: a probe must get its answer most of all when the loop stands still. A connection has
+a thread for some seconds and no longer, however slowly somebody asks, and so many threads there are at most.
 """
 
 from __future__ import annotations
 
 import errno
 import http.server
+import io
 import logging
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.message import Message
@@ -22,8 +25,9 @@ from allotment.components.settings import Address
 
 log = logging.getLogger(__name__)
 
-#: Whoever connects has so long to ask.
+#: Whoever connects has so long to ask, and then as long to read the answer.
 _SECONDS: Final = 10.0
+_MOST_AT_ONCE: Final = 256
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -79,8 +83,23 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, where: Address, handle: Handle, certificate: Certificate | None) -> None:
         self.address_family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
         self.handle = handle
+        self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._certificate = certificate
         super().__init__((where.host, where.port), _Request)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread, if one is left."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """In the connection's own thread, so that a slow handshake holds up nobody else."""
@@ -95,10 +114,29 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         log.debug("a connection ended early", exc_info=True)
 
 
+class _Hurried(io.RawIOBase):
+    """What comes over a connection, until time is up: for all of it, not for each piece."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until = time.monotonic() + _SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._connection.settimeout(max(self._until - time.monotonic(), 0.001))
+        return self._connection.recv_into(buffer)
+
+
 class _Request(http.server.BaseHTTPRequestHandler):
     server: _Server
     server_version = "allotment"
     sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Hurried(self.connection))
 
     def do_GET(self) -> None:
         self._answer(body=True)
@@ -113,6 +151,7 @@ class _Request(http.server.BaseHTTPRequestHandler):
         except Exception:
             log.exception("%s could not be answered", path)
             answer = text(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours: the log says more\n")
+        self.connection.settimeout(_SECONDS)
         self.send_response(answer.code)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))

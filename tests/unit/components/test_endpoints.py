@@ -6,10 +6,11 @@ import asyncio
 import shutil
 import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from email.message import Message
 from pathlib import Path
@@ -99,6 +100,38 @@ def test_the_port_is_free_again_afterwards() -> None:
     with served(where, echo) as again:
         assert again == where
         assert get(again).code == 200
+
+
+def ended(connection: socket.socket, pause: float, seconds: float) -> float:
+    """Ask a byte at a time; after how many seconds the other side has had enough."""
+    began = time.monotonic()
+    with suppress(ConnectionError):
+        while time.monotonic() - began < seconds:
+            connection.sendall(b"G")
+            connection.settimeout(pause)
+            with suppress(TimeoutError):
+                if not connection.recv(1):
+                    break
+    return time.monotonic() - began
+
+
+def test_who_asks_ever_so_slowly_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.components.endpoints._SECONDS", 0.4)
+    with served(HERE, echo) as where, connected(where) as slow:
+        assert 0.3 < ended(slow, 0.1, 5) < 2
+
+
+def test_a_crowd_that_says_nothing_takes_no_more_threads_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.components.endpoints._SECONDS", 0.5)
+    monkeypatch.setattr("allotment.components.endpoints._MOST_AT_ONCE", 8)
+    before = threading.active_count()
+    with served(HERE, echo) as where, ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(connected(where))
+        time.sleep(0.2)
+        assert threading.active_count() <= before + 1 + 8
+        time.sleep(0.6)
+        assert get(where).code == 200, "there is room again"
 
 
 @pytest.fixture
