@@ -3,6 +3,9 @@
 Both go the same way (KEP-4381, KEP-5729): what the status names and is there stays, what was made and never told is
 found by its owner and annotation, and else a new one is made. A pod whose entry is its group's gets the group's claim
 told instead, as soon as there is one.
+
+Two controllers should never be at work; where they are (a second copy without a Lease, Kubernetes' own beside ours),
+both make a claim. What a pod was told first then stays, for it may be on its way with that, and the other is spare.
 """
 
 from __future__ import annotations
@@ -66,6 +69,21 @@ class Generator:
         if names:
             await self._tell(owners, owner, known, names)
         return bool(names)
+
+    async def is_spare(self, claim: Item[Any], pod: Item[Any]) -> bool:
+        """Whether a claim that was made for a pod, and has no devices, is in its way: the pod uses another one."""
+        entry = (claim.metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
+        if not entry or "allocation" in claim.status or not self._names_another(pod, entry, claim):
+            return False
+        live = await self._client.get(PODS, pod.name, pod.namespace)  # past the cache, which may be behind
+        return bool(live["metadata"]["uid"] == pod.uid and self._names_another(Item(live), entry, claim))
+
+    def _names_another(self, pod: Item[Any], entry: str, claim: Item[Any]) -> bool:
+        """Whether a pod was told another claim for an entry, and that is there."""
+        for status in pod.status.get("resourceClaimStatuses") or ():
+            if status["name"] == entry and (name := status.get("resourceClaimName")):
+                return name != claim.name and self._claims.item(pod.namespace, name) is not None
+        return False
 
     async def _claim_for(self, owner: Item[Any], entry: Tree, status: Tree | None, group: Item[Any] | None) -> str:
         """The claim that was found or made; empty when the status is right already, or the group's is still to come."""
@@ -135,7 +153,13 @@ class Generator:
         patch = {
             "kind": owners.resource.kind,
             "apiVersion": owners.resource.api_version,
-            "metadata": {"name": owner.name, "namespace": owner.namespace, "uid": owner.uid},
+            # Whoever was faster is not contradicted: the resourceVersion is that on which this was decided.
+            "metadata": {
+                "name": owner.name,
+                "namespace": owner.namespace,
+                "uid": owner.uid,
+                "resourceVersion": owner.metadata["resourceVersion"],
+            },
             "status": {"resourceClaimStatuses": statuses},
         }
         answer = await self._statuses.patch(

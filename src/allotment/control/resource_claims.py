@@ -164,7 +164,11 @@ class _ResourceClaims:
             group = self._groups.item(pod.namespace, name)
             if group is None:
                 return  # which claims are its own shows when the group is there
-        if not await self._generator.complete(OF_PODS, pod, group) and pod.spec.get("nodeName"):
+        if await self._generator.complete(OF_PODS, pod, group):
+            return
+        if len(self._made_for[pod.uid]) > len(pod.spec.get("resourceClaims") or ()):
+            self._look_at_claims(pod)  # one is spare
+        if pod.spec.get("nodeName"):
             await self._reserve_all(pod, group)
 
     async def _sync_group(self, key: _Key) -> None:
@@ -238,20 +242,22 @@ class _ResourceClaims:
             raise
 
     async def _delete_if_done(self, claim: Item[Any]) -> None:
-        """What was made for a pod goes when that is done, without waiting for the garbage collector."""
+        """What was made for a pod goes when that is done or uses another, without waiting for the garbage collector."""
         owner = claim.controller
         if owner is None or owner["kind"] != "Pod" or owner["apiVersion"] != "v1":
             return
-        if any(not is_finished(pod) for pod in self._pod_of_uid[owner["uid"]]):
-            return
+        for pod in self._pod_of_uid[owner["uid"]]:
+            if not is_finished(pod) and not await self._generator.is_spare(claim, pod):
+                return
         if not self._pod_of_uid[owner["uid"]] and owner["uid"] not in self._gone:
-            pod = await self._live(PODS, claim.namespace, owner["name"])
-            if pod is not None and pod.uid == owner["uid"] and not is_finished(pod):
+            live = await self._live(PODS, claim.namespace, owner["name"])
+            if live is not None and live.uid == owner["uid"] and not is_finished(live):
                 return
         try:
-            await self._client.delete(CLAIMS, claim.name, claim.namespace, uid=claim.uid)
+            revision = claim.metadata["resourceVersion"]  # nobody may have begun to use it
+            await self._client.delete(CLAIMS, claim.name, claim.namespace, uid=claim.uid, revision=revision)
         except StatusError as error:
-            if error.code not in (404, 409):
+            if error.code != 404:
                 raise
 
     async def _let_go(self, claim: Item[Any]) -> Tree:

@@ -165,6 +165,9 @@ class MemoryClient:
         uid = patch.get("metadata", {}).get("uid", "")
         if uid and uid != known["metadata"]["uid"]:
             raise refusal(409, "Conflict", "Precondition failed: UID in precondition")
+        revision = patch.get("metadata", {}).get("resourceVersion", "")
+        if revision and revision != known["metadata"]["resourceVersion"]:
+            raise refusal(409, "Conflict", "the object has been modified")
         return self._replace(resource, known, _merged(known, patch), subresource)
 
     async def delete(
@@ -173,8 +176,8 @@ class MemoryClient:
     ) -> Tree:  # fmt: skip
         known = await self.get(resource, name, namespace)
         metadata = known["metadata"]
-        if uid and metadata["uid"] != uid:
-            raise refusal(409, "Conflict", "Precondition failed: UID in precondition")
+        if (uid and metadata["uid"] != uid) or (revision and metadata["resourceVersion"] != revision):
+            raise refusal(409, "Conflict", "Precondition failed")
         finalizers = list(metadata.get("finalizers") or ())
         added = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation or "")
         if added and added not in finalizers:

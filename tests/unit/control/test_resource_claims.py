@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS
 from allotment.control.resource_claims import FINALIZER, resource_claims
@@ -230,5 +232,78 @@ def test_the_scheduler_s_claim_for_extended_resources_goes_with_its_pod() -> Non
             await here.settled()
             here.remove(PODS, "p")
             await here.until(lambda: not here.all(CLAIMS))
+
+    asyncio.run(story())
+
+
+def made_for(owner: Tree, name: str, **more: Any) -> Tree:
+    """A claim that somebody made for a pod's entry."""
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"], "controller": True}
+    annotations = {"resource.kubernetes.io/pod-claim-name": "g0"}
+    return {"metadata": {"name": name, "ownerReferences": [reference], "annotations": annotations}, **more}
+
+
+def test_of_two_claims_for_one_entry_the_one_that_the_pod_was_not_told_goes() -> None:
+    """As when two controllers are at work, which nobody should have."""
+
+    async def story() -> None:
+        async with world(CLAIMS_OF_PODS) as here:
+            here.put(CLAIM_TEMPLATES, TEMPLATE)
+            owner = here.put(PODS, with_template())
+            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            [told] = here.names(CLAIMS)
+            here.put(CLAIMS, made_for(owner, "another"))
+            await here.until(lambda: here.names(CLAIMS) == [told])
+            here.put(CLAIMS, made_for(owner, "in-use", status={"allocation": ALLOCATION}))
+            await here.settled()
+            assert sorted(here.names(CLAIMS)) == sorted(["in-use", told])
+
+    asyncio.run(story())
+
+
+def test_a_claim_that_came_before_its_pod_was_told_another_goes_too() -> None:
+    async def story() -> None:
+        async with world(CLAIMS_OF_PODS) as here:
+            owner = here.put(PODS, with_template(template="absent"))
+            await here.until(lambda: here.events("FailedResourceClaimCreation"))
+            statuses = [{"name": "g0", "resourceClaimName": "told"}]
+            here.put(CLAIMS, made_for(owner, "told"))
+            here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
+            here.put(CLAIMS, made_for(owner, "another"))
+            await here.until(lambda: here.names(CLAIMS) == ["told"])
+            await here.settled()
+            assert here.names(CLAIMS) == ["told"]
+            assert here.get(PODS, "p")["status"]["resourceClaimStatuses"] == statuses
+
+    asyncio.run(story())
+
+
+def test_what_another_controller_has_told_a_pod_is_not_told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pod may be on its way with that claim already."""
+
+    async def story() -> None:
+        async with world(CLAIMS_OF_PODS) as here:
+            owner = here.put(PODS, with_template())
+            await here.settled()
+            create = here.client.create
+
+            async def slow(resource: Any, tree: Tree, *words: Any, **more: Any) -> Tree:
+                if resource == CLAIMS:  # another was faster
+                    here.put(CLAIMS, made_for(owner, "theirs"))
+                    statuses = [{"name": "g0", "resourceClaimName": "theirs"}]
+                    here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
+                return await create(resource, tree, *words, **more)
+
+            monkeypatch.setattr(here.client, "create", slow)
+            here.put(CLAIM_TEMPLATES, TEMPLATE)
+            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            await here.until(lambda: here.names(CLAIMS) == ["theirs"])
+            names = {
+                status["resourceClaimName"]
+                for _, resource, event in here.client.history
+                if resource == PODS
+                for status in event.object.get("status", {}).get("resourceClaimStatuses") or ()
+            }
+            assert names == {"theirs"}
 
     asyncio.run(story())
