@@ -10,68 +10,31 @@ from typing import Any
 import pytest
 
 from allotment.components.table import SCHEDULER_NAME
-from allotment.tools.permissions.parts import PARTS, lease_of
-from allotment.tools.permissions.roles import manifests
+from allotment.tools.permissions.parts import lease_of
 from bench.real_kube import ApiServer
 from tests.components.process import LED, Component, get, running, until, value
+from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
 
 Tree = dict[str, Any]
 
-NAMESPACE = "kube-system"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{lease_of('scheduler')}"
-_PLACES = {
-    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles",
-    "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings",
-    "Node": "/api/v1/nodes",
-    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
-    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
-    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",
-    "Pod": "/api/v1/namespaces/default/pods",
-}
-
-
-def create(kube: ApiServer, tree: Tree) -> None:
-    code, answer = kube.ask("POST", _PLACES[tree["kind"]], tree)
-    assert code == 201, answer
-
-
-def pod(name: str, scheduler: str) -> Tree:
-    return {
-        "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name},
-        "spec": {
-            "schedulerName": scheduler, "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
-            "containers": [{"name": "main", "image": "busybox", "resources": {"claims": [{"name": "gpu"}]}}],
-        },
-    }  # fmt: skip
 
 
 def bound(kube: ApiServer, name: str) -> None:
     until(
-        lambda: kube.ask("GET", f"{_PLACES['Pod']}/{name}")[1]["spec"].get("nodeName"),
-        why=lambda: str(kube.ask("GET", f"{_PLACES['Pod']}/{name}")[1].get("status")),
+        lambda: kube.ask("GET", f"{PODS}/{name}")[1]["spec"].get("nodeName"),
+        why=lambda: str(kube.ask("GET", f"{PODS}/{name}")[1].get("status")),
     )
 
 
 @pytest.fixture(scope="module")
 def cluster(kube: ApiServer) -> ApiServer:
     """A node with four devices, and what they are asked by."""
-    create(kube, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "one"},
-                  "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})  # fmt: skip
-    kube.ask("PATCH", "/api/v1/nodes/one", {"spec": {"taints": []}})
-    devices = {"driver": "gpu.example.com", "nodeName": "one", "pool": {"name": "one", "resourceSliceCount": 1}}
-    create(kube, {"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "one"},
-                  "spec": {**devices, "devices": [{"name": f"gpu-{number}"} for number in range(4)]}})  # fmt: skip
-    chosen = {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]}
-    create(kube, {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu"},
-                  "spec": chosen})  # fmt: skip
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    create(kube, {"kind": "ResourceClaimTemplate", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu"},
-                  "spec": {"spec": {"devices": {"requests": [request]}}}})  # fmt: skip
-    for tree in (*manifests(PARTS["scheduler"], namespace=NAMESPACE), *manifests(PARTS["exporter"])):
-        create(kube, tree)
+    node(kube, "one", 4)
+    device_class(kube)
+    template(kube)
+    for part in ("scheduler", "exporter"):
+        account(kube, part)
     return kube
 
 
@@ -101,8 +64,8 @@ def test_beside_kube_scheduler_and_the_next_copy_goes_on_when_the_leader_is_kill
             bound(cluster, "after")
             assert second.stop() == 0
     assert cluster.ask("GET", LEASE)[1]["spec"]["holderIdentity"] == ""
-    claims = cluster.ask("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims")[1]["items"]
-    devices = [claim["status"]["allocation"]["devices"]["results"][0]["device"] for claim in claims]
+    allocations = [claim["status"]["allocation"] for claim in items(cluster, CLAIMS)]
+    devices = [allocation["devices"]["results"][0]["device"] for allocation in allocations]
     assert len(set(devices)) == len(devices) == 3
 
 
