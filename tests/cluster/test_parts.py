@@ -104,7 +104,7 @@ def test_a_snapshot_has_all_that_was_wanted(backend: Backend) -> None:
         await here.client.create(CLAIMS, claim("a"), here.namespace)
         found = await discover(here.client)
         taken = await snapshot.take(here.client, found, (*snapshot.DEVICES, *snapshot.PODS), here.namespace)
-        assert taken.refused == []
+        assert taken.refused == {}
         mine = [tree for tree in taken.objects if tree["metadata"].get("namespace") == here.namespace]
         assert sorted((tree["kind"], tree["apiVersion"]) for tree in mine) == [
             ("Pod", "v1"), ("ResourceClaim", "resource.k8s.io/v1"),

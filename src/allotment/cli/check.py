@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import sys
 from argparse import Namespace
 
 from allotment.cli.checking.answering import exit_code, told_of, write
 from allotment.cli.checking.options import options_of
 from allotment.cli.checking.reading import read_files
-from allotment.cli.screen import open_screen
+from allotment.cli.screen import open_screen, tell
 from allotment.tools.check.bundle import Bundle
 
 
@@ -30,8 +29,7 @@ def _run(arguments: Namespace) -> int:
     options = options_of(arguments)
     paths = arguments.paths or ["."]
     files = read_files(paths, options.is_excluded, arguments.force_exclude, arguments.stdin_filename or "")
-    for note in options.notes:
-        sys.stderr.write(f"note: {note}\n")
+    tell(options.notes)
     bundle = Bundle(files.documents, options.settings, options.world, files.problems, options.namespace)
     if arguments.fix or arguments.diff:
         from allotment.cli.checking.mending import mend

@@ -18,6 +18,7 @@ from allotment.cli.inputs import Inputs, is_live, read_inputs
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, open_screen
+from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
@@ -62,6 +63,8 @@ def _live(screen: Screen, arguments: Namespace) -> int:
     from allotment.cli.live.explaining import explain_on, explain_once
 
     def answer(inputs: Inputs, by_name: bool) -> Explanation:
+        if not inputs.asked:
+            must_know(inputs.cluster, *OF_PODS, "resourceclaims")
         if not inputs.asked and not any(_asks(value) for value in inputs.cluster) and arguments.object is None:
             return Explanation()
         return _explained(inputs, arguments, by_name)
@@ -82,6 +85,7 @@ def _asks(value: Object) -> bool:
 
 
 def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
+    must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.asked else OF_PODS))
     values = to_try(inputs.cluster, inputs.asked)
     explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]

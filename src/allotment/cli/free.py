@@ -7,15 +7,15 @@ lists every device.
 from __future__ import annotations
 
 import re
-import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from allotment.cli.inputs import ClusterState, is_live, read_inputs
+from allotment.cli.inputs import ClusterState, Inputs, is_live, read_inputs
 from allotment.cli.manifest import fields
 from allotment.cli.naming import ranges
-from allotment.cli.screen import Screen, open_screen
+from allotment.cli.screen import Screen, open_screen, tell
+from allotment.cli.unread import must_know
 from allotment.model.formats import to_json, to_yaml
 from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, NodeReport, free
 
@@ -53,15 +53,20 @@ def run(arguments: Namespace) -> int:
 
 def _state(arguments: Namespace) -> ClusterState:
     """The cluster of a file, of hardware, or (by its context) one that runs."""
+    inputs = _inputs(arguments)
+    must_know(inputs.cluster, "resourceslices", "resourceclaims")
+    return ClusterState.of(inputs)
+
+
+def _inputs(arguments: Namespace) -> Inputs:
     if not is_live(arguments):
-        return ClusterState.of(read_inputs(arguments))
+        return read_inputs(arguments)
     from allotment.cli.live.state import live_inputs
     from allotment.cluster.snapshot import DEVICES
 
     inputs, notes = live_inputs(arguments, DEVICES)
-    for note in notes:
-        sys.stderr.write(f"note: {note}\n")
-    return ClusterState.of(inputs)
+    tell(notes)
+    return inputs
 
 
 def headline(report: FreeReport) -> str:

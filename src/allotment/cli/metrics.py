@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from allotment.cli.inputs import Inputs, is_live, read_inputs
 from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
+from allotment.cli.screen import tell
+from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.cluster.snapshot import DEVICES, PODS
 from allotment.exporter.families import families
 from allotment.fleet.catalog import InstanceType
@@ -26,6 +28,7 @@ def run(arguments: Namespace) -> int:
     inputs = _inputs(arguments)
     from allotment.components.metrics import text_of
 
+    must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     values = (*inputs.cluster, *inputs.asked)
     sys.stdout.write(text_of(families(values, inputs.features, types, per_claim=arguments.per_claim, most=most)))
     return 0
@@ -54,6 +57,5 @@ def _inputs(arguments: Namespace) -> Inputs:
     from allotment.cli.live.state import live_inputs
 
     inputs, notes = live_inputs(arguments, (*DEVICES, *PODS))
-    for note in notes:
-        sys.stderr.write(f"note: {note}\n")
+    tell(notes)
     return inputs

@@ -24,6 +24,7 @@ from allotment.cli.planning.telling import Manner, tell
 from allotment.cli.planning.values import to_plan
 from allotment.cli.planning.watching import seconds_for, watching
 from allotment.cli.screen import Screen, open_screen
+from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features
@@ -57,6 +58,7 @@ def run(arguments: Namespace) -> int:
     _known_why(arguments.why, offer.catalog.types)
     limits = limits_of(arguments, offer.providers, offer.catalog.types)
     inputs, notes = _inputs(arguments)
+    must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
     promised = with_promises(chosen.values, inputs.features)
     with _with_extra():

@@ -10,7 +10,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.meta import Object
-from allotment.tools.doctor.server import facts_among, features_of
+from allotment.tools.doctor.server import facts_among, features_of, shown
 
 #: The release that is meant where no cluster says another.
 _USUAL: Final = "1.36"
@@ -45,9 +45,13 @@ def features(version: str, gates: Iterable[str]) -> Features:
 
 
 def features_among(version: str | None, gates: Iterable[str], values: Iterable[Object]) -> Features:
-    """What a snapshot says of its cluster, and above it the options of the command line."""
+    """What a cluster's server says of itself, and above it the options of the command line.
+
+    Of another release than the server's own only what the server shows is taken, not its gates.
+    """
     facts = facts_among(values)
-    told = features_of(facts) if facts is not None and version is None else None
-    if told is None:
+    if facts is None:
         return features(version or _USUAL, gates)
-    return Features(told.kube, {**told.gates, **features(told.kube, gates).gates})
+    told = features_of(facts)
+    asked = features(version or told.kube, gates)
+    return Features(asked.kube, {**(told.gates if version is None else shown(facts)), **asked.gates})

@@ -106,6 +106,13 @@ def called() -> str:
     return str(program) if program.name == "allot" and shutil.which("allot") is None else "allot"
 
 
+def tell(notes: Iterable[str]) -> None:
+    """What to know of an answer, beside it: on standard error."""
+    for note in notes:
+        for line in folded(f"note: {note}", width_of(sys.stderr)):
+            sys.stderr.write(f"{line}\n")
+
+
 def folded(text: str, width: int | None, indent: str = "") -> list[str]:
     """The text in lines of ``width`` columns, all but the first indented deeper; longer words stay whole."""
     if width is None or len(indent + text) <= width:

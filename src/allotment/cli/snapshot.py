@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import Mistake
+from allotment.cli.screen import folded
 from allotment.cluster.discovery import discover
 from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
@@ -25,12 +26,14 @@ from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import ObjectMeta
 from allotment.model.trees import to_tree
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
+from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.http import HttpClient
 
 Tree = dict[str, Any]
 
+_WIDTH = 80
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -56,13 +59,17 @@ def run(arguments: Namespace) -> int:
     else:
         replace_file(file, text.encode())
         counts = _counted(objects)
-        sys.stderr.write(f"{file}: {counts}{'' if arguments.redact else '; names and values as they are'}\n")
-    for one in refused:
-        sys.stderr.write(f"left out, for it may not be read: {one}\n")
+        sys.stderr.write(f"{file}: {counts}\n")
+        if not arguments.redact:
+            sys.stderr.write("Names and values are as they are; --redact makes pseudonyms of them.\n")
+    for line in _left_out(refused):
+        sys.stderr.write(f"{line}\n")
     return 0
 
 
-async def _taken(arguments: Namespace, client: HttpClient, way: Target) -> tuple[list[Tree], ServerFacts, list[str]]:
+async def _taken(
+    arguments: Namespace, client: HttpClient, way: Target
+) -> tuple[list[Tree], ServerFacts, Mapping[str, str]]:
     wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
     discovery = await discover(client)
     found = await take(client, discovery, wanted, arguments.namespace or "")
@@ -88,6 +95,17 @@ def _text(objects: Sequence[Tree], facts: ServerFacts, redact: bool, as_json: bo
     words += ". Names and values are pseudonyms." if redact else "."
     tries = ", ".join(f"allot {tool} --cluster FILE" for tool in ("doctor", "explain", "free"))
     return f"{words}\n# Try: {tries}\n{to_yaml([whole])}"
+
+
+def _left_out(refused: Mapping[str, str]) -> Iterator[str]:
+    """What could not be read, by reason."""
+    alike: dict[str, list[str]] = {}
+    for resource, reason in refused.items():
+        alike.setdefault(reason, []).append(resource)
+    for reason, resources in alike.items():
+        yield from folded(f"Left out, for they may not be read ({reason}): {listed(resources)}.", _WIDTH)
+    if refused:
+        yield "allot rbac reader says what a snapshot needs."
 
 
 def _counted(objects: Sequence[Tree]) -> str:

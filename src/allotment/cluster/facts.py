@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from allotment.cluster.discovery import Discovery
 from allotment.cluster.errors import StatusError
 from allotment.cluster.gates import gates_of
+from allotment.cluster.snapshot import why
 from allotment.model.features import GATES
 from allotment.tools.doctor.server import ServerFacts
 
@@ -27,7 +28,7 @@ async def facts_of(client: HttpClient, discovery: Discovery, now: str) -> Server
         if not gates:
             unread["gates"] = "the server's metrics do not tell them"
     except StatusError as error:
-        unread["gates"] = f"may not be read: {error}"
+        unread["gates"] = why(error)
     served: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for one in discovery.served:
         if one.resource.group == "resource.k8s.io":
@@ -40,7 +41,6 @@ async def facts_of(client: HttpClient, discovery: Discovery, now: str) -> Server
     return ServerFacts(taken=now, version=version, served=dict(served), gates=known, unread=unread)
 
 
-def without(facts: ServerFacts, refused: Iterable[str]) -> ServerFacts:
-    """The facts beside objects of which some could not be read (``pods: …``)."""
-    unread = {text.partition(":")[0]: f"may not be read:{text.partition(':')[2]}" for text in refused}
-    return replace(facts, unread={**unread, **facts.unread})
+def without(facts: ServerFacts, refused: Mapping[str, str]) -> ServerFacts:
+    """The facts beside objects of which some could not be read, by resource."""
+    return replace(facts, unread={**refused, **facts.unread})

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from allotment.cluster.client import Tree
-from allotment.cluster.resources import POOL_STATUS_REQUESTS, TAINT_RULES
-from allotment.model.features import RELEASES, Features
-
-#: Gates that show: a server has the kind if the gate is on.
-_SHOWN_BY: Final = {"DRADeviceTaintRules": TAINT_RULES, "DRAResourcePoolStatus": POOL_STATUS_REQUESTS}
-_NUMBERS: Final = [tuple(int(part) for part in release.split(".")) for release in RELEASES]
+from allotment.model.features import SHOWN_BY, Features, modelled
 
 
 class Reader(Protocol):
@@ -35,9 +30,7 @@ def release_of(version: Mapping[str, Any]) -> str:
     >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
     ('1.36', '1.37')
     """
-    digits = "".join(filter(str.isdigit, str(version.get("minor", ""))))
-    found = (1, int(digits or 0))
-    return RELEASES[max((index for index, number in enumerate(_NUMBERS) if number <= found), default=0)]
+    return modelled(f"{version.get('major', '')}.{version.get('minor', '')}")
 
 
 async def features_of(client: Reader, wished: Wished) -> Features:
@@ -47,7 +40,7 @@ async def features_of(client: Reader, wished: Wished) -> Features:
     gates: dict[str, bool] = {}
     if "resource.k8s.io" in served:
         kinds = await _kinds(client)
-        gates = {gate: True for gate, resource in _SHOWN_BY.items() if resource.plural in kinds}
+        gates = {gate: True for plural, gate in SHOWN_BY.items() if plural in kinds}
     return Features(kube=release, gates={**gates, **wished.gates})
 
 

@@ -7,7 +7,7 @@ takes silence for absence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.client import Client, Resource
@@ -65,10 +65,10 @@ _VERSIONS: Final = {"resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3"),
 
 
 class Snapshot(NamedTuple):
-    """Objects of nearly one moment. ``refused``: what could not be read, and what the server said of why."""
+    """Objects of nearly one moment. ``refused``: resources that could not be read, and why."""
 
     objects: list[Tree]
-    refused: list[str]
+    refused: Mapping[str, str]
 
 
 def served(discovery: Discovery, wanted: Iterable[Wanted]) -> list[tuple[Resource, str]]:
@@ -93,12 +93,12 @@ async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], n
         return_exceptions=True,
     )
     objects: list[Tree] = []
-    refused: list[str] = []
+    refused: dict[str, str] = {}
     first: StatusError | None = None
     for (resource, _), answer in zip(places, answers, strict=True):
         if isinstance(answer, StatusError):
             first = first or answer
-            refused.append(f"{resource.plural}: {answer}")
+            refused[resource.plural] = why(answer)
         elif isinstance(answer, BaseException):
             raise answer
         else:
@@ -106,6 +106,12 @@ async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], n
     if first is not None and len(refused) == len(places):
         raise first
     return Snapshot(objects, refused)
+
+
+def why(error: StatusError) -> str:
+    """Why something could not be read, in few words: what a server says of a permission that is missing is long, and
+    the same for all."""
+    return "forbidden" if error.code == 403 else str(error)
 
 
 def _of_type(tree: Tree, resource: Resource) -> Tree:

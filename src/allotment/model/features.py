@@ -6,6 +6,7 @@ gate whose stage is ``GA`` or locked cannot be turned off (GA gates that upstrea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -52,6 +53,24 @@ GATES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "DRAFractionalCapacityRange": {"1.37": ("Beta", True)},
 }
 # fmt: on
+#: Resources of ``resource.k8s.io`` that a server serves only with a gate on, so that the gate shows.
+SHOWN_BY: Mapping[str, str] = {
+    "devicetaintrules": "DRADeviceTaintRules",
+    "resourcepoolstatusrequests": "DRAResourcePoolStatus",
+}  # fmt: skip
+_MINOR = re.compile(r"v?1\.([0-9]+)")
+
+
+def modelled(version: str) -> str:
+    """The release that stands for a version: newer ones are answered as the newest, older ones as the oldest.
+
+    >>> modelled("v1.36.2-gke.100"), modelled("1.99"), modelled("v1.33.1")
+    ('1.36', '1.37', '1.34')
+    """
+    found = _MINOR.match(version)
+    minors = [int(release.partition(".")[2]) for release in RELEASES]
+    asked = int(found[1]) if found else minors[-1]
+    return RELEASES[max((index for index, minor in enumerate(minors) if minor <= asked), default=0)]
 
 
 @dataclass(frozen=True, slots=True)

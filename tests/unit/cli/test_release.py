@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allotment.cli.mistakes import Mistake
-from allotment.cli.release import features, release
+from allotment.cli.release import features, features_among, release
+from allotment.tools.doctor.server import ServerFacts, stand_in
 
 
 @pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "v1.36.2-gke.100", "1.36.0+k3s1"])
@@ -40,3 +41,43 @@ def test_bad_gates_are_explained(text: str, problem: str, hint: str) -> None:
         features("1.36", [text])
     assert problem in str(caught.value)
     assert hint in caught.value.hint
+
+
+SERVER = ServerFacts(
+    version="v1.35.2", served={"devicetaintrules": ("v1alpha3",)}, gates={"DRAAdminAccess": False, "NewToUs": True}
+)
+
+
+def test_a_cluster_says_its_release_and_gates_and_the_options_go_above() -> None:
+    found = features_among(None, ["DRAConsumableCapacity=true"], [SERVER])
+    assert found.kube == "1.35"
+    assert not found.enabled("DRAAdminAccess")
+    assert found.enabled("DRAConsumableCapacity")
+    assert features_among(None, ["DRAAdminAccess=true"], [SERVER]).enabled("DRAAdminAccess")
+
+
+def test_a_gate_shows_in_what_is_served_where_metrics_may_not_be_read() -> None:
+    assert features_among(None, [], [SERVER]).enabled("DRADeviceTaintRules")
+    assert not features_among(None, [], [ServerFacts(version="v1.35.2")]).enabled("DRADeviceTaintRules")
+
+
+def test_another_release_has_gates_of_its_own_but_for_those_that_show() -> None:
+    found = features_among("1.36", [], [SERVER])
+    assert found.enabled("DRAAdminAccess")
+    assert found.enabled("DRADeviceTaintRules")
+
+
+@pytest.mark.parametrize(
+    ("version", "kube", "said"),
+    [
+        ("v1.36.3", "1.36", ""),
+        ("v1.36.2-gke.100", "1.36", ""),
+        ("v1.33.4", "1.34", "the cluster is Kubernetes v1.33.4, which is answered as if it were 1.34"),
+        ("v1.99.0", "1.37", "the cluster is Kubernetes v1.99.0, which is answered as if it were 1.37"),
+        ("", "1.37", ""),
+    ],
+)
+def test_a_release_that_is_not_known_has_one_that_stands_for_it(version: str, kube: str, said: str) -> None:
+    facts = ServerFacts(version=version)
+    assert features_among(None, [], [facts]).kube == kube
+    assert stand_in(facts) == said

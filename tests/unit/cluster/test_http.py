@@ -327,7 +327,7 @@ def test_a_plugin_that_fails_is_told(tmp_path: Path, script: str, told: str) -> 
 
 def test_a_plugin_that_is_not_there_says_how_to_get_it() -> None:
     async def story(client: HttpClient) -> None:
-        with pytest.raises(Unreachable, match=r"does not start: No such file or directory\ninstall it"):
+        with pytest.raises(Unreachable, match=r"does not start: No such file or directory\. install it"):
             await client.get(NODES, "n1")
 
     talk(Scripted(), story, plugin=Plugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"))

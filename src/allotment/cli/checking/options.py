@@ -15,6 +15,7 @@ from allotment.cli.checking.patterns import matches
 from allotment.cli.inputs import read_inputs
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
+from allotment.cli.unread import OF_DEVICES, must_know
 from allotment.fleet.errors import FleetError, nearest
 from allotment.model.features import Features
 from allotment.tools.check.bundle import Settings, World
@@ -102,6 +103,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
         from allotment.cluster.snapshot import DEVICES, PODS
 
         live = read_live(asked, (*DEVICES, *PODS))
+        must_know(live.values, *OF_DEVICES, "resourceclaimtemplates")
         return (
             live.features,
             World(live.values),
@@ -117,6 +119,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
     asked.cluster, asked.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
     with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _said_in(config):
         inputs = read_inputs(asked)
+    must_know(inputs.cluster, *OF_DEVICES, "resourceclaimtemplates")
     place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
     return inputs.features, World(inputs.cluster, hardware=not snapshot), place, ()
 

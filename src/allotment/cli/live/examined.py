@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import on_cluster
-from allotment.cli.live.state import release_of
+from allotment.cli.release import features_among
 from allotment.cluster import permitted
 from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take
-from allotment.model.features import Features
+from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
 from allotment.tools.doctor.found import Found, found_of
 from allotment.tools.doctor.reading import read
+from allotment.tools.doctor.server import stand_in
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.parts import PARTS
 
@@ -34,17 +34,15 @@ def examined_live(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
 async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tuple[Found, tuple[str, ...]]:
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
-    (features, notes), taken, facts, (denied, unasked) = await asyncio.gather(
-        release_of(arguments, client, discovery),
-        _taken(client, discovery),
-        facts_of(client, discovery, now),
-        _denied(client, discovery),
+    taken, facts, (denied, unasked) = await asyncio.gather(
+        _taken(client, discovery), facts_of(client, discovery, now), _denied(client, discovery)
     )
     facts = without(facts, taken.refused)
     seen = read(taken.objects)
-    features = Features(features.kube, {**features.gates, **facts.gates})
+    features = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
     found = found_of(features, (facts, *seen.values), denied, unasked)
-    return found, (*notes, *(f"left out: {one}" for one in seen.failed))
+    notes = (stand_in(facts), *(f"left out: {one}" for one in seen.failed))
+    return found, tuple(filter(None, notes))
 
 
 async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
@@ -55,11 +53,11 @@ async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
     except StatusError as error:
         if error.code != 403:
             raise
-        return Snapshot([], [f"{resource.plural}: {error}" for resource, _ in served(discovery, wanted)])
+        return Snapshot([], {resource.plural: why(error) for resource, _ in served(discovery, wanted)})
 
 
 async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[Ask] | None, str]:
     try:
         return await permitted.missing(client, permitted.served(discovery, asks(PARTS["reader"]))), ""
     except StatusError as error:
-        return None, f"may not be read: {error}"
+        return None, why(error)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from allotment.cli.inputs import Inputs, asked_about
 from allotment.cli.live import bound
 from allotment.cli.live.connection import on_cluster
-from allotment.cli.live.state import Live, live, release_of, source_of, values_of, what_to_read
+from allotment.cli.live.state import Live, live, seen_by, what_to_read
 from allotment.cli.mistakes import Mistake
 from allotment.cluster.cache import Caches, all_synced
 from allotment.cluster.clock import Clock
@@ -173,12 +173,13 @@ async def _follow(
     arguments: Namespace, client: HttpClient, way: Target, explain: Explain, show: Callable[[Explanation], None]
 ) -> None:
     wanted = what_to_read(arguments.object)
-    await live(arguments, client, way, wanted)  # whatever is wrong is told before anything is followed
+    first = await live(arguments, client, way, wanted)  # whatever is wrong is told before anything is followed
     discovery = await discover(client)
-    known, notes = await release_of(arguments, client, discovery)
     caches = Caches(client, clock=Clock(), random=Random())
     changed = asyncio.Event()
-    followed = [caches.trees(resource) for resource, _ in served(discovery, wanted)]
+    followed = [
+        caches.trees(resource) for resource, _ in served(discovery, wanted) if resource.plural not in first.facts.unread
+    ]
     for cache in followed:
         cache.on_change(lambda old, new: changed.set())
     following = asyncio.create_task(caches.run())
@@ -192,8 +193,7 @@ async def _follow(
                 for cache in followed
                 for item in sorted(cache.items(), key=lambda item: item.key)
             ]
-            found = Live(known, values_of(trees, source_of(way)), notes)
-            now = _answer_or_nothing(arguments, found, explain)
+            now = _answer_or_nothing(arguments, seen_by(arguments, way, first.facts, trees), explain)
             if now != last:
                 if last is not None:
                     sys.stdout.write(f"\n--- {datetime.now().astimezone():%H:%M:%S} ---\n")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
+import asyncio
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge, queued
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import BadInput
-from allotment.cli.release import features
+from allotment.cli.release import features_among
 from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
+from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
 from allotment.cluster.snapshot import DEVICES, PODS, WORKLOADS, Wanted, take
 from allotment.model.features import RELEASES, Features
@@ -20,22 +22,23 @@ from allotment.model.loading import Document, Loaded
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Mark
 from allotment.model.meta import Object
+from allotment.tools.doctor.server import ServerFacts, stand_in
 from allotment.tools.free import NodeReport, free
+from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.http import HttpClient
 
 Tree = dict[str, Any]
 
-_MINOR = re.compile(r"1\.([0-9]+)")
-
 
 class Live(NamedTuple):
-    """What a cluster holds, and what to know about the reading of it."""
+    """What a cluster holds, and what to know about the reading of it. What its server says of itself is a value."""
 
     features: Features
     values: tuple[Object, ...]
     notes: tuple[str, ...] = ()
+    facts: ServerFacts = ServerFacts()
 
     def inputs(self, asked: Sequence[Object] = ()) -> Inputs:
         """The same as what files would have brought."""
@@ -60,43 +63,27 @@ def read_live(arguments: Namespace, wanted: Sequence[Wanted]) -> Live:
 async def live(arguments: Namespace, client: HttpClient, way: Target, wanted: Sequence[Wanted]) -> Live:
     """What a cluster holds of some kinds."""
     discovery = await discover(client)
-    known, notes = await release_of(arguments, client, discovery)
-    taken = await take(client, discovery, wanted)
-    notes += tuple(f"not read, so not considered: {one}" for one in taken.refused)
-    return Live(known, values_of(taken.objects, source_of(way)), notes)
+    now = datetime.now(UTC).isoformat()
+    facts, taken = await asyncio.gather(facts_of(client, discovery, now), take(client, discovery, wanted))
+    return seen_by(arguments, way, without(facts, taken.refused), taken.objects)
+
+
+def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
+    """What a cluster holds, with what its server says of itself."""
+    notes = ["" if arguments.kube_version else stand_in(facts)]
+    alike: dict[str, list[str]] = {}
+    for resource, reason in facts.unread.items():
+        if resource != "gates":
+            alike.setdefault(reason, []).append(resource)
+    notes += (f"not read, so not considered: {listed(names)} ({why})" for why, names in alike.items())
+    known = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
+    values = (*values_of(trees, source_of(way)), facts)
+    return Live(known, values, tuple(filter(None, notes)), facts)
 
 
 def source_of(way: Target) -> str:
     """What stands for a file's name."""
     return f"context {way.context}" if way.context else way.server
-
-
-#: Gates that show: a cluster serves the kind if the gate is on.
-_SHOWN_BY = {"devicetaintrules": "DRADeviceTaintRules", "resourcepoolstatusrequests": "DRAResourcePoolStatus"}
-
-
-async def release_of(
-    arguments: Namespace, client: HttpClient, discovery: Discovery
-) -> tuple[Features, tuple[str, ...]]:
-    """The cluster's release, unless the user says another; of one that is not modelled the nearest.
-
-    Gates are the release's own, but for those that what is served shows to be on, and for what the user says.
-    """
-    shown = [f"{gate}=true" for plural, gate in _SHOWN_BY.items() if discovery.versions_of("resource.k8s.io", plural)]
-    gates = [*shown, *arguments.feature_gates]
-    if arguments.kube_version is not None:
-        return features(arguments.kube_version, gates), ()
-    try:
-        version = str((await client.read("/version")).get("gitVersion", ""))
-    except StatusError:
-        version = ""
-    found = _MINOR.search(version)
-    release = f"1.{found[1]}" if found else RELEASES[-1]
-    if release in RELEASES:
-        return features(release, gates), ()
-    nearest = min(RELEASES, key=lambda known: abs(int(known[2:]) - int(release[2:])))
-    note = f"the cluster is Kubernetes {version}, which is answered as if it were {nearest}"
-    return features(nearest, gates), (note,)
 
 
 def what_to_read(subject: str | None) -> tuple[Wanted, ...]:

@@ -10,6 +10,7 @@ from typing import Final
 from allotment.cli.inputs import read_inputs
 from allotment.cli.mistakes import Mistake
 from allotment.cli.release import features
+from allotment.cli.unread import OF_DEVICES, must_know
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -57,9 +58,11 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
         from allotment.cluster.snapshot import DEVICES, PODS
 
         live = read_live(arguments, (*DEVICES, *PODS))
+        must_know(live.values, *OF_DEVICES)
         return live.features, live.values
     if not (arguments.fleet or arguments.cluster):
         return features(version, arguments.feature_gates), None
     options = {"cluster": [arguments.cluster or []], "fleet": [arguments.fleet] if arguments.fleet else [], "files": []}
     inputs = read_inputs(Namespace(**{**vars(arguments), **options}))
+    must_know(inputs.cluster, *OF_DEVICES)
     return inputs.features, inputs.cluster

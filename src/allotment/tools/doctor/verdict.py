@@ -15,7 +15,7 @@ from allotment.tools.sentences import listed
 
 
 def verdict(found: Found, findings: Sequence[Finding]) -> str:
-    """One sentence.
+    """One sentence; what could not be read is not counted.
 
     >>> from allotment.model.features import Features
     >>> verdict(Found(Features(kube="1.36")), [])
@@ -23,13 +23,13 @@ def verdict(found: Found, findings: Sequence[Finding]) -> str:
     """
     of = Counter(type(value) for value in found.values)
     devices = sum(len(value.spec.devices or ()) for value in found.values if isinstance(value, ResourceSlice))
-    size = listed(
-        (
-            counted(of[Node], "node"), counted(devices, "device"), counted(of[ResourceClaim], "claim"),
-            counted(of[Pod], "pod"),
-        )
-    )  # fmt: skip
+    seen = {
+        "nodes": counted(of[Node], "node"), "resourceslices": counted(devices, "device"),
+        "resourceclaims": counted(of[ResourceClaim], "claim"), "pods": counted(of[Pod], "pod"),
+    }  # fmt: skip
+    size = listed(words for kind, words in seen.items() if kind not in found.unread)
+    where = f" in {size}" if size else ", and hardly anything could be looked at"
     if not findings:
-        return f"Nothing wrong is seen in {size}."
+        return f"Nothing wrong is seen{where}."
     bad = Counter(finding.severity for finding in findings)
-    return f"{listed(counted(bad[one], one) for one in SEVERITIES if bad[one])} in {size}."
+    return f"{listed(counted(bad[one], one) for one in SEVERITIES if bad[one])}{where}."

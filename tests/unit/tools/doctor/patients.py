@@ -289,7 +289,7 @@ PATIENTS: Final = (
         "D102", _gate, "gate DRADeviceTaints", "is off in the API server, and slice 00000-", "=true in kube-apiserver"
     ),
     Patient("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
-    Patient("D104", _denied, "you", "you may not list events: what was said about pods", "$ allot rbac reader"),
+    Patient("D104", _denied, "you", "you may not list events.", "$ allot rbac reader"),
     Patient(
         "D201",
         _undriven,

@@ -14,7 +14,9 @@ from tests.unit.tools.doctor.clinic import JUST_NOW, Cluster
 from tests.unit.tools.doctor.patients import PATIENTS, Patient
 
 #: What a command of ours or of kubectl can be.
-COMMAND = re.compile(r"\$ (kubectl (api-resources|get|describe|delete|edit|logs|label) |allot (explain|free|rbac) )")
+COMMAND = re.compile(
+    r"\$ (kubectl (api-resources|create|get|describe|delete|edit|logs|label) |allot (explain|free|rbac) )"
+)
 
 
 def test_a_cluster_in_which_all_is_well_has_no_findings() -> None:

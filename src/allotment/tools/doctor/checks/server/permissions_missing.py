@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import counted, remedy, unique
+from allotment.tools.doctor.wording import counted, remedy, some, unique
+
+#: The role, and who has it.
+_COMMANDS: Final = (
+    "allot rbac reader | kubectl apply -f -",
+    "kubectl create clusterrolebinding allotment-you --clusterrole=allotment-reader --user=YOU",
+)
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -18,14 +25,16 @@ def find(case: Case) -> Iterable[Sign]:
     by_resource: dict[str, list[str]] = {}
     for ask in denied:
         by_resource.setdefault(str(ask), []).append(ask.verb)
+    by_verbs: dict[str, list[str]] = {}
+    for resource, verbs in by_resource.items():
+        by_verbs.setdefault(" or ".join(verbs), []).append(resource)
     names = unique(f"{'/'.join(verbs)} {resource}" for resource, verbs in by_resource.items())
-    text = f"you may not {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}:"
-    text += f" {denied[0].why}. What cannot be read is not looked at, and checks that need it are silent"
-    words = f"{counted(len(denied), 'permission')} missing. An administrator makes an account that has them,"
-    words += " for reading only, with"
+    text = f"you may not {'; '.join(f'{verbs} {some(resources)}' for verbs, resources in by_verbs.items())}."
+    text += " What cannot be read is not looked at, and checks that need it are silent"
+    words = f"{counted(len(denied), 'permission')} missing. An administrator lets you do this, and nothing more, with"
     blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & case.found.unread.keys()
     severity: Severity = "error" if blind else "warning"
-    yield Sign("you", text, remedy(words, "allot rbac reader | kubectl apply -f -"), severity, names)
+    yield Sign("you", text, remedy(words, *_COMMANDS), severity, names)
 
 
 CHECK = Check(
