@@ -56,12 +56,16 @@ _CLUSTER: Final = (
     "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses",
 )  # fmt: skip
 _PATIENCE_SECONDS: Final = 12.0
+#: Who is served first of several is drawn by lot, by Kubernetes' own programs as by ours; so what a later step is about
+#: may have come to another.
+_MOST_TRIES: Final = 3
 
 
 class RealPlace:
     """kube-apiserver, asked over HTTPS."""
 
     patience_seconds = _PATIENCE_SECONDS
+    draws_lots = True
 
     def __init__(self, running: ApiServer, http: aiohttp.ClientSession) -> None:
         self._running = running
@@ -115,6 +119,11 @@ class RealPlace:
         await self._delete(f"/api/v1/namespaces/{namespace}")
         return ""
 
+    async def gone(self, namespace: str) -> None:
+        """Wait until a namespace is deleted."""
+        while any(tree["metadata"]["name"] == namespace for tree in await self._items("/api/v1/namespaces")):
+            await asyncio.sleep(0.1)
+
     async def _items(self, path: str) -> list[Tree]:
         items: list[Tree] = (await self._read(path))["items"]
         return items
@@ -167,9 +176,13 @@ async def replayed(
         place = RealPlace(running, http)
         await place.begin()
         for flow in flows:
-            found = await played(place, flow)
-            await asyncio.to_thread(look, flow["namespace"])
-            left = await place.clear(flow["namespace"])
+            for _ in range(1 if flow.get("upstream_bug") else _MOST_TRIES):
+                found = await played(place, flow)
+                await asyncio.to_thread(look, flow["namespace"])
+                left = await place.clear(flow["namespace"])
+                if left or not found:
+                    break
+                await place.gone(flow["namespace"])
             yield Result(flow["flow"], not (found or left), "; ".join(filter(None, (found, left))))
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from allotment.apiserver.exchange import Answer, Request, Response
 from tests.vectors.apiserver.comparing import difference
@@ -48,6 +49,8 @@ class Place(Protocol):
 
     #: How long what a step leads to may take; events are written when there is time.
     patience_seconds: float
+    #: Whether chance decides which of several pods is first that came at once and ask for the same.
+    draws_lots: bool
 
     async def ask(self, request: Request) -> Answer:
         """One request, answered."""
@@ -119,6 +122,8 @@ async def played(place: Place, flow: Row) -> str:
             if told:
                 return f"step {step['do']}: {told}"
         if step["do"] == "create" and index != last:
+            # As far apart as they were recorded: a pod of high priority that comes a moment later comes too late.
+            await asyncio.sleep(flow["steps"][index + 1]["t"] - step["t"])
             continue
         if timed and step["do"] != "create":
             taken = [snapshot["t"] for snapshot in flow["snapshots"] if snapshot["after"] == step["do"]]
@@ -126,7 +131,7 @@ async def played(place: Place, flow: Row) -> str:
         await place.settled(_REST_SECONDS)
         for snapshot in flow["snapshots"]:
             if snapshot["after"] == step["do"]:
-                found = await _reached(place, snapshot, namespace, either=_either(flow))
+                found = await _reached(place, flow, snapshot)
                 if found:
                     return f"after {step['do']!r}: {found}"
     return ""
@@ -166,24 +171,28 @@ async def asked_of(place: Place, doing: Doing, wanted: int | None = None) -> str
     return ""
 
 
-async def _reached(place: Place, snapshot: Tree, namespace: str, *, either: bool) -> str:
+async def _reached(place: Place, flow: Row, snapshot: Tree) -> str:
     """How what came to be differs."""
     loop = asyncio.get_running_loop()
     latest = loop.time() + place.patience_seconds
     while True:
-        found = await _compared(place, snapshot, namespace, either=either)
+        found = await _compared(place, flow, snapshot)
         if not found or loop.time() > latest:
             return found
         await asyncio.sleep(_REST_SECONDS)
 
 
-async def _compared(place: Place, snapshot: Tree, namespace: str, *, either: bool) -> str:
+async def _compared(place: Place, flow: Row, snapshot: Tree) -> str:
+    namespace = flow["namespace"]
     pods = await _items(place, f"/api/v1/namespaces/{namespace}/pods")
     claims = await _items(place, f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims")
     events = await _items(place, f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    if place.draws_lots and (alike := _alike(flow)):
+        snapshot = _nameless(snapshot, alike)
+        pods, claims, events = (_nameless(trees, alike) for trees in (pods, claims, events))
     wanted = {"pods": _by_name(snapshot["pods"], _pod), "claims": _by_name(snapshot["resourceclaims"], _claim)}
     found = ""
-    for swap in (False, True) if either else (False,):
+    for swap in (False, True) if _either(flow) else (False,):
         mine, theirs, said = (_swapped(trees) if swap else trees for trees in (pods, claims, events))
         ours = {"pods": _by_name(mine, _pod), "claims": _by_name(theirs, _claim)}
         told = difference(wanted, ours) or _said_less(snapshot, mine, said)
@@ -208,6 +217,22 @@ def _swapped(trees: list[Tree]) -> list[Tree]:
     text = json.dumps(trees).replace(_EQUAL[0], "\0").replace(_EQUAL[1], _EQUAL[0]).replace("\0", _EQUAL[1])
     swapped: list[Tree] = json.loads(text)
     return swapped
+
+
+def _alike(flow: Row) -> list[str]:
+    """Pods of a flow that ask for the same; none if there is but one."""
+    created = [step["object"] for step in flow["steps"] if step.get("object", {}).get("kind") == "Pod"]
+    names = [pod["metadata"]["name"] for pod in created if pod["spec"] == created[0]["spec"]]
+    return names if len(names) > 1 else []
+
+
+T = TypeVar("T")
+
+
+def _nameless(trees: T, names: list[str]) -> T:
+    """The same without what tells these pods apart."""
+    told: T = json.loads(re.sub(rf"\b({'|'.join(map(re.escape, names))})\b", "ANY", json.dumps(trees)))
+    return told
 
 
 async def _items(place: Place, path: str) -> list[Tree]:
@@ -264,7 +289,9 @@ def _in_order(status: Tree) -> Tree:
 
 def _said_less(snapshot: Tree, pods: list[Tree], events: list[Tree]) -> str:
     """Which recorded sentence is in none of ours."""
-    said = {pod["metadata"]["name"]: _messages(pod) for pod in pods}
+    said: dict[str, list[str]] = {}
+    for pod in pods:
+        said.setdefault(pod["metadata"]["name"], []).extend(_messages(pod))
     for pod in snapshot["pods"]:
         for message in _messages(pod):
             if not any(message in ours for ours in said.get(pod["metadata"]["name"], ())):

@@ -24,6 +24,7 @@ class World:
 
     #: Waits run much faster there than the wall's clock.
     patience_seconds = 1.2
+    draws_lots = False
 
     def __init__(self, plane: Plane) -> None:
         self.store: Store = plane.store
