@@ -22,7 +22,7 @@ from allotment.tools.permissions.parts import PARTS, lease_of
 from allotment.tools.permissions.roles import manifests
 from tests.lab.stage import stage
 from tests.packaging import made_files, restricted, values_page
-from tests.packaging.helm import CHART, Failed, named, only, run, settings, template
+from tests.packaging.helm import CHART, ROOT, Failed, named, only, run, settings, template
 
 Tree = dict[str, Any]
 
@@ -115,6 +115,16 @@ def test_all_but_drivers_run_restricted(helm: str) -> None:
         pod = restricted.pod_of(tree)
         if pod and not tree["metadata"]["name"].startswith("allotment-driver-"):
             assert not list(restricted.lacking(pod)), tree["metadata"]["name"]
+
+
+def test_who_runs_as_whom_is_the_images_word_or_the_clusters(helm: str) -> None:
+    """A user that is named is refused where namespaces have users of their own (OpenShift)."""
+    for tree in template(helm, *only(*made_files.PIECES)):
+        if tree["kind"] in ("Deployment", "Pod"):
+            pod = restricted.pod_of(tree)
+            for context in (pod["securityContext"], *(one["securityContext"] for one in pod["containers"])):
+                assert context.keys() & {"runAsUser", "runAsGroup", "fsGroup"} == set(), tree["metadata"]["name"]
+    assert "USER 65532:65532" in (ROOT / "deploy" / "Containerfile").read_text(), "runAsNonRoot wants a number"
 
 
 @pytest.mark.parametrize(

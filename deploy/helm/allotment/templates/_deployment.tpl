@@ -43,12 +43,9 @@ spec:
             matchLabels:
               {{- include "allotment.component.selector" . | nindent 14 }}
       {{- end }}
-      # As the pod security standard "restricted" wants it.
+      # As the pod security standard "restricted" wants it. No user: the image has one (65532), and OpenShift its own.
       securityContext:
         runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        fsGroup: 65532
         seccompProfile: {type: RuntimeDefault}
       containers:
         - name: {{ .name }}
