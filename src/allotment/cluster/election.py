@@ -140,20 +140,24 @@ class LeaderElection:
         finally:
             late.cancel()
             taking.cancel()
-        self.refused = ""
         if taking.cancelled():
-            self.refused = "the server did not answer in time"
-            log.info("%s: %s", self.name, self.refused)
+            self._refuse("the server did not answer in time")
             return False
         error = taking.exception()
         if error is None:
+            self.refused = ""
             return taking.result()
         if not isinstance(error, StatusError | Unreachable):
             raise error
-        if not isinstance(error, StatusError) or error.code not in (404, 409):  # others were faster
-            self.refused = str(error)
-            log.info("%s: %s", self.name, error)
+        others_were_faster = isinstance(error, StatusError) and error.code in (404, 409)
+        self._refuse("" if others_were_faster else str(error))
         return False
+
+    def _refuse(self, why: str) -> None:
+        """The same is news once: a server may be gone for long."""
+        if why and why != self.refused:
+            log.info("%s: %s", self.name, why)
+        self.refused = why
 
     async def _take(self) -> bool:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from random import Random
 from typing import Any
@@ -187,3 +188,21 @@ def test_a_lease_without_a_spec_is_nobodys() -> None:
         task.cancel()
 
     asyncio.run(story())
+
+
+def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        client = MemoryClient()
+        client.refuse = [Unreachable("no route")] * 10 + [Unreachable("another reason")] * 10
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        task = asyncio.create_task(election.lead(_for_ever))
+        while not election.leading:
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 5))
+    assert [record.getMessage() for record in caplog.records] == [
+        "controllers: no route", "controllers: another reason", "controllers: first leads",
+    ]  # fmt: skip
