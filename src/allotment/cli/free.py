@@ -53,20 +53,19 @@ def run(arguments: Namespace) -> int:
 
 def _state(arguments: Namespace) -> ClusterState:
     """The cluster of a file, of hardware, or (by its context) one that runs."""
-    inputs = _inputs(arguments)
+    inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
+    tell(notes)
     return ClusterState.of(inputs)
 
 
-def _inputs(arguments: Namespace) -> Inputs:
+def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     if not is_live(arguments):
-        return read_inputs(arguments)
+        return read_inputs(arguments), ()
     from allotment.cli.live.state import live_inputs
     from allotment.cluster.snapshot import DEVICES
 
-    inputs, notes = live_inputs(arguments, DEVICES)
-    tell(notes)
-    return inputs
+    return live_inputs(arguments, DEVICES)
 
 
 def headline(report: FreeReport) -> str:

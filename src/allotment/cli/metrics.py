@@ -25,10 +25,11 @@ def run(arguments: Namespace) -> int:
         )
     most = most_series(arguments)
     types = catalog_of(arguments.catalog)
-    inputs = _inputs(arguments)
+    inputs, notes = _inputs(arguments)
     from allotment.components.metrics import text_of
 
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
+    tell(notes)
     values = (*inputs.cluster, *inputs.asked)
     sys.stdout.write(text_of(families(values, inputs.features, types, per_claim=arguments.per_claim, most=most)))
     return 0
@@ -51,11 +52,9 @@ def most_series(arguments: Namespace) -> int:
     return most
 
 
-def _inputs(arguments: Namespace) -> Inputs:
+def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     if not is_live(arguments):
-        return read_inputs(arguments)
+        return read_inputs(arguments), ()
     from allotment.cli.live.state import live_inputs
 
-    inputs, notes = live_inputs(arguments, (*DEVICES, *PODS))
-    tell(notes)
-    return inputs
+    return live_inputs(arguments, (*DEVICES, *PODS))

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.cli.live.connection import on_cluster
+from allotment.cli.live.state import read
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import folded
 from allotment.cluster.discovery import discover
 from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS, take
+from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import ObjectMeta
@@ -72,7 +73,7 @@ async def _taken(
 ) -> tuple[list[Tree], ServerFacts, Mapping[str, str]]:
     wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
     discovery = await discover(client)
-    found = await take(client, discovery, wanted, arguments.namespace or "")
+    found = await read(client, discovery, wanted, arguments.namespace or "")
     facts = await facts_of(client, discovery, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     return found.objects, replace(without(facts, found.refused), metadata=ObjectMeta(name="server")), found.refused
 

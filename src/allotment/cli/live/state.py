@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge, queued
-from allotment.cli.live.connection import on_cluster
-from allotment.cli.mistakes import BadInput
+from allotment.cli.live.connection import on_cluster, refusal
+from allotment.cli.mistakes import BadInput, Failure
 from allotment.cli.release import features_among
 from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.facts import facts_of, without
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, PODS, WORKLOADS, Wanted, take
+from allotment.cluster.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import Document, Loaded
 from allotment.model.loading.documents import Origin
@@ -64,8 +64,18 @@ async def live(arguments: Namespace, client: HttpClient, way: Target, wanted: Se
     """What a cluster holds of some kinds."""
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
-    facts, taken = await asyncio.gather(facts_of(client, discovery, now), take(client, discovery, wanted))
+    facts, taken = await asyncio.gather(facts_of(client, discovery, now), read(client, discovery, wanted))
     return seen_by(arguments, way, without(facts, taken.refused), taken.objects)
+
+
+async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[Wanted], namespace: str = "") -> Snapshot:
+    """Objects of some kinds. Raises Failure where none of them may be read."""
+    try:
+        return await take(client, discovery, wanted, namespace)
+    except StatusError as error:
+        if error.code != 403:
+            raise
+        raise Failure(refusal(error), "allot rbac reader prints the least that must be allowed") from None
 
 
 def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
