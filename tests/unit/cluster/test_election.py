@@ -195,7 +195,7 @@ def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> N
 
     async def story() -> None:
         client = MemoryClient()
-        client.refuse = [Unreachable("no route")] * 10 + [Unreachable("another reason")] * 10
+        client.refuse = [Unreachable(why) for why in ["no route"] * 10 + ["another reason"] * 10]
         election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
         while not election.leading:
