@@ -62,6 +62,8 @@ async def run_component(component: Component, settings: Settings, target: Target
     component says that it ends with.
     """
     log.info("%s %s for %s", component.name, __version__, target.server)
+    if component.lease and settings.leading is None:
+        log.info("%s: without leader election, so no other copy may run", component.name)
     observing, stopping = Observing(), Stopping()
     metrics = _metrics(component, settings, observing)
     async with AsyncExitStack() as stack:
