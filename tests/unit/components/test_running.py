@@ -220,7 +220,7 @@ class _Api(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.asked.append((self.path, self.headers["User-Agent"]))
-        body = json.dumps({"minor": "35", "kind": "APIGroupList", "groups": []}).encode()
+        body = json.dumps({"major": "1", "minor": "35", "kind": "APIGroupList", "groups": []}).encode()
         self.send_response(self.refuses.pop() if self.refuses else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
