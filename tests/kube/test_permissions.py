@@ -101,6 +101,8 @@ async def _fails(here: Ground, name: str, ask: Ask) -> bool:
 
 
 async def _account(here: Ground, name: str, part: Part) -> Account:
+    """Whose story begins now."""
+    await here.clear()
     story = PLAYS[name]
     if hasattr(story, "account"):
         found: Account = await story.account(here, part)

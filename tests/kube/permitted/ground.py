@@ -14,7 +14,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.http import HttpClient
 from allotment.cluster.kubeconfig import Target
-from allotment.cluster.resources import LEASES, PODS, SERVICE_ACCOUNTS, SLICES
+from allotment.cluster.resources import CLAIMS, LEASES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.lab import fleet
@@ -71,6 +71,16 @@ class Ground:
     def client(self) -> HttpClient:
         """The administrator's. Use ``async with``."""
         return self.server.client()
+
+    async def clear(self) -> None:
+        """Take away what an earlier story left: nobody here collects garbage, and one that is cut short cannot.
+
+        A pod that stays keeps its room, and a claim of a pod that is gone its devices.
+        """
+        async with self.client() as admin:
+            for resource in (PODS, CLAIMS):
+                for one in (await admin.list(resource, "default")).items:
+                    await gone(admin, resource, one["metadata"]["name"])
 
     async def account(self, part: Part, node: str = "") -> Account:
         """An account with exactly a part's permissions; its token is that of a pod on a node, if one is named."""
@@ -137,7 +147,14 @@ async def there(client: HttpClient, *objects: tuple[Resource, Tree]) -> AsyncIte
     try:
         for resource, tree in objects:
             namespace = "default" if resource.namespaced else ""
-            made.append((resource, await client.create(resource, tree, namespace)))
+            # One that is called off has perhaps been made all the same.
+            making = asyncio.ensure_future(client.create(resource, tree, namespace))
+            try:
+                made.append((resource, await asyncio.shield(making)))
+            except asyncio.CancelledError:
+                with contextlib.suppress(StatusError):
+                    made.append((resource, await making))
+                raise
         yield [tree for _, tree in made]
     finally:
         for resource, tree in reversed(made):
