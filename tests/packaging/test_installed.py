@@ -10,10 +10,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPSConnection
-from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.packaging.helm import CHART, ROOT, only, settings
 from tests.packaging.living import Cluster, lab, until
@@ -25,19 +23,6 @@ IMAGES = """
 pattern = "localhost/allotment"
 command = ["{{python}}", "-m", "tests.packaging.in_container"]
 directory = {directory}
-"""
-#: The kubelet of a lab gives its processes no token: the pods are told who they are by a Secret.
-ACCOUNT = """
-components:
-{components}
-"""
-COMPONENT = """
-  {name}:
-    enabled: true
-    replicas: {replicas}
-    extraArgs: [--kubeconfig=/etc/allotment/cluster/kubeconfig]
-    extraVolumes: [{{name: cluster, secret: {{secretName: cluster-{name}}}}}]
-    extraVolumeMounts: [{{name: cluster, mountPath: /etc/allotment/cluster}}]
 """
 
 
@@ -84,26 +69,6 @@ def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
     simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
 
 
-def given_an_account(living: Cluster, name: str) -> None:
-    """A kubeconfig with a token of the component's own account, as its pods expect it."""
-    tree = yaml.safe_load(living.kubeconfig.read_text())
-    tree["users"] = [{"name": "me", "user": {"token": living.token(f"allotment-{name}", NAMESPACE)}}]
-    for context in tree["contexts"]:
-        context["context"]["user"] = "me"
-    secret = {
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"cluster-{name}", "namespace": NAMESPACE},
-        "stringData": {"kubeconfig": yaml.safe_dump(tree)},
-    }  # fmt: skip
-    living.run("kubectl", "apply", "-f", "-", input=json.dumps(secret))
-
-
-def values(folder: Path, **replicas: int) -> Path:
-    path = folder / "values.yaml"
-    components = "".join(COMPONENT.format(name=name, replicas=count) for name, count in replicas.items())
-    path.write_text(ACCOUNT.format(components=components))
-    return path
-
-
 @contextmanager
 def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
     """A port of a pod, here."""
@@ -124,13 +89,11 @@ def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
         output.close()
 
 
-def test_its_pods_run_our_program_as_their_own_account(living: Cluster, tmp_path: Path) -> None:
+def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
     before = living.objects()
-    running = {"annotator": 2, "exporter": 1, "scheduler": 2}
-    file = values(tmp_path, **running)
-    living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, "-f", file)
+    running = ("annotator", "exporter", "scheduler")
+    living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, *only(*running))
     for name in running:
-        given_an_account(living, name)
         living.run("kubectl", "-n", NAMESPACE, "rollout", "status", f"deployment/allotment-{name}", "--timeout=50s")
 
     holder = "jsonpath={.spec.holderIdentity}"
@@ -147,8 +110,6 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster, tmp_path
     living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
     living.run("kubectl", "delete", "pod", "waits", "--force")
     living.run("kubectl", "delete", "resourceclaim", "waits")
-    for name in running:
-        living.run("kubectl", "-n", NAMESPACE, "delete", "secret", f"cluster-{name}")
     until(lambda: living.objects() <= before, f"there is still {living.objects() - before}")
 
 

@@ -131,7 +131,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     by_node: dict[str, Machine] = {}
     kubelets = Kubelets(machines=by_node, groups=settings.features.enabled(GATE))
     ids = RandomIds()
-    containers = await stack.enter_async_context(runtime(settings.runtime, settings.images))
+    containers = await stack.enter_async_context(runtime(settings.runtime, settings.images, access.server))
     states = _folder(stack, "allotment-nodes-") if containers is not None else None
     ground = Ground(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states)
     api = Api(

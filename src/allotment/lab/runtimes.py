@@ -22,11 +22,11 @@ class NoRuntime(Exception):
 
 
 @asynccontextmanager
-async def runtime(name: RuntimeName, images: Path | None) -> AsyncIterator[Runtime | None]:
+async def runtime(name: RuntimeName, images: Path | None, server: str = "") -> AsyncIterator[Runtime | None]:
     """The runtime of a name; None for the simulated one, which every node has anyway. At the end nothing runs on.
 
-    ``images``: the file that says what stands for an image; without one only the demo's application runs. Raises
-    InvalidImages and NoRuntime.
+    ``images``: the file that says what stands for an image; without one only the demo's application runs. ``server``:
+    the API server's URL, for processes. Raises InvalidImages and NoRuntime.
     """
     if name == "simulated":
         yield None
@@ -37,7 +37,7 @@ async def runtime(name: RuntimeName, images: Path | None) -> AsyncIterator[Runti
         raise NoRuntime("runtime oci: neither crun nor runc is installed here")
     with tempfile.TemporaryDirectory(prefix="allotment-containers-") as folder:
         made: Runtime
-        made = OciRuntime([program], known, Path(folder)) if program else ProcessRuntime(known, Path(folder))
+        made = OciRuntime([program], known, Path(folder)) if program else ProcessRuntime(known, Path(folder), server)
         try:
             yield made
         finally:

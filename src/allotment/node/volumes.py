@@ -1,4 +1,7 @@
-"""Folders for the volumes of pods whose containers really run: what is empty, and what ConfigMaps and Secrets hold.
+"""Folders for the volumes of pods whose containers really run: what is empty, what ConfigMaps and Secrets hold, tokens.
+
+A token is asked for anew with each run of a container, and not while it runs: API servers let the usual ones, of a
+little over an hour, be good for a year (``--service-account-extend-token-expiration``).
 
 They are made under the node's state folder before a container starts, and go with the pod. A node without one (a
 simulated one) has none. Volumes of other kinds are not there; a container that needs one will say so itself.
@@ -13,12 +16,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cluster.client import Client
-from allotment.cluster.resources import CONFIG_MAPS, SECRETS
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from allotment.node.environment import data_of, field_of
 from allotment.node.runtimes.runtime import NotStarted
 
 Tree = dict[str, Any]
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
+#: Where the programs of a container look for who they are; every pod has a volume there, unless it wants none.
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def folder_of(state: Path, pod_uid: str) -> Path:
@@ -69,10 +75,29 @@ async def _files(volume: Tree, pod: Tree, client: Client, pod_ip: str, node: Tre
                 name = reference.get("name") or reference.get("secretName")
                 data = await data_of(client, resource, {**reference, "name": name}, namespace)
                 files |= _chosen(data, reference.get("items") or ())
+        if (token := source.get("serviceAccountToken")) is not None:
+            files[token["path"]] = await _token(client, pod, token)
         for item in (source.get("downwardAPI") or {}).get("items") or ():
             if path := (item.get("fieldRef") or {}).get("fieldPath"):
                 files[item["path"]] = field_of(pod, path, _host_ip(node), pod_ip)
     return files
+
+
+async def _token(client: Client, pod: Tree, wanted: Tree) -> str:
+    """A token of the pod's account, bound to the pod. Raises NotStarted."""
+    metadata = pod["metadata"]
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+    spec: Tree = {"boundObjectRef": bound, "expirationSeconds": wanted.get("expirationSeconds", 3600)}
+    spec["audiences"] = [wanted["audience"]] if wanted.get("audience") else []
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    account = pod["spec"].get("serviceAccountName") or "default"
+    try:
+        answer = await client.create(
+            SERVICE_ACCOUNTS, request, metadata.get("namespace", ""), name=account, subresource="token"
+        )
+    except (StatusError, Unreachable) as error:
+        raise NotStarted(_CONFIG_ERROR, f"failed to fetch token: {error}") from error
+    return str(answer["status"]["token"])
 
 
 def _chosen(data: Mapping[str, str], items: Iterable[Tree]) -> dict[str, str]:

@@ -167,6 +167,45 @@ def test_paths_of_volumes_and_cdi_mounts_become_the_hosts_and_the_log_says_so(tm
     _run(tmp_path, story)
 
 
+def test_its_own_folder_is_there_whatever_volumes_it_has(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        # The container's folder is below this one, as it is below /tmp on most machines.
+        shown = 'test -d "$HOME" && test -d "$TMPDIR" && echo there'
+        given = sandbox("sh", "-c", shown, mounts={str(tmp_path): volume})
+        assert await (await runtime.start(given, log)).wait() == 0
+        assert "there" in log.text
+
+    _run(tmp_path, story)
+
+
+def test_a_process_is_told_of_its_cluster_by_a_kubeconfig(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "token").write_text("secret")
+    mounts = {"/var/run/secrets/kubernetes.io/serviceaccount": volume}
+
+    async def story() -> None:
+        runtime = ProcessRuntime(_IMAGES, tmp_path / "containers", "https://127.0.0.1:6443")
+        try:
+            for env, wanted in (({}, True), ({"KUBECONFIG": "/mine"}, False)):
+                log = Log()
+                given = sandbox("sh", "-c", 'cat "$KUBECONFIG" || echo "$KUBECONFIG"', env=env, mounts=mounts)
+                await (await runtime.start(given, log)).wait()
+                assert (f'"tokenFile": "{volume}/token"' in log.text) is wanted
+                assert ("/mine" in log.text) is not wanted
+            log = Log()
+            await (await runtime.start(sandbox("sh", "-c", "env"), log)).wait()
+            assert "KUBECONFIG" not in log.text
+        finally:
+            await runtime.close()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
 def test_two_replicas_listen_on_one_port_each_on_its_own(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         both = [await runtime.start(sandbox(image="server", ports=(8000,)), Log()) for _ in range(2)]

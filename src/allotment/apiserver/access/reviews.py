@@ -22,6 +22,9 @@ Tree = dict[str, Any]
 _AUTHORIZATION: Final = "authorization.k8s.io"
 _LEAST_SECONDS: Final = 600
 _MOST_SECONDS: Final = 2**32
+#: What admission asks for in every pod's volume, and how long such a token is good.
+_POD_SECONDS: Final = 3607
+_YEAR_SECONDS: Final = 365 * 24 * 3600
 _DEFAULT_SECONDS: Final = 3600
 
 
@@ -184,9 +187,11 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
         raise statuses.invalid("authentication.k8s.io", "TokenRequest", meta["name"], errors)
     pod = _bound_pod(reference, meta, access) if reference else None
     audiences = tuple(spec.get("audiences") or ()) or (tokens.AUDIENCE,)
+    # Upstream's --service-account-extend-token-expiration: who does not read its token again keeps it for a year.
+    usual = pod is not None and seconds == _POD_SECONDS and audiences == (tokens.AUDIENCE,)
     token = tokens.issue(
-        access.authenticator.key, account, now=now, seconds=seconds, token_id=token_id, audiences=audiences,
-        pod=pod,
+        access.authenticator.key, account, now=now, seconds=_YEAR_SECONDS if usual else seconds, token_id=token_id,
+        audiences=audiences, pod=pod, node=_node_of(pod, access) if pod is not None else None,
     )  # fmt: skip
     return {
         "kind": "TokenRequest",
@@ -198,6 +203,15 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
         "spec": {"audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": reference},
         "status": {"token": token, "expirationTimestamp": tokens.expiry(now, seconds)},
     }  # fmt: skip
+
+
+def _node_of(pod: Tree, access: Access) -> Tree | None:
+    """Where a pod is: name and, while the node is there, UID; None before it is scheduled."""
+    name = (pod.get("spec") or {}).get("nodeName")
+    if not name:
+        return None
+    entry = access.authenticator.reader.get("nodes", "", name)
+    return {"name": name} if entry is None else {"name": name, "uid": entry.tree["metadata"]["uid"]}
 
 
 def _bound_pod(reference: Tree, account: Tree, access: Access) -> Tree:

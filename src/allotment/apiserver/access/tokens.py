@@ -42,13 +42,18 @@ def _signature(key: bytes, signed: str) -> bytes:
 
 def issue(
     key: bytes, account: Tree, *, now: datetime, seconds: int, token_id: str, audiences: Sequence[str] = (AUDIENCE,),
-    pod: Tree | None = None,
+    pod: Tree | None = None, node: Tree | None = None,
 ) -> str:  # fmt: skip
-    """A token for a service account (its tree), which ends after ``seconds``; with ``pod``, bound to that pod."""
+    """A token for a service account (its tree), which ends after ``seconds``; with ``pod``, bound to that pod.
+
+    ``node``: name and UID of where the pod is, which the token tells (KEP-4193).
+    """
     meta, issued = account["metadata"], int(now.timestamp())
     about: Tree = {"namespace": meta["namespace"], "serviceaccount": {"name": meta["name"], "uid": meta["uid"]}}
     if pod is not None:
         about["pod"] = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        if node is not None:
+            about["node"] = node
     claims = {
         "aud": list(audiences), "exp": issued + seconds, "iat": issued, "iss": AUDIENCE, "jti": token_id,
         "kubernetes.io": about, "nbf": issued, "sub": f"{ACCOUNT_PREFIX}{meta['namespace']}:{meta['name']}",
@@ -81,8 +86,8 @@ def read(
     if pod := about.get("pod"):
         if not _lives(reader, "pods", namespace, pod, instant):
             return None
-        extra["authentication.kubernetes.io/pod-name"] = (pod["name"],)
-        extra["authentication.kubernetes.io/pod-uid"] = (pod["uid"],)
+        for what, one in (("pod", pod), ("node", about.get("node") or {})):
+            extra |= {f"authentication.kubernetes.io/{what}-{key}": (text,) for key, text in one.items()}
     return account_user(namespace, account["name"], account["uid"])._replace(extra=extra)
 
 

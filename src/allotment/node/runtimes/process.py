@@ -8,6 +8,7 @@ What a command has of its container:
 
 - its own session and process group, working folder (``HOME`` and ``TMPDIR``, empty, removed at the end), log;
 - the manifest's variables, over these the ones of its CDI devices; none of the agent's own but ``PATH`` and ``LANG``;
+- the cluster, where its pod has an account's token: in ``KUBECONFIG``, with which all clients find it;
 - its own ports: for each ``containerPort`` P a free port of 127.0.0.1 in ``PORT_P``, the first also in ``PORT``,
   whatever the manifest says of these. The program must listen there; whoever connects to P of the pod comes there;
 - its NVIDIA devices, and no others, in ``CUDA_VISIBLE_DEVICES``, unless the manifest or CDI sets it.
@@ -38,6 +39,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
+from allotment.node.runtimes import account
 from allotment.node.runtimes.child import Child, Order
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
@@ -59,12 +61,16 @@ _STEERING: Final = re.compile(
 
 
 class ProcessRuntime:
-    """Runs containers as processes. ``folder`` is this runtime's alone: what a killed agent left there is removed."""
+    """Runs containers as processes. ``folder`` is this runtime's alone: what a killed agent left there is removed.
+
+    ``server``: the API server's URL; empty: containers do not reach it.
+    """
 
     real = True
 
-    def __init__(self, images: Images, folder: Path) -> None:
+    def __init__(self, images: Images, folder: Path, server: str = "") -> None:
         self._images = images
+        self._server = server
         self._folder = folder
         self._running: set[ProcessRunning] = set()
         self._ports: set[int] = set()
@@ -101,7 +107,10 @@ class ProcessRuntime:
         folder = self._new_folder(sandbox.spec["name"])
         try:
             environment = _environment(sandbox, image, ports, folder)
-            environment = {name: _translated(value, places) for name, value in environment.items()}
+            # The container's own folder is one of the host's already, even if the container has a volume at /tmp.
+            inside = {name: value for name, value in environment.items() if value != str(folder)}
+            environment |= {name: _translated(value, places) for name, value in inside.items()}
+            environment = account.variables(sandbox, self._server, folder) | environment
             directory = _directory(sandbox.spec, image, places, folder)
             if _found(words[0], environment, directory) is None:
                 raise NotStarted("RunContainerError", _not_found(words[0]))

@@ -269,3 +269,36 @@ def test_whose_token() -> None:
         "user": {},
         "error": "invalid bearer token",
     }
+
+
+def test_the_token_of_a_pod_tells_its_node() -> None:
+    made = access()
+    store = made.authenticator.reader
+    assert isinstance(store, SqliteStore)
+    store.put("nodes", "", "n1", {"metadata": {"name": "n1", "uid": "n-1"}})
+    meta = {"name": "q", "namespace": "ns", "uid": "q-1"}
+    store.put("pods", "ns", "q", {"metadata": meta, "spec": {"serviceAccountName": "bot", "nodeName": "n1"}})
+    for pod, node in (("q", {"node-name": ("n1",), "node-uid": ("n-1",)}), ("p", {})):
+        user = asked(made, authorization=f"Bearer {issued(made, boundObjectRef={'kind': 'Pod', 'name': pod})}")
+        assert user is not None
+        told = {name.rpartition("/")[2]: value for name, value in user.extra.items()}
+        assert told["pod-name"] == (pod,)
+        assert {name: value for name, value in told.items() if name.startswith("node")} == node
+
+
+def test_what_kubelets_ask_for_is_good_for_a_year_though_it_says_an_hour() -> None:
+    """As upstream has it: many programs read their token once."""
+    clock = Clock()
+    made = access(clock)
+    pod = {"kind": "Pod", "name": "p", "uid": "p-1"}
+    usual, other, unbound = (
+        issued(made, expirationSeconds=3607, boundObjectRef=pod),
+        issued(made, expirationSeconds=3600, boundObjectRef=pod),
+        issued(made, expirationSeconds=3607),
+    )
+    clock.now = NOW + timedelta(hours=2)
+    assert asked(made, authorization=f"Bearer {usual}") is not None
+    assert asked(made, authorization=f"Bearer {other}") is None
+    assert asked(made, authorization=f"Bearer {unbound}") is None
+    clock.now = NOW + timedelta(days=366)
+    assert asked(made, authorization=f"Bearer {usual}") is None
