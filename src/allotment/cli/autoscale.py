@@ -38,8 +38,8 @@ _END_SECONDS = 2.0
 
 def run(arguments: Namespace) -> int:
     """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not served."""
-    if missing := needs.missing():
-        raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", needs.INSTALL)
+    if missing := needs.missing(needs.CLUSTER):
+        raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", needs.CLUSTER_INSTALL)
     found = offered(arguments.catalog)
     options_of(arguments, found, features("1.36", ()))  # mistakes are told before a cluster is asked
     way = way_to(arguments)

@@ -49,7 +49,8 @@ def driver_of(arguments: Namespace) -> tuple[Driver, Place]:
         from allotment.drivers.vendors import ON_HOST
     except ModuleNotFoundError as error:
         install = f"pip install 'allotment[{arguments.vendor}]'"
-        raise Mistake(f"{error.name} is not installed, and a driver talks to kubelets by it", install) from None
+        whom = "the cluster" if error.name == "aiohttp" else "kubelets"
+        raise Mistake(f"{error.name} is not installed, and a driver talks to {whom} by it", install) from None
     usual, kubelet = usual_place(), Path(arguments.kubelet_root).absolute()
     place = Place(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",

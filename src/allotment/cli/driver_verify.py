@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from allotment.drivers.verify.life import Process
     from allotment.drivers.verify.trial import Trial
 
-_INSTALL = "pip install 'allotment[lab,drivers]'"
+_INSTALL = "pip install 'allotment[cluster,drivers]'"
 _CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")
 _COLOURS = {"pass": "green", "FAIL": "red", "warn": "yellow", "skipped": "dim"}
 _GAP = "   "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.program import Options
     from allotment.cluster.kubeconfig import Target
 
-_INSTALL = "pip install 'allotment[lab,drivers]'"
+_INSTALL = "pip install 'allotment[cluster,drivers]'"
 #: As whom the servers speak to the cluster.
 _NAME = "allotment-cluster-autoscaler"
 
@@ -51,7 +51,7 @@ class _Served(NamedTuple):
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
-    if missing := needs.missing():
+    if missing := needs.missing(needs.CLUSTER):
         raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", _INSTALL)
     types = offered(arguments.catalog)
     groups = _groups(arguments, types)

@@ -1,20 +1,25 @@
-"""What a lab needs beyond what is always installed: asked for once, so that its absence is a line and no traceback."""
+"""What a lab, and a cluster elsewhere, need beyond what is always installed: its absence is a line and no traceback."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 NEEDED = ("httptools", "aiohttp", "cryptography")
 INSTALL = "pip install 'allotment[lab]'"
 
+#: For a cluster elsewhere; labs need it, too.
+CLUSTER = ("aiohttp",)
+CLUSTER_INSTALL = "pip install 'allotment[cluster]'"
+
 
 class NotInstalled(ImportError):
-    """A lab, or a connection to a cluster, was asked for where its packages are not."""
+    """A lab was asked for where its packages are not."""
 
 
-def missing() -> list[str]:
+def missing(needed: Sequence[str] = NEEDED) -> list[str]:
     """The packages that are not there."""
-    return [name for name in NEEDED if find_spec(name) is None]
+    return [name for name in needed if find_spec(name) is None]
 
 
 def check() -> None:

@@ -40,7 +40,7 @@ def test_commands_that_speak_to_a_cluster(words: list[str], tmp_path: Path) -> N
     (tmp_path / "x.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: x}}")
     done = python(f"from allotment.cli.main import main; sys.exit(main({words!r}))", tmp_path)
     assert done.returncode in (1, 2)  # kubectl's own words end with 1
-    assert done.stderr.endswith("needs aiohttp\n  pip install 'allotment[lab]'\n")
+    assert done.stderr.endswith("needs aiohttp\n  pip install 'allotment[cluster]'\n")
 
 
 def test_the_library(tmp_path: Path) -> None:

@@ -93,8 +93,8 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
     """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
-    if "aiohttp" in needs.missing():
-        raise Mistake("to speak to a cluster needs aiohttp", needs.INSTALL)
+    if missing := needs.missing(needs.CLUSTER):
+        raise Mistake(f"to speak to a cluster needs {', '.join(missing)}", needs.CLUSTER_INSTALL)
     way = way_to(arguments)
 
     async def run() -> T:
