@@ -61,6 +61,8 @@ _PROGRAMS: Mapping[str, tuple[str, ...]] = {
 }
 #: What pages show instead of the home that they were made in.
 _HOME = "/home/you"
+#: What no page is to show.
+_DEFECT = "this is a defect of Allotment"
 _CHANCE = re.compile(
     r"""
     \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*(\ \+0000\ UTC)?
@@ -78,13 +80,15 @@ _CHANCE = re.compile(
 
 
 def run(command: str) -> list[str]:
-    """What a command prints, errors included, as lines of a screen of 80 columns."""
+    """What a command prints, errors included, as lines of a screen of 80 columns. Raises RuntimeError for a defect."""
     if command == "make demo":
         command = "allot demo"
     program, *arguments = shlex.split(command)
     # A lab outlives the command that starts it: that is a process of its own.
     here = program == "allot" and arguments[:1] != ["up"]
     text = _ours(arguments) if here else _theirs([*_PROGRAMS[program], *arguments])
+    if _DEFECT in text:
+        raise RuntimeError(f"{command}: {text}")
     return [line.rstrip() for line in text.replace(str(Path.home()), _HOME).splitlines()]
 
 

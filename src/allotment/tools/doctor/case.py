@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.pools import Gathering, Pool, gather_pool
+from allotment.engine.cluster.pools import Gathering, Pool, PoolStatus, gather_pool
 from allotment.engine.release import release
 from allotment.model.generated import UnresolvedClaim, claim_name
 from allotment.model.meta import Object, ObjectKey
@@ -37,6 +37,8 @@ T = TypeVar("T", bound=Object)
 PATIENCE: Final = timedelta(minutes=1)
 #: How many changes are tried for pods that wait: a cause is worth more here than the way out, which `explain` has.
 _TRIES: Final = 40
+#: Taints of a node that is not ready.
+_DOWN: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 class Published(NamedTuple):
@@ -44,6 +46,15 @@ class Published(NamedTuple):
 
     device: Device
     slice: ResourceSlice
+
+
+class Asker(NamedTuple):
+    """Who asks for a class: ``name`` of a claim or template. ``waits``: it is a claim without devices; ``otherwise``:
+    the class is one of several that will do (KEP-4816)."""
+
+    name: str
+    waits: bool
+    otherwise: bool
 
 
 class Case:
@@ -161,6 +172,11 @@ class Case:
         return {id: pool for id, pool in gathered if pool is not None}
 
     @cached_property
+    def usable(self) -> frozenset[PoolID]:
+        """Pools of which schedulers take devices."""
+        return frozenset(id for id, pool in self.pools.items() if pool.status is PoolStatus.USABLE)
+
+    @cached_property
     def newest(self) -> Sequence[ResourceSlice]:
         """Slices of their pools' newest generations."""
         last = {id: pool.generation for id, pool in self.pools.items()}
@@ -222,20 +238,21 @@ class Case:
         return found
 
     @cached_property
-    def askers(self) -> Mapping[str, Sequence[str]]:
+    def askers(self) -> Mapping[str, Sequence[Asker]]:
         """Claims without devices, and templates, by the class that they ask for."""
-        asking: list[tuple[str, ResourceClaimSpec]] = [
-            (name_of(claim), claim.spec) for claim in self.claims.values() if claim.status.allocation is None
+        asking: list[tuple[str, bool, ResourceClaimSpec]] = [
+            (name_of(claim), True, claim.spec) for claim in self.claims.values() if claim.status.allocation is None
         ]
-        asking += ((name_of(template), template.spec.spec) for template in self.templates.values())
-        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for name, spec in asking:
+        asking += ((name_of(template), False, template.spec.spec) for template in self.templates.values())
+        found: defaultdict[str, dict[Asker, None]] = defaultdict(dict)
+        for name, waits, spec in asking:
             for request in spec.devices.requests:
-                classes = [sub.device_class_name for sub in request.first_available]
-                for wanted in (*classes, request.exactly.device_class_name if request.exactly else ""):
-                    if wanted:
-                        found[wanted][name] = None
-        return {wanted: tuple(names) for wanted, names in found.items()}
+                several = len(request.first_available) > 1
+                classes = [(sub.device_class_name, several) for sub in request.first_available]
+                classes += [(request.exactly.device_class_name, False)] if request.exactly else []
+                for wanted, otherwise in classes:
+                    found[wanted][Asker(name, waits, otherwise)] = None
+        return {wanted: tuple(askers) for wanted, askers in found.items()}
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
@@ -314,6 +331,13 @@ def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:
 def is_finished(pod: Pod) -> bool:
     """Whether nothing of a pod runs, nor will again."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_down(node: Node) -> bool:
+    """Whether a node's kubelet says that it is not ready, has fallen silent, or has never come."""
+    if condition_of(node, "Ready"):
+        return condition_of(node, "Ready") != "True"
+    return any(taint.key in _DOWN for taint in node.spec.taints)
 
 
 def condition_of(value: Node | Pod, type: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import field
 
-from allotment.model import core
+from allotment.model import core, storage
 from allotment.model.decoding import VALUE_TYPES
 from allotment.model.meta import Condition, Object, Value
 from allotment.model.quantity import Quantity
@@ -63,9 +63,28 @@ class PodStatus(core.PodStatus, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class HostPath(Value, frozen=True):
+    """A folder of the node."""
+
+    path: str = ""
+
+
+class PodVolume(storage.PodVolume, frozen=True):
+    """A volume of a pod, also one of the node's."""
+
+    host_path: HostPath | None = None
+
+
+class PodSpec(core.PodSpec, frozen=True):
+    """With all volumes that tell what a pod is."""
+
+    volumes: tuple[PodVolume, ...] = ()
+
+
 class Pod(core.Pod, frozen=True):
     """A pod with its state."""
 
+    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 

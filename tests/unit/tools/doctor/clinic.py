@@ -153,7 +153,7 @@ class Cluster:
         about = {"kind": "Pod", "namespace": "ml", "name": pod, "uid": f"Pod-{pod}"}
         return self.object(
             "v1", "Event", f"{pod}.{reason}", "ml", involvedObject=about, reason=reason, message=message,
-            lastTimestamp=LONG_AGO, type="Warning",
+            lastTimestamp=JUST_NOW, type="Warning",
         )  # fmt: skip
 
     def lease(self, name: str, renewed: str = "2026-06-01T11:59:58.000000Z") -> Tree:

@@ -15,6 +15,9 @@ from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.meta import Object
+from allotment.tools.doctor.hardware import is_driver
+from allotment.tools.doctor.objects import Pod
+from allotment.tools.doctor.reading import read
 from allotment.tools.explain import explain
 from allotment.tools.redact import redacted
 from allotment.tools.redact.names import Names
@@ -270,3 +273,17 @@ def test_what_the_doctor_needs_stays_and_names_nobody() -> None:
     text = json.dumps(found)
     private = ("siegfried", "fafner", "mime", "loge", "ring-claim", "hort", "gnome", "hagen", "waltraute", "valhalla")
     assert [word for word in private if word in text.replace("string", "")] == []
+
+
+def test_a_driver_is_still_known_by_its_folders() -> None:
+    paths = ("/srv/acme/kubelet/plugins_registry", "/var/run/cdi", "/srv/acme/models")
+    volumes = [{"name": f"v{number}", "hostPath": {"path": path}} for number, path in enumerate(paths)]
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nics", "namespace": "net"},
+        "spec": {"containers": [{"name": "main", "image": "acme/nics:1"}], "volumes": volumes},
+    }  # fmt: skip
+    (found,) = redacted([pod])
+    assert "acme" not in json.dumps(found)
+    (read_again,) = read([found]).values
+    assert isinstance(read_again, Pod)
+    assert is_driver(read_again, "pseudonym")

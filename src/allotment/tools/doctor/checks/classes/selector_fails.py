@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy
+from allotment.tools.doctor.finding import Severity
+from allotment.tools.doctor.wording import about, counted, remedy, unique
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -17,14 +18,13 @@ def find(case: Case) -> Iterable[Sign]:
             continue
         error = " ".join(failing[0].error.split())
         text = f"on {counted(len(failing), 'node')}: {error}"
-        asked = case.askers.get(name)
-        if asked:
-            text += f". It is asked for by {about('claim', asked)}"
+        askers = case.askers.get(name, ())
+        if askers:
+            text += f". It is asked for by {about('claim or template', unique(asker.name for asker in askers))}"
         words = "Ask first for the driver, and only then for what its devices have:"
         words += ' device.driver == "…" && …. Changing a class changes no claim that is allocated.'
-        yield Sign(
-            f"class/{name}", text, remedy(words, f"kubectl edit deviceclass {name}"), "error" if asked else "warning"
-        )
+        severity: Severity = "error" if any(asker.waits for asker in askers) else "warning"
+        yield Sign(f"class/{name}", text, remedy(words, f"kubectl edit deviceclass {name}"), severity)
 
 
 CHECK = Check(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case, condition_of, name_of
+from allotment.tools.doctor.case import Case, condition_of, is_down, is_finished, name_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.hardware import our_driver
+from allotment.tools.doctor.hardware import is_driver
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.wording import about, counted, remedy, some, subject, unique
 
-#: ``dra`` as a word: k8s-dra-driver-gpu, dra-example-driver, k8s-gpu-dra-driver.
-_DRA: Final = re.compile(r"(?:^|[-/._])dra(?:[-/._:]|$)")
 _PATIENCE: Final = timedelta(minutes=2)
 
 
@@ -23,7 +20,9 @@ def find(case: Case) -> Iterable[Sign]:
     by_set: dict[str, list[Pod]] = {}
     for pod in case.pods:
         owner = next((one for one in pod.metadata.owner_references if one.controller), None)
-        if owner is None or owner.kind != "DaemonSet" or not _is_driver(pod, owner.name):
+        if owner is None or owner.kind != "DaemonSet" or not is_driver(pod, owner.name):
+            continue
+        if pod.metadata.deletion_timestamp is not None or is_finished(pod) or _is_silent(case, pod):
             continue
         if condition_of(pod, "Ready") != "True" and case.is_old(pod.metadata.creation_timestamp, _PATIENCE):
             by_set.setdefault(f"{pod.metadata.namespace}/{owner.name}", []).append(pod)
@@ -47,10 +46,10 @@ def find(case: Case) -> Iterable[Sign]:
         yield Sign(subject("pod", names), text, help_, objects=tuple(names))
 
 
-def _is_driver(pod: Pod, owner: str) -> bool:
-    return bool(our_driver(pod)) or any(
-        _DRA.search(word) for word in (owner, *(one.image for one in pod.spec.containers))
-    )
+def _is_silent(case: Case, pod: Pod) -> bool:
+    """Whether nobody can tell of the pod, for its node is not there or not Ready, which is told of the node."""
+    node = case.nodes.get(pod.spec.node_name)
+    return bool(pod.spec.node_name and case.nodes) and (node is None or is_down(node))
 
 
 def _state(pod: Pod) -> str:
@@ -67,7 +66,8 @@ CHECK = Check(
     severity="error",
     summary="a driver's pod does not run",
     why="While it is down nothing of its node can be prepared: what is published is still allocated, and the pods hang"
-    " in ContainerCreating. A driver is known by `dra` in the name of its DaemonSet or image, ours by its labels.",
+    " in ContainerCreating. A driver is known by `dra` in the name of its DaemonSet or image, or by the folders of the"
+    " node that it has: the kubelet's plugins_registry beside one of CDI or NRI. Ours are known by their labels.",
     find=find,
     needs=("pods",),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Final
 
 from allotment.tools.doctor.case import Case, name_of
@@ -13,6 +14,8 @@ from allotment.tools.doctor.objects import Event, Pod
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.doctor.wording import about, remedy, subject, unique
 
+#: A kubelet that fails says so again every five minutes at the latest: that is as often as it may say one thing.
+_OVER: Final = timedelta(minutes=12)
 _REASON: Final = "FailedPrepareDynamicResources"
 _PREFIX: Final = "Failed to prepare dynamic resources: "
 _UNREGISTERED: Final = re.compile(r"DRA driver (\S+) is not registered")
@@ -25,7 +28,7 @@ def find(case: Case) -> Iterable[Sign]:
     for pod in case.pods:
         if pod.status.phase not in ("", "Pending") or not pod.spec.node_name:
             continue
-        said = [one for one in case.events.get(pod.metadata.uid, ()) if one.reason == _REASON]
+        said = [one for one in case.events.get(pod.metadata.uid, ()) if one.reason == _REASON and _lasts(case, one)]
         if not said:
             continue
         message = max(said, key=_when).message.removeprefix(_PREFIX).removeprefix("prepare dynamic resources: ")
@@ -46,6 +49,12 @@ def find(case: Case) -> Iterable[Sign]:
         )
         look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={nodes[0]}"
         yield Sign(subject("pod", names), text, remedy(words, look), objects=tuple(names))
+
+
+def _lasts(case: Case, event: Event) -> bool:
+    """Whether it may still be so: what was said long ago and not repeated is over, and the pod pulls its image."""
+    now = case.found.now
+    return now is None or not _when(event) or now.timestamp() - _when(event) <= _OVER.total_seconds()
 
 
 def _when(event: Event) -> float:

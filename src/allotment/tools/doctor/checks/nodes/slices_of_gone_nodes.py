@@ -39,4 +39,5 @@ CHECK = Check(
     " collector does not run. Autoscalers and people who count devices count those, too.",
     find=find,
     needs=("nodes", "resourceslices"),
+    fleeting=True,
 )

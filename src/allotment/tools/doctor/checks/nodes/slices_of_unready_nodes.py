@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-from allotment.tools.doctor.case import Case, condition_of
+from allotment.tools.doctor.case import Case, is_down
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.objects import Node
 from allotment.tools.doctor.wording import about, counted, remedy, subject
 
-_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-
 
 def find(case: Case) -> Iterable[Sign]:
     """All such nodes together."""
-    down = [name for name, node in case.nodes.items() if name in case.drivers_on and _is_down(node)]
+    down = [name for name, node in case.nodes.items() if name in case.drivers_on and _lasts(case, node)]
     if not down:
         return
     there = set(down)
@@ -28,11 +25,10 @@ def find(case: Case) -> Iterable[Sign]:
     )  # fmt: skip
 
 
-def _is_down(node: Node) -> bool:
-    """Whether its kubelet says so, has fallen silent, or has never come."""
-    if condition_of(node, "Ready"):
-        return condition_of(node, "Ready") != "True"
-    return any(taint.key in _TAINTS for taint in node.spec.taints)
+def _lasts(case: Case, node: Node) -> bool:
+    """Whether it is down, and not only because it has just come, or just begun to restart."""
+    since = next((one.last_transition_time for one in node.status.conditions if one.type == "Ready"), None)
+    return is_down(node) and case.is_old(since or node.metadata.creation_timestamp)
 
 
 CHECK = Check(

@@ -47,4 +47,5 @@ CHECK = Check(
     " the kubelet then says `pod … is not allowed to use ResourceClaim …` again and again.",
     find=find,
     needs=("resourceclaims", "pods"),
+    fleeting=True,
 )

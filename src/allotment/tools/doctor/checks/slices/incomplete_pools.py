@@ -68,4 +68,5 @@ CHECK = Check(
     " publishes that is so for a moment; what is younger than a minute is not told.",
     find=find,
     needs=("resourceslices",),
+    fleeting=True,
 )

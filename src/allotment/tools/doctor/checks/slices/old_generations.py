@@ -52,4 +52,5 @@ CHECK = Check(
     " nodes share the name of a pool, the devices of one of them vanish this way.",
     find=find,
     needs=("resourceslices",),
+    fleeting=True,
 )
