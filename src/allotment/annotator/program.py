@@ -12,6 +12,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
@@ -40,13 +41,13 @@ _SHARE: Final = 0.2
 
 class Options(NamedTuple):
     """``patience``: seconds that a pod may wait before it is told. ``every``: seconds between two looks. ``most``:
-    pods that are explained, those first that a scheduler takes first. ``tries``: bounds the search for changes that
-    would help, which takes longest."""
+    pods that are explained in one, and so events of one; the others follow in the next. ``tries``: bounds the search
+    for changes that would help, which takes longest."""
 
     features: Features
     patience: float = 5.0
     every: float = 2.0
-    most: int = 500
+    most: int = 100
     tries: int = 200
 
 
@@ -69,6 +70,10 @@ class _Annotator:
         self._pods = context.caches.trees(PODS)
         self._objects = Objects(context.caches)
         self._changed = asyncio.Event()
+        self._age = 1
+        """How often the cluster has changed, as far as it was looked at."""
+        self._looked: dict[str, int] = {}
+        """When pods (uid) were explained last, as such an age."""
         self._told: dict[str, tuple[str, bool]] = {}
         """What pods (uid) were told last, in short."""
 
@@ -76,7 +81,7 @@ class _Annotator:
         """Explain for ever."""
         await self._objects.synced()
         self._told = await _told_before(self._client)
-        end = self._objects.on_change(self._changed.set)
+        end = self._objects.on_change(self._grown)
         self._changed.set()
         try:
             while True:
@@ -87,25 +92,40 @@ class _Annotator:
         finally:
             end()
 
+    def _grown(self) -> None:
+        """What was found out before may not be true any more."""
+        self._age += 1
+        self._changed.set()
+
     async def _look(self) -> float:
-        """Explain what waits now; how long it took. Whoever has not waited long enough is looked at later."""
-        began = self._clock.seconds()
+        """Explain some of what waits now; how long it took."""
+        began, age = self._clock.seconds(), self._age
         self._forget()
-        waiting = sorted(filter(_waits, self._pods.items()), key=queue_order)
-        due: list[Item[Any]] = []
-        for pod in waiting:
-            left = self._clock.left(pod.tree["metadata"]["creationTimestamp"], self._options.patience)
-            if left > 0:
-                self._clock.later(left, self._changed.set)
-            elif len(due) < self._options.most:
-                due.append(pod)
+        due = [pod for pod in self._due() if self._looked.get(pod.uid, 0) < age]
+        due.sort(key=lambda pod: (self._looked.get(pod.uid, 0), queue_order(pod)))
+        if len(due) > self._options.most:
+            self._changed.set()
+        due = due[: self._options.most]
         if due:
             with self._observing.work("explain"):
                 answers = await asyncio.to_thread(self._explained, self._objects.values(), {pod.uid for pod in due})
-            for pod in due:
-                if (answer := answers.get(f"{pod.namespace}/{pod.name}")) is not None:
-                    self._tell(pod, answer)
+            told = [pod for pod in due if self._tell(pod, answers.get(f"{pod.namespace}/{pod.name}"))]
+            self._looked |= {pod.uid: age for pod in due}
+            if told:
+                log.info("%d of the pods that wait were told why", len(told))
         return self._clock.seconds() - began
+
+    def _due(self) -> Iterator[Item[Any]]:
+        """What has waited long enough; whoever has not is looked at later."""
+        soonest = inf
+        for pod in filter(_waits, self._pods.items()):
+            left = self._clock.left(pod.tree["metadata"]["creationTimestamp"], self._options.patience)
+            if left > 0:
+                soonest = min(soonest, left)
+            else:
+                yield pod
+        if soonest < inf:
+            self._clock.later(soonest, self._changed.set)
 
     def _explained(self, values: Sequence[Object], due: set[str]) -> dict[str, Answer]:
         """The answers by the name of the pod. Pods that nobody asks about are left out; those that run are not."""
@@ -113,7 +133,10 @@ class _Annotator:
         answers = explain(asked, self._options.features, self._options.tries).answers
         return {answer.name: answer for answer in answers if answer.kind == "Pod"}
 
-    def _tell(self, pod: Item[Any], answer: Answer) -> None:
+    def _tell(self, pod: Item[Any], answer: Answer | None) -> bool:
+        """Whether there was something to tell."""
+        if answer is None:
+            return False
         said = _condition(pod)
         last = f"{_SAID}{said}" if said else _SILENT
         if answer.reasons is not None:
@@ -122,20 +145,23 @@ class _Annotator:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
             note = f"Its claims fit on node {answer.node} now ({devices}). {last}"
         else:
-            return  # it may be placed at any moment, and what it would get is nobody's news
-        if self._told.get(pod.uid) != (short := _short(note)):
-            self._told[pod.uid] = short
-            tree = {**pod.tree, "apiVersion": "v1", "kind": "Pod"}
-            if answer.fits:
-                self._recorder.event(tree, "Normal", FITS, note, _ACTION)
-            else:
-                self._recorder.event(tree, "Warning", WAITS, note, _ACTION)
-            log.info("pod %s/%s: %s", pod.namespace, pod.name, note.partition("\n")[0])
+            return False  # it may be placed at any moment, and what it would get is nobody's news
+        if self._told.get(pod.uid) == (short := _short(note)):
+            return False
+        self._told[pod.uid] = short
+        tree = {**pod.tree, "apiVersion": "v1", "kind": "Pod"}
+        if answer.fits:
+            self._recorder.event(tree, "Normal", FITS, note, _ACTION)
+        else:
+            self._recorder.event(tree, "Warning", WAITS, note, _ACTION)
+        log.debug("pod %s/%s: %s", pod.namespace, pod.name, note.partition("\n")[0])
+        return True
 
     def _forget(self) -> None:
         there = {pod.uid for pod in self._pods.items()}
-        for uid in self._told.keys() - there:
-            del self._told[uid]
+        for known in (self._told, self._looked):
+            for uid in known.keys() - there:
+                del known[uid]
 
 
 async def _told_before(client: Client) -> dict[str, tuple[str, bool]]:

@@ -196,3 +196,20 @@ def test_a_pod_is_given_time_to_be_placed() -> None:
             assert on.plane.clock.left(made["metadata"]["creationTimestamp"], 10.0) <= 0
 
     asyncio.run(story())
+
+
+def test_of_many_that_wait_each_is_told_some_at_a_time() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",)) as on:
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            for number in range(7):
+                await on.client.create(PODS, pod(f"greedy-{number}", "nine"), "default")
+            async with annotated(on, most=3, every=0.5):
+                for number in range(7):
+                    await until(on, f"greedy-{number}", bool)
+                # And each is looked at again, when something has changed.
+                await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": True}})
+                for number in range(7):
+                    await until(on, f"greedy-{number}", lambda events: len(events) == 2)
+
+    asyncio.run(story())
