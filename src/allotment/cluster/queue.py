@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from math import inf
 from random import Random
 from typing import Final, Generic, TypeVar
 
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 #: Somebody else was faster, which is nobody's fault; or a quota is full, which the object's events tell.
 _LEVELS: Final = {404: logging.DEBUG, 409: logging.DEBUG, 403: logging.INFO}
+#: That the cluster does not answer, or has too much to do, concerns all keys: one of them is told about in so long.
+_TOLD_SECONDS: Final = 10.0
 
 
 class WorkQueue(Generic[K]):
@@ -49,6 +52,7 @@ class WorkQueue(Generic[K]):
         self._active = 0
         self._group: asyncio.TaskGroup | None = None
         self._stopping = NEVER
+        self._trouble_told = -inf
 
     def __len__(self) -> int:
         """Keys ready or being worked on."""
@@ -126,9 +130,11 @@ class WorkQueue(Generic[K]):
         try:
             after = await self._work(key)
         except StatusError as error:
-            self._failed(key, _LEVELS.get(error.code, logging.WARNING), error)
+            level = _LEVELS.get(error.code, logging.WARNING)
+            overloaded = error.code == 429 or error.code >= 500
+            self._failed(key, self._once(level) if overloaded else level, error)
         except Unreachable as error:
-            self._failed(key, logging.INFO, error)
+            self._failed(key, self._once(logging.INFO), error)
         except Exception as error:
             if key not in self._failures:  # where it happened is told once
                 log.exception("%s: %s failed", self.name, key)
@@ -137,6 +143,13 @@ class WorkQueue(Generic[K]):
             self._failures.pop(key, None)
             if after is not None:
                 self.add(key, max(after, 0.001))
+
+    def _once(self, level: int) -> int:
+        now = self._clock.seconds()
+        if now - self._trouble_told < _TOLD_SECONDS:
+            return logging.DEBUG
+        self._trouble_told = now
+        return level
 
     def _failed(self, key: K, level: int, error: Exception) -> None:
         backoff = self._failures.get(key)

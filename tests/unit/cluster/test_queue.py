@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.stopping import Stopping
 
@@ -175,3 +178,32 @@ def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
         assert done == begun == ["a", "b"]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "level", "told"),
+    [
+        (Unreachable("gone"), logging.INFO, 1),
+        (StatusError({"code": 503}), logging.WARNING, 1),
+        (StatusError({"code": 429}), logging.WARNING, 1),
+        (StatusError({"code": 422}), logging.WARNING, 50),
+    ],
+)
+def test_what_concerns_all_keys_is_told_of_one_of_them(
+    error: Exception, level: int, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        async def work(key: int) -> None:
+            raise error
+
+        queue = WorkQueue("test", work, clock=Clock(), random=Random(1), first_wait=60)
+        task = asyncio.create_task(queue.run())
+        for key in range(50):
+            queue.add(key)
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    asyncio.run(story())
+    assert [record.levelno for record in caplog.records] == [level] * told
