@@ -18,6 +18,7 @@ from allotment.cli.screen import Screen, open_screen, tell
 from allotment.cli.unread import must_know
 from allotment.model.formats import to_json, to_yaml
 from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, NodeReport, free
+from allotment.tools.strays import left_out
 
 _ANY_NODE = "<any>"
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
@@ -55,8 +56,9 @@ def _state(arguments: Namespace) -> ClusterState:
     """The cluster of a file, of hardware, or (by its context) one that runs."""
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
-    tell(notes)
-    return ClusterState.of(inputs)
+    state = ClusterState.of(inputs)
+    tell([*notes, *([left_out(state.gone)] if state.gone else [])])
+    return state
 
 
 def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
@@ -99,7 +101,7 @@ def _by_kind(screen: Screen, report: FreeReport) -> None:
     counts: dict[tuple[str, str], Counter[str]] = {}
     for node in report.nodes:
         for device in node.devices:
-            counts.setdefault((_name(node), device.kind), Counter())[device.state] += 1
+            counts.setdefault((_name(node), device.kind or device.driver), Counter())[device.state] += 1
     shown = [state for state in STATES if state in ("free", "in-use") or report.count(state)]
     screen.table(
         ["NODE", "KIND", "TOTAL", *(state.upper() for state in shown)],
@@ -149,7 +151,7 @@ def _every_device(screen: Screen, report: FreeReport) -> None:
             [
                 _name(node),
                 device.device,
-                device.kind.removeprefix("NVIDIA "),
+                (device.kind or device.driver).removeprefix("NVIDIA "),
                 device.state,
                 ",".join(holder.claim for holder in device.holders) or _blockers(device),
                 ",".join(name for holder in device.holders for name in holder.consumers),

@@ -40,6 +40,7 @@ from allotment.model.validation import FieldError
 from allotment.model.validation.context import Context
 from allotment.model.validation.refusals import refusals
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
+from allotment.tools.strays import standing
 
 #: What to do about the compile errors that everybody makes once.
 _EXPRESSION_HINTS = (
@@ -71,7 +72,8 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The objects that say which devices there are and who has them."""
+    """The objects that say which devices there are and who has them; ``gone``: nodes that only slices name, of a
+    cluster that has others."""
 
     features: Features
     nodes: tuple[Node, ...]
@@ -79,17 +81,21 @@ class ClusterState:
     classes: tuple[DeviceClass, ...]
     claims: tuple[ResourceClaim, ...]
     rules: tuple[DeviceTaintRule, ...]
+    gone: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, inputs: Inputs) -> ClusterState:
         """What the inputs say of it."""
+        nodes = inputs.of(Node)
+        kept = standing(inputs.of(ResourceSlice), nodes)
         return cls(
             inputs.features,
-            inputs.of(Node),
-            inputs.of(ResourceSlice),
+            nodes,
+            kept.slices,
             inputs.of(DeviceClass),
             inputs.of(ResourceClaim),
             inputs.of(DeviceTaintRule),
+            kept.gone,
         )
 
     def inventory(self) -> Inventory:

@@ -95,6 +95,12 @@ class State:
         else:
             self._others.pop((kind, key), None)
 
+    def gone(self) -> frozenset[str]:
+        """Nodes that only slices name, of a server that knows others: nothing of them can be had."""
+        if not any(node.metadata.uid for node in self.nodes.values()):
+            return frozenset()
+        return frozenset(self.inventory.nodes.keys() - self.nodes.keys())
+
     def values(self) -> Iterator[Object]:
         """All that decides whether pods fit, without the pods."""
         yield from self.nodes.values()

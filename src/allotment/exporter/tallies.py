@@ -8,7 +8,7 @@ from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.layout import NodeState, NodeView
 from allotment.exporter.classes import Classes
 from allotment.exporter.state import State
-from allotment.exporter.tally import Tally, tally
+from allotment.exporter.tally import Tally, tally, unusable
 
 
 class _Known(NamedTuple):
@@ -37,7 +37,8 @@ class Tallies:
             self._classes_changed = state.classes_changed
             self._known.clear()
         self._known = {node: self._of(node) for node in sorted(inventory.nodes)}
-        found = {node: known.tally for node, known in self._known.items()}
+        gone = state.gone()
+        found = {node: unusable(known.tally) if node in gone else known.tally for node, known in self._known.items()}
         common = self._common()
         return found if common is None else {"": common, **found}
 

@@ -17,6 +17,7 @@ from allotment.engine.cluster.taints import BLOCKING
 from allotment.engine.cluster.usage import Usage
 from allotment.exporter.bounds import label
 from allotment.exporter.classes import Classes
+from allotment.exporter.definitions import UNUSABLE
 from allotment.exporter.holding import Held, held
 from allotment.exporter.parts import unnumbered
 from allotment.model.meta import ObjectKey
@@ -99,6 +100,14 @@ def tally(
             found.counters[key] = found.counters.get(key, Amount()).plus(place.limit, place.limit - amount)
     found.held = held(records, sets, usage, claims)
     return found
+
+
+def unusable(found: Tally) -> Tally:
+    """The same devices where nobody can have them, for their node is gone."""
+    devices: Counter[tuple[str, str, str]] = Counter()
+    for (driver, product, _), count in found.devices.items():
+        devices[driver, product, UNUSABLE] += count
+    return Tally(devices=devices)
 
 
 def _state(record: Record, usage: Usage, taken: bool, lacking: bool) -> str:

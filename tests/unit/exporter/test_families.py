@@ -17,6 +17,7 @@ from allotment.exporter.latency import Latencies
 from allotment.exporter.prices import Prices
 from allotment.exporter.state import State
 from allotment.fleet.catalog import catalog
+from allotment.model.core import Node
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.pod_placement import PodSchedulingGate
 from allotment.model.resource import (
@@ -83,6 +84,22 @@ def test_slices_of_old_generations_are_told_and_their_devices_are_not() -> None:
         ("a", NVIDIA, "current"): 1,
         ("a", NVIDIA, "old"): 1,
     }
+
+
+def test_devices_of_a_node_that_is_gone_are_unusable_until_it_comes_back() -> None:
+    cluster = [replace(one, metadata=replace(one.metadata, uid=one.metadata.name)) for one in fleet("a=2xt4", "b=1xt4")]
+    state = State.of(cluster, FEATURES)
+    measured = Measured(state, Prices(catalog()), Latencies(), per_claim=False, most=100)
+    whole = measured.families({})
+    (node,) = (one for one in cluster if isinstance(one, Node) and one.metadata.name == "a")
+    state.remove(Node, ObjectKey("", "a"))
+    told = measured.families({})
+    assert values_of(told, "allotment_devices")["a", NVIDIA, T4, "unusable"] == 2
+    assert values_of(told, "allotment_devices")["a", NVIDIA, T4, "free"] == 0
+    assert not any(labels[0] == "a" for labels in values_of(told, "allotment_class_devices"))
+    state.put(node)
+    again = measured.families({})
+    assert [(one.metric, one.samples) for one in again] == [(one.metric, one.samples) for one in whole]
 
 
 def test_classes_count_what_they_select() -> None:

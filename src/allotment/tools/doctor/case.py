@@ -305,11 +305,8 @@ class Case:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Why pods wait that have no node. Slices of nodes that are not there offer nothing to anybody."""
-        values = to_try(self.found.values, ())
-        if self.nodes:
-            values = tuple(value for value in values if not (isinstance(value, ResourceSlice) and self.is_stray(value)))
-        return explain(values, self.features, _TRIES)
+        """Why pods wait that have no node."""
+        return explain(to_try(self.found.values, ()), self.features, _TRIES)
 
 
 def key_of(value: Object) -> ObjectKey:

@@ -18,6 +18,7 @@ from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.mending import applied
+from allotment.tools.strays import standing
 
 #: Stands for the time at which defaults are set; no reason depends on it.
 _NOW = "2000-01-01T00:00:00Z"
@@ -42,6 +43,8 @@ class Input:
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    """Nodes that only slices of a cluster name, which has others: there is nothing to be had there."""
 
 
 def key_of(value: Object) -> ObjectKey:
@@ -76,6 +79,8 @@ def sort(values: Iterable[Object], features: Features) -> Input:
             found.workloads.append(value)
     for value in resources:
         _admit(found, value)
+    kept = standing(found.slices, found.nodes)
+    found.slices, found.gone = list(kept.slices), kept.gone
     return found
 
 

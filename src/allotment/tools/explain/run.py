@@ -40,6 +40,7 @@ from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matc
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
+from allotment.tools.strays import left_out
 
 
 def explain(values: Iterable[Object], features: Features, tries: int | None = None) -> Explanation:
@@ -126,6 +127,8 @@ class _Run:
         for (kind, key), errors in self.given.refused.items():
             if kind == "ResourceSlice":
                 found.append(f"ResourceSlice {key} is left out, the API server refuses it: {errors[0]}")
+        if self.given.gone:
+            found.append(left_out(self.given.gone))
         unknown = [name for name, node in self.nodes.items() if not node.given]
         if unknown and self.given.nodes:
             shown = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")

@@ -1,0 +1,41 @@
+"""Slices of nodes that are gone: a scheduler tries the nodes that there are, so nothing of them can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from allotment.model.core import Node
+from allotment.model.resource import ResourceSlice
+
+
+class Standing(NamedTuple):
+    """Slices of which something can be had, and the nodes that only others name."""
+
+    slices: tuple[ResourceSlice, ...]
+    gone: tuple[str, ...] = ()
+
+
+def standing(slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> Standing:
+    """Tell them apart. Only a server knows all of its nodes; to what somebody wrote by hand nodes may be missing."""
+    if not any(node.metadata.uid for node in nodes):
+        return Standing(tuple(slices))
+    there = {node.metadata.name for node in nodes}
+    kept: list[ResourceSlice] = []
+    gone: dict[str, None] = {}
+    for one in slices:
+        if one.metadata.uid and one.spec.node_name and one.spec.node_name not in there:
+            gone[one.spec.node_name] = None
+        else:
+            kept.append(one)
+    return Standing(tuple(kept), tuple(gone))
+
+
+def left_out(gone: Sequence[str]) -> str:
+    """What to know of an answer from which such slices were left out.
+
+    >>> left_out(["a"])
+    'slices of a are left out, for there is no such node'
+    """
+    named = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
+    return f"slices of {named} are left out, for there is no such node"

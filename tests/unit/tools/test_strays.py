@@ -1,0 +1,84 @@
+"""Slices of nodes that are gone: neither explained nor counted."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.core import Node
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.model.resource import (
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceSlice,
+)
+from allotment.tools.explain import Explanation, explain
+from allotment.tools.strays import standing
+
+FEATURES = Features("1.36")
+
+
+def cluster(*without: str, served: bool = True) -> list[Object]:
+    """Two nodes with a T4 each, as a server shows them or as somebody writes them, without some of the Node objects."""
+    found = cluster_of(parse_fleet(["a=1xt4", "b=1xt4"]), "1.36")
+    values: list[Object] = [*found.nodes, *found.slices, *found.classes]
+    values = [one for one in values if not (isinstance(one, Node) and one.metadata.name in without)]
+    if served:
+        values = [replace(one, metadata=replace(one.metadata, uid=f"uid-{one.metadata.name}")) for one in values]
+    return values
+
+
+def claim(count: int) -> ResourceClaim:
+    """For so many GPUs of a node."""
+    exactly = ExactDeviceRequest(device_class_name="gpu.nvidia.com", count=count)
+    spec = ResourceClaimSpec()
+    devices = replace(spec.devices, requests=(DeviceRequest(name="gpu", exactly=exactly),))
+    return ResourceClaim(metadata=replace(DeviceClass().metadata, name="c", namespace="ns"),
+                         spec=replace(spec, devices=devices))  # fmt: skip
+
+
+def answered(*values: Object) -> Explanation:
+    return explain(values, FEATURES)
+
+
+def incomplete(values: list[Object]) -> list[Object]:
+    """The slices of node b announce one more, which was never published or is gone already."""
+    found = []
+    for one in values:
+        if isinstance(one, ResourceSlice) and one.spec.node_name == "b":
+            pool = replace(one.spec.pool, resource_slice_count=2)
+            one = replace(one, spec=replace(one.spec, pool=pool))
+        found.append(one)
+    return found
+
+
+def test_the_reason_is_never_that_of_a_node_that_is_gone() -> None:
+    told = answered(*incomplete(cluster("b")), claim(2))
+    (answer,) = told.answers
+    assert answer.reasons is not None
+    assert answer.reasons.headline.code == "too-few-devices"
+    assert told.notes == ("slices of b are left out, for there is no such node",)
+
+
+def test_nothing_is_given_on_a_node_that_is_gone() -> None:
+    (answer,) = answered(*cluster("a"), claim(1)).answers
+    assert answer.node == "b"
+    (answer,) = answered(*cluster("b"), claim(1)).answers
+    assert answer.node == "a"
+
+
+def test_what_is_written_by_hand_may_leave_nodes_out() -> None:
+    values = cluster("a", served=False)
+    (answer,) = answered(*values, claim(1)).answers
+    assert answer.node in ("a", "b")
+    slices = [one for one in values if isinstance(one, ResourceSlice)]
+    assert standing(slices, [one for one in values if isinstance(one, Node)]).gone == ()
+
+
+def test_slices_alone_are_a_cluster() -> None:
+    (answer,) = answered(*cluster("a", "b"), claim(1)).answers
+    assert answer.fits
