@@ -47,6 +47,7 @@ def add_node(run: argparse.ArgumentParser) -> None:
     """Whose devices, and where their node has its folders."""
     run.add_argument("vendor", choices=("amd", "nvidia"), metavar="VENDOR", help="nvidia or amd")
     run.add_argument("--mode", default="", metavar="MODE", help=_MODE)
+    run.set_defaults(otherwise="name the way to the node's cluster with --kubeconfig; in a pod there is one already")
     run.add_argument("--simulate", default="", metavar="HARDWARE", help=_SIMULATE)
     run.add_argument("--node", metavar="NAME", help="the node's name (default: NODE_NAME, else that of this machine)")
     run.add_argument("--driver-root", default="/", metavar="FOLDER", help="where the vendor's files are (%(default)s)")
