@@ -86,6 +86,12 @@ def test_metrics_are_for_whom_the_cluster_lets(cluster: ApiServer, kubeconfig: P
         assert value(metrics, 'allotment_leader{lease="allotment-scheduler"}') == 1
         assert re.search(r'allotment_client_requests_total\{code="201",method="POST"\}', metrics)
         assert stranger not in scheduler.log
+        elsewhere = "/api/v1/namespaces/kube-system/serviceaccounts/allotment-exporter"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["a-vault"]}}
+        other = cluster.ask("POST", f"{elsewhere}/token", request)[1]["status"]["token"]
+        assert get(url, other, trusts) == (401, "the cluster does not know this token\n"), "it is for somebody else"
+        cluster.ask("DELETE", elsewhere)  # its tokens end with it; what the cluster said of them is kept for 10 s
+        until(lambda: get(url, stranger, trusts)[0] == 401)
 
 
 def _let(kube: ApiServer, account: str) -> None:

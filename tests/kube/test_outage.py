@@ -1,0 +1,94 @@
+"""kill -9 of kube-apiserver under components at work: they go on where they were, tell it once, and lose nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from bench.real_kube import ApiServer, plane
+from tests.components.process import Component, running, until
+from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
+
+EVENTS = "/api/v1/namespaces/default/events?fieldSelector=reportingComponent=allotment-annotator"
+#: Longer than a request is tried again by itself.
+GONE_SECONDS = 7.0
+
+
+@pytest.fixture(scope="module")
+def kube(paths: dict[str, str]) -> Iterator[ApiServer]:
+    """A plane whose claims are ours alone: no garbage collector takes what was forgotten."""
+    controllers = "*,-resourceclaim-controller,-garbage-collector-controller"
+    with plane(paths, controllers=controllers) as running:
+        for part in ("claims", "annotator"):
+            account(running, part)
+        node(running, "one", 60)
+        device_class(running)
+        template(running)
+        template(running, "hundred", 100)
+        yield running
+
+
+def words(kube: ApiServer, part: str) -> tuple[str, ...]:
+    token = kube.token_of(f"allotment-{part}", NAMESPACE)
+    return (part, f"--kubeconfig={kube.kubeconfig_of(part, token)}", "--log-format=json")
+
+
+def settled(kube: ApiServer) -> bool:
+    """Whether each pod has its own claim and a node, where there is one for it, and no claim is left."""
+    pods = items(kube, PODS)
+    made = sorted(claim["metadata"]["ownerReferences"][0]["name"] for claim in items(kube, CLAIMS))
+    bound = [one for one in pods if one["spec"].get("nodeName") or one["metadata"]["name"].startswith("big")]
+    return made == sorted(one["metadata"]["name"] for one in pods) and len(bound) == len(pods)
+
+
+def quiet(component: Component, most: int) -> None:
+    """No more lines than there may be, each of them JSON, and nothing that crashed."""
+    lines = [json.loads(line) for line in component.said if not line.startswith("health:")]
+    assert len(lines) <= most, component.log
+    assert [line for line in lines if line["level"] == "error"] == []
+
+
+def delete(kube: ApiServer, name: str) -> None:
+    assert kube.ask("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")[0] == 200
+
+
+def told(kube: ApiServer) -> set[str]:
+    """The pods that were told why they wait."""
+    return {event["involvedObject"]["name"] for event in items(kube, EVENTS)}
+
+
+def test_what_is_done_meanwhile_is_done_afterwards(kube: ApiServer) -> None:
+    with running(*words(kube, "claims")) as claims, running(*words(kube, "annotator")) as annotator:
+        for number in range(20):
+            create(kube, pod(f"early-{number}"))
+        until(lambda: settled(kube))
+        for number in range(10):
+            delete(kube, f"early-{number}")
+            create(kube, pod(f"late-{number}"))
+        create(kube, pod("big", template="hundred"))
+        restart = kube.kill_server()
+        time.sleep(GONE_SECONDS)  # the annotator gives its pods 5 s
+        restart()
+        until(lambda: settled(kube))
+        until(lambda: told(kube) == {"big"}, why=lambda: annotator.log)
+        quiet(claims, 40)
+        quiet(annotator, 40)
+        assert claims.stop() == annotator.stop() == 0
+
+
+def test_who_slept_through_it_lists_anew(kube: ApiServer) -> None:
+    """A server that was started after what a watch has seen last answers 410: it does not know what was since."""
+    with running(*words(kube, "claims")) as claims:
+        until(lambda: settled(kube))
+        claims.process.send_signal(signal.SIGSTOP)
+        kube.kill_server()()
+        for number in range(10):
+            delete(kube, f"late-{number}")
+            create(kube, pod(f"later-{number}"))
+        claims.process.send_signal(signal.SIGCONT)
+        until(lambda: settled(kube))
+        assert claims.stop() == 0
