@@ -92,3 +92,26 @@ def test_who_slept_through_it_lists_anew(kube: ApiServer) -> None:
         claims.process.send_signal(signal.SIGCONT)
         until(lambda: settled(kube))
         assert claims.stop() == 0
+
+
+def test_a_token_that_was_replaced_is_read_again(kube: ApiServer) -> None:
+    """As a kubelet replaces it; the old one is good for nothing from one moment to the next."""
+    token = kube.folder / "token"
+    token.write_text(kube.token_of("allotment-claims", NAMESPACE))
+    kubeconfig = kube.kubeconfig_of("rotated", "none")
+    config = json.loads(kubeconfig.read_text())
+    config["users"][0]["user"] = {"tokenFile": str(token)}
+    kubeconfig.write_text(json.dumps(config))
+    with running("claims", f"--kubeconfig={kubeconfig}", "--log-format=json") as claims:
+        until(lambda: claims.health("/readyz") == (200, "ok"))
+        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        kube.ask("DELETE", f"{path}/allotment-claims")
+        create(kube, {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "allotment-claims"}})
+        old = token.read_text()
+        until(lambda: kube.ask("GET", PODS, token=old)[0] == 401)
+        token.write_text(kube.token_of("allotment-claims", NAMESPACE))
+        create(kube, pod("rotated"))
+        until(lambda: settled(kube))
+        quiet(claims, 10)
+        assert old not in claims.log
+        assert claims.stop() == 0

@@ -178,7 +178,7 @@ class Events:
     def _allowed(self, about: tuple[object, ...], moment: datetime) -> bool:
         now = moment.timestamp()
         tokens, before = self._tokens.pop(about, (_BURST, now))
-        tokens = min(tokens + (now - before) * _REFILL, _BURST)
+        tokens = min(tokens + max(now - before, 0) * _REFILL, _BURST)  # clocks are set back sometimes
         allowed = tokens >= 1
         _remember(self._tokens, about, (tokens - 1 if allowed else tokens, now))
         return allowed

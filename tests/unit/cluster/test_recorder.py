@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -209,5 +210,25 @@ def test_an_answer_that_was_lost_makes_no_second_event() -> None:
         assert [event["count"] for event in await written(client, notes)] == [1]
         recorder.event(POD, "Normal", "Same", "x")
         assert [event["count"] for event in await written(client, notes)] == [2]
+
+    asyncio.run(story())
+
+
+def test_a_clock_that_was_set_back_silences_nobody() -> None:
+    class Wrong(Clock):
+        now_is = datetime(2026, 1, 2, tzinfo=UTC)
+
+        def moment(self) -> datetime:
+            return self.now_is
+
+    async def story() -> None:
+        client, clock = MemoryClient(), Wrong()
+        notes = Events(client, clock=clock)
+        recorder = notes.recorder("c")
+        recorder.event(POD, "Normal", "Before", "x")
+        clock.now_is -= timedelta(days=1)
+        recorder.event(POD, "Normal", "After", "x")
+        recorder.event(POD, "Normal", "Later", "x")
+        assert {event["reason"] for event in await written(client, notes)} == {"Before", "After", "Later"}
 
     asyncio.run(story())
