@@ -17,15 +17,17 @@ from allotment.autoscaler.options import Options, Planner
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.orders import Orders
 from allotment.autoscaler.provider import NoCapacity, Refused
+from allotment.autoscaler.reserving import unreserved
 from allotment.autoscaler.restraint import Restraint
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import Coming, with_supply
 from allotment.autoscaler.telling import Teller, described
-from allotment.autoscaler.waiting import Reading, Waiting, wish_of
+from allotment.autoscaler.waiting import Waiting, wish_of
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.objects import Values
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
@@ -59,7 +61,7 @@ class ScalingUp:
         self._restraint = restraint
         self._teller = teller
         self._coming = coming
-        self._reading = Reading()
+        self._values = Values(unreserved)
         self.settled: dict[str, float] = {}
         """Pods (uid) for which nothing is to be ordered, and when that was found."""
 
@@ -114,7 +116,7 @@ class ScalingUp:
         seen = self._waiting.seen(self._held())
 
         def work(keep_going: KeepGoing) -> Plan:
-            values = with_supply(self._reading.values(seen), supply, promised, leaving)
+            values = with_supply(self._values.of(seen), supply, promised, leaving)
             return self._planner(values, limits, keep_going)
 
         return await beside(work, self._options.plan_seconds)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final
 
 from allotment.autoscaler.reserving import unreserved
 from allotment.cluster.cache import Cache, Item, by_node
 from allotment.cluster.client import Resource
+from allotment.cluster.objects import OF_DEVICES
 from allotment.cluster.program import Context
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
@@ -16,7 +17,6 @@ from allotment.cluster.resources import (
     DAEMON_SETS,
     DEVICE_CLASSES,
     DISRUPTION_BUDGETS,
-    NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -26,29 +26,19 @@ from allotment.cluster.resources import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
-from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.pod_groups import GATE
-from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from allotment.model.trees import read_value
 from allotment.model.workloads import DaemonSet, PodGroup
 
 #: What a plan is made from, with the type of each.
 _KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
-    (NAMESPACES, Namespace),
-    (NODES, Node),
-    (DEVICE_CLASSES, DeviceClass),
-    (SLICES, ResourceSlice),
-    (TAINT_RULES, DeviceTaintRule),
-    (CLAIM_TEMPLATES, ResourceClaimTemplate),
-    (CLAIMS, ResourceClaim),
+    *OF_DEVICES,
     (STORAGE_CLASSES, StorageClass),
     (VOLUMES, PersistentVolume),
     (VOLUME_CLAIMS, PersistentVolumeClaim),
     (DAEMON_SETS, DaemonSet),
-    (PODS, Pod),
 )
 #: Fields of a pod that decide which machine serves it, beside what its containers ask.
 _ASKED: Final = (
@@ -187,24 +177,3 @@ def is_finished(pod: Item[Any]) -> bool:
 
 def _runs(pod: Item[Any]) -> bool:
     return bool(pod.spec.get("nodeName"))
-
-
-class Reading:
-    """Typed values of what was seen. What has not changed since is not read again; may run beside the event loop."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[type[Object], str], tuple[int, Object]] = {}
-
-    def values(self, seen: Iterable[tuple[Item[Any], type[Object]]]) -> list[Object]:
-        """The objects, in order."""
-        known: dict[tuple[type[Object], str], tuple[int, Object]] = {}
-        for item, type in seen:
-            key = (type, item.uid)
-            before = self._known.get(key)
-            known[key] = (
-                before
-                if before is not None and before[0] == item.revision
-                else (item.revision, read_value(unreserved(item.tree), type))
-            )
-        self._known = known
-        return [value for _, value in known.values()]

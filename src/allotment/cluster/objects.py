@@ -1,7 +1,5 @@
 """A cluster's objects as the values that tools work on, kept current by caches: an object that has not changed is read
-once.
-
-Pods stand in the order in which a scheduler takes them: by priority, then by age.
+once, and one that cannot be read costs only itself.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from allotment.model.trees import read_value
 log = logging.getLogger(__name__)
 
 Kinds = Iterable[tuple[Resource, type[Object]]]
+Tree = dict[str, Any]
 
 #: What says which devices there are, who has them and who asks for them.
 OF_DEVICES: Final[tuple[tuple[Resource, type[Object]], ...]] = (
@@ -47,12 +46,31 @@ OF_DEVICES: Final[tuple[tuple[Resource, type[Object]], ...]] = (
 )
 
 
+class Values:
+    """Values of cached objects. ``prepared``: their trees as they are to be read. May be used beside the event loop."""
+
+    def __init__(self, prepared: Callable[[Tree], Tree] = lambda tree: tree) -> None:
+        self._prepared = prepared
+        self._known: dict[tuple[type[Object], str], tuple[int, Object | None]] = {}
+
+    def of(self, items: Iterable[tuple[Item[Any], type[Object]]]) -> list[Object]:
+        """The values, in order; those that were not asked for are forgotten."""
+        known: dict[tuple[type[Object], str], tuple[int, Object | None]] = {}
+        for item, type in items:
+            before = self._known.get((type, item.uid))
+            if before is None or before[0] != item.revision:
+                before = (item.revision, value_of(item, type, self._prepared(item.tree)))
+            known[type, item.uid] = before
+        self._known = known
+        return [value for _, value in known.values() if value is not None]
+
+
 class Objects:
-    """The objects of some kinds."""
+    """The objects of some kinds, pods in the order in which a scheduler takes them: by priority, then by age."""
 
     def __init__(self, caches: Caches, kinds: Kinds = OF_DEVICES) -> None:
         self._kinds = [(caches.trees(resource), type) for resource, type in kinds]
-        self._known: dict[str, tuple[int, Object | None]] = {}
+        self._values = Values()
 
     @property
     def caches(self) -> tuple[Cache[Any], ...]:
@@ -78,25 +96,19 @@ class Objects:
         return end
 
     def values(self) -> list[Object]:
-        """All of them now. What cannot be read is left out, and told once in the log."""
-        found: list[Object] = []
-        known: dict[str, tuple[int, Object | None]] = {}
-        for cache, type in self._kinds:
-            items = cache.items()
-            for item in sorted(items, key=queue_order) if type is Pod else items:
-                before = self._known.get(item.uid)
-                if before is None or before[0] != item.revision:
-                    before = (item.revision, _read(item, type))
-                known[item.uid] = before
-                if before[1] is not None:
-                    found.append(before[1])
-        self._known = known
-        return found
+        """All of them now."""
+        return self._values.of(
+            (item, type)
+            for cache, type in self._kinds
+            for item in (sorted(cache.items(), key=queue_order) if type is Pod else cache.items())
+        )
 
 
-def _read(item: Item[Any], type: type[Object]) -> Object | None:
+def value_of(item: Item[Any], type: type[Object], tree: Tree | None = None) -> Object | None:
+    """The value of an object, of its ``tree`` if that is to be another; None, and a line in the log, if it cannot be
+    read: by a newer server than we know, or by hand."""
     try:
-        return read_value(item.tree, type)
+        return read_value(item.tree if tree is None else tree, type)
     except (msgspec.ValidationError, QuantityError) as error:
         log.warning("%s %s/%s is left out, for it cannot be read: %s", type.__name__, item.namespace, item.name, error)
         return None

@@ -10,23 +10,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import msgspec
+from typing import Any, NamedTuple, TypeAlias
 
 from allotment.cluster.cache import Cache, Item, all_synced
-from allotment.cluster.client import Resource
+from allotment.cluster.objects import OF_DEVICES, value_of
 from allotment.cluster.program import Context, Program
-from allotment.cluster.resources import (
-    CLAIM_TEMPLATES,
-    CLAIMS,
-    DEVICE_CLASSES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SLICES,
-    TAINT_RULES,
-)
 from allotment.exporter.bounds import MOST_SERIES
 from allotment.exporter.causes import Causes, examine
 from allotment.exporter.definition import Family, Sample
@@ -36,28 +24,14 @@ from allotment.exporter.latency import Latencies
 from allotment.exporter.prices import Prices
 from allotment.exporter.state import State
 from allotment.fleet.catalog import InstanceType
-from allotment.model.core import Namespace, Node, Pod
+from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
-from allotment.model.quantity import QuantityError
-from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.model.trees import read_value
+from allotment.model.resource import ResourceClaim
 
 log = logging.getLogger(__name__)
 
 Families: TypeAlias = tuple[Family, ...]
-
-#: What is followed.
-KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
-    (NODES, Node),
-    (SLICES, ResourceSlice),
-    (DEVICE_CLASSES, DeviceClass),
-    (TAINT_RULES, DeviceTaintRule),
-    (CLAIMS, ResourceClaim),
-    (CLAIM_TEMPLATES, ResourceClaimTemplate),
-    (NAMESPACES, Namespace),
-    (PODS, Pod),
-)
 
 
 class Options(NamedTuple):
@@ -130,7 +104,7 @@ class _Following:
         prices = Prices(options.catalog)
         self._measured = Measured(self._state, prices, self._latencies, per_claim=options.per_claim, most=options.most)
         self._kinds: list[tuple[Cache[Any], type[Object]]] = [
-            (context.caches.trees(resource), kind) for resource, kind in KINDS
+            (context.caches.trees(resource), kind) for resource, kind in OF_DEVICES
         ]
         self._changed: dict[tuple[type[Object], ObjectKey], Item[Any] | None] = {}
         self._looked = -1
@@ -194,10 +168,8 @@ class _Following:
         if item is None or (kind is Pod and not _may_wait(item)):
             self._forget(kind, key)
             return
-        try:
-            value = read_value(item.tree, kind)
-        except (msgspec.ValidationError, QuantityError) as error:
-            log.warning("%s %s is left out, for it cannot be read: %s", kind.__name__, key, error)
+        value = value_of(item, kind)
+        if value is None:
             self._forget(kind, key)
             return
         self._state.put(value)

@@ -1,0 +1,79 @@
+"""A cluster's objects as values: each is read once, and one that cannot be read costs only itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from allotment.cluster import objects
+from allotment.cluster.cache import Item
+from allotment.cluster.objects import Values, value_of
+from allotment.model import trees
+from allotment.model.core import Node, Pod
+from allotment.model.meta import Object
+
+Tree = dict[str, Any]
+
+
+def item(kind: str, name: str, revision: int = 1, **spec: Any) -> Item[Any]:
+    """An object as a cache has it."""
+    metadata = {"name": name, "namespace": "ns", "uid": f"{kind}-{name}", "resourceVersion": str(revision)}
+    return Item({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def names(values: list[Object]) -> list[str]:
+    return [value.metadata.name for value in values]
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is read, in turn."""
+    told: list[str] = []
+    real = trees.read_value
+
+    def noting(tree: Tree, type: type[Object]) -> Object:
+        told.append(tree["metadata"]["name"])
+        return real(tree, type)
+
+    monkeypatch.setattr(objects, "read_value", noting)
+    return told
+
+
+def test_what_has_not_changed_is_not_read_again(read: list[str]) -> None:
+    values = Values()
+    first: list[tuple[Item[Any], type[Object]]] = [(item("Pod", "a"), Pod), (item("Node", "n"), Node)]
+    assert names(values.of(first)) == ["a", "n"]
+    assert names(values.of(first)) == ["a", "n"]
+    assert read == ["a", "n"]
+    values.of([(item("Pod", "a", 2), Pod), first[1]])
+    assert read == ["a", "n", "a"]
+
+
+def test_what_was_not_asked_for_is_forgotten(read: list[str]) -> None:
+    values = Values()
+    values.of([(item("Pod", "a"), Pod)])
+    assert values.of([]) == []
+    values.of([(item("Pod", "a"), Pod)])
+    assert read == ["a", "a"]
+
+
+def test_what_cannot_be_read_costs_only_itself_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    values = Values()
+    seen = [(item("Pod", "odd", containers="none"), Pod), (item("Pod", "even"), Pod)]
+    with caplog.at_level(logging.WARNING):
+        assert names(values.of(seen)) == ["even"]
+        assert names(values.of(seen)) == ["even"]
+    (told,) = caplog.messages
+    assert told.startswith("Pod ns/odd is left out, for it cannot be read: ")
+    assert value_of(item("Pod", "odd", containers="none"), Pod) is None
+
+
+def test_trees_may_be_prepared() -> None:
+    def elsewhere(tree: Tree) -> Tree:
+        return {**tree, "spec": {"nodeName": "n"}}
+
+    (pod,) = Values(elsewhere).of([(item("Pod", "a"), Pod)])
+    assert isinstance(pod, Pod)
+    assert pod.spec.node_name == "n"
