@@ -117,6 +117,20 @@ def test_all_but_drivers_run_restricted(helm: str) -> None:
             assert not list(restricted.lacking(pod)), tree["metadata"]["name"]
 
 
+def test_releases_of_two_names_in_two_namespaces_share_nothing(helm: str) -> None:
+    def made(release: str, namespace: str) -> set[tuple[str, str, str]]:
+        trees = template(helm, *everything(), release=release, namespace=namespace)
+        return {
+            (tree["kind"], tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
+            for tree in trees
+            if tree["kind"] != "DeviceClass"  # whose names are the vendors'
+        }
+
+    first, second = made("allotment", "one"), made("other", "two")
+    assert first & second == set()
+    assert len(first) == len(second)
+
+
 def test_who_runs_as_whom_is_the_images_word_or_the_clusters(helm: str) -> None:
     """A user that is named is refused where namespaces have users of their own (OpenShift)."""
     for tree in template(helm, *only(*made_files.PIECES)):
