@@ -12,6 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 
+class Left(Exception):
+    """Work that would only wait is left as it is, for whoever comes next: it is to stop."""
+
+
 class Stopping:
     """Begun by whoever ends a process, asked by programs before they begin a piece of work."""
 

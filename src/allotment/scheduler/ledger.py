@@ -24,7 +24,7 @@ from allotment.placing.demand import admits
 Tree = dict[str, Any]
 
 #: What became of a claim: ``freed`` its devices can be used by others, ``changed`` something of its status.
-News = Literal["created", "freed", "changed", "same"]
+Became = Literal["created", "freed", "changed", "same"]
 
 #: The annotation of claims that a scheduler made for extended resources.
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -67,6 +67,11 @@ class KnownClaim:
     def guards(self) -> bool:
         """Whether it was contested and is nobody's any more."""
         return GUARD in (self.tree["metadata"].get("labels") or ())
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether a scheduler made it for a pod's extended resources."""
+        return EXTENDED in (self.tree["metadata"].get("annotations") or ())
 
     @property
     def deleting(self) -> bool:
@@ -126,6 +131,8 @@ class Ledger:
         """Claims that are being allocated, and the pod (uid) for which."""
         self.extended: dict[str, ObjectKey] = {}
         """Claims made for pods' extended resources, by the pod (uid)."""
+        self.unusable: set[str] = set()
+        """Claims (uids) whose devices failed to get ready; they are freed by the next attempt."""
         self._booked: dict[ObjectKey, Tree] = {}
         self._specs: dict[bytes, ResourceClaimSpec] = {}
         self._lingering = 0
@@ -134,12 +141,13 @@ class Ledger:
 
     # --- what the cluster says -----------------------------------------------------------------------------------
 
-    def put(self, tree: Tree) -> News:
+    def put(self, tree: Tree) -> Became:
         """A claim is there, or has changed."""
         claim = KnownClaim(tree, self.spec(tree.get("spec") or {}))
         before = self.known.get(claim.key)
         self.known[claim.key] = claim
-        if EXTENDED in (tree["metadata"].get("annotations") or ()):
+        self._forget_extended(before)  # one that was set aside is the pod's no more
+        if claim.is_extended:
             for owner in tree["metadata"].get("ownerReferences") or ():
                 self.extended[owner["uid"]] = claim.key
         allocation = claim.allocation
@@ -158,10 +166,15 @@ class Ledger:
     def remove(self, key: ObjectKey) -> bool:
         """A claim is gone; whether that freed anything."""
         claim = self.known.pop(key, None)
-        for owner in claim.tree["metadata"].get("ownerReferences") or () if claim is not None else ():
-            if self.extended.get(owner["uid"]) == key:
-                del self.extended[owner["uid"]]
+        self._forget_extended(claim)
         return key not in self.in_flight and self._unbook(key)
+
+    def _forget_extended(self, claim: KnownClaim | None) -> None:
+        if claim is None or not claim.is_extended:
+            return
+        for owner in claim.tree["metadata"].get("ownerReferences") or ():
+            if self.extended.get(owner["uid"]) == claim.key:
+                del self.extended[owner["uid"]]
 
     def spec(self, tree: Tree) -> ResourceClaimSpec:
         """The spec as a value, the same one for equal trees."""

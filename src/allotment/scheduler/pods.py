@@ -97,6 +97,17 @@ def claims_of(tree: Tree, ledger: Ledger, group: str = "") -> list[KnownClaim] |
     return found
 
 
+def claim_keys(tree: Tree) -> list[ObjectKey]:
+    """The claims that a pod names, or has been given."""
+    entries = tree["spec"].get("resourceClaims")
+    if not entries:
+        return []
+    namespace = tree["metadata"].get("namespace", "")
+    names = [entry.get("resourceClaimName") for entry in entries]
+    names += [s.get("resourceClaimName") for s in (tree.get("status") or {}).get("resourceClaimStatuses") or ()]
+    return [ObjectKey(namespace, name) for name in names if name]
+
+
 def claim_name(tree: Tree, entry: Tree) -> str:
     """The claim behind an entry of a pod's claims; empty if it has none."""
     status = _status_of(tree, entry["name"]) or {}

@@ -13,10 +13,10 @@ from allotment.cluster.cache import Cache, Item
 from allotment.cluster.clock import Clock
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
-from allotment.scheduler.contention import Contest, contests
+from allotment.scheduler.beside.contention import Contest, contests
+from allotment.scheduler.beside.rivals import LATELY, Rivals
+from allotment.scheduler.beside.settling import Settling
 from allotment.scheduler.ledger import KnownClaim, Ledger
-from allotment.scheduler.rivals import LATELY, Rivals
-from allotment.scheduler.settling import Settling
 
 Tree = dict[str, Any]
 GiveWay = Callable[[Item[Tree], KnownClaim, str], None]
@@ -24,7 +24,7 @@ GiveWay = Callable[[Item[Tree], KnownClaim, str], None]
 _EVERYBODY_IS: Final = "default-scheduler"
 
 
-class Beside:
+class Watching:
     """Follows claims and pods for the sake of devices that two schedulers want."""
 
     def __init__(

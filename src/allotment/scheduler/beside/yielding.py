@@ -18,7 +18,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import Done, Observing
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
-from allotment.scheduler.guards import Guards
+from allotment.scheduler.beside.guards import Guards
 from allotment.scheduler.ledger import KnownClaim
 
 Tree = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
 from allotment.model.resource import ResourceClaimSpec
+from allotment.scheduler.beside.rivals import LATELY, LONGEST, SHORTEST, Rivals
 from allotment.scheduler.ledger import KnownClaim
-from allotment.scheduler.rivals import LATELY, LONGEST, SHORTEST, Rivals
 from tests.unit.scheduler.world import claim, pod
 
 Tree = dict[str, Any]

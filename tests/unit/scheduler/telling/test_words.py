@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.placing.filters import judge
 from allotment.placing.machines import Machines
-from allotment.scheduler import sentence, shortage
-from allotment.scheduler.telling import condition_patch
+from allotment.scheduler.telling import sentence, shortage
+from allotment.scheduler.telling.teller import condition_patch
 from allotment.tools.explain import messages
 from tests.unit.scheduler.machines import demand, machines_of, resident, tree_of
 from tests.unit.scheduler.world import node

@@ -15,8 +15,8 @@ from allotment.model.core import Pod
 from allotment.model.trees import to_value
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.machines import UNSCHEDULABLE, Machine
-from allotment.scheduler import shortage
 from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.telling import shortage
 from allotment.tools.explain import messages
 from allotment.tools.explain.mending import let_in
 from allotment.tools.explain.nodes import KnownNode, served_node

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group
-from allotment.scheduler.telling import Teller
-from allotment.scheduler.verdict import Verdict
+from allotment.scheduler.telling.teller import Teller
+from allotment.scheduler.telling.verdict import Verdict
 from tests.unit.scheduler.machines import demand, tree_of
 from tests.unit.scheduler.world import SchedulingClient, context_of
 

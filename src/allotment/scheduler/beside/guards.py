@@ -22,7 +22,7 @@ from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
-from allotment.scheduler.contention import devices_of
+from allotment.scheduler.beside.contention import devices_of
 from allotment.scheduler.ledger import EXTENDED, GUARD, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
@@ -54,8 +54,8 @@ class Guards:
 
     def can_replace(self, claim: KnownClaim, pod: WaitingPod) -> bool:
         """Whether a claim was made for this pod, so that it can get another."""
-        annotations = claim.tree["metadata"].get("annotations") or {}
-        return claim.is_made_for(pod.uid) and (ENTRY in annotations or EXTENDED in annotations)
+        annotations = claim.tree["metadata"].get("annotations") or ()
+        return claim.is_made_for(pod.uid) and (ENTRY in annotations or claim.is_extended)
 
     async def replace(self, claim: KnownClaim, pod: WaitingPod) -> None:
         """Set a claim aside, and give its pod another; what cannot be done now is done when the pod comes up again."""
@@ -79,8 +79,7 @@ class Guards:
             return
         metadata = claim.tree["metadata"]
         owners = [
-            {"apiVersion": "v1", "kind": "Pod", "name": pod.key.name, "uid": pod.uid, "controller": True,
-             "blockOwnerDeletion": True}
+            {"apiVersion": "v1", "kind": "Pod", "name": pod.key.name, "uid": pod.uid, "controller": True}
         ]  # fmt: skip
         fresh = {
             "metadata": {

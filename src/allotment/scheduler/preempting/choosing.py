@@ -15,7 +15,7 @@ from allotment.placing.labels import matcher
 from allotment.placing.machines import Machine, Machines
 from allotment.placing.podspec import LabelSelector
 from allotment.placing.resident import Resident
-from allotment.scheduler.sentence import NO_VICTIMS, NOT_HELPFUL, counted
+from allotment.scheduler.telling.sentence import NO_VICTIMS, NOT_HELPFUL, counted
 
 Tree = dict[str, Any]
 

@@ -9,7 +9,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, ResourceSlice
 from allotment.model.trees import to_value
-from allotment.scheduler.contention import Contest, contests
+from allotment.scheduler.beside.contention import Contest, contests
 from tests.unit.scheduler.world import FEATURES
 
 Tree = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 from allotment.cluster.client import Tree
 from allotment.placing.filters import judge
 from allotment.placing.machines import Machine, Machines
-from allotment.scheduler.preemption import Preemption, choose
-from allotment.scheduler.sentence import NO_VICTIMS, NOT_HELPFUL
+from allotment.scheduler.preempting.choosing import Preemption, choose
+from allotment.scheduler.telling.sentence import NO_VICTIMS, NOT_HELPFUL
 from tests.unit.scheduler.machines import machines_of, resident
 
 

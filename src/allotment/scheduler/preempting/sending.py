@@ -14,7 +14,7 @@ from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
 from allotment.placing.resident import Resident
 from allotment.scheduler.pods import WaitingPod
-from allotment.scheduler.telling import Teller
+from allotment.scheduler.telling.teller import Teller
 
 _log = logging.getLogger(__name__)
 

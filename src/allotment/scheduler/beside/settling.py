@@ -23,22 +23,25 @@ from typing import Any
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
+from allotment.cluster.stopping import Left, Stopping
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
-from allotment.scheduler.contention import Contest, contests
-from allotment.scheduler.rivals import Rivals
+from allotment.scheduler.beside.contention import Contest, contests
+from allotment.scheduler.beside.rivals import Rivals
 
 
 class Settling:
     """Decisions that are written and may still be taken back."""
 
     def __init__(
-        self, claims: Cache[Any], inventory: Inventory, rivals: Rivals, clock: Clock, begins: Callable[[], None]
-    ) -> None:
+        self, claims: Cache[Any], inventory: Inventory, rivals: Rivals, clock: Clock, stopping: Stopping,
+        begins: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._claims = claims
         self._inventory = inventory
         self._rivals = rivals
         self._clock = clock
+        self._stopping = stopping
         self._begins = begins
         self._waiting: dict[ObjectKey, asyncio.Event] = {}
         self.pods = 0
@@ -47,7 +50,8 @@ class Settling:
     async def settle(self, claims: Iterable[ObjectKey], revision: str, node: str) -> tuple[ObjectKey, Contest] | None:
         """Wait until claims have settled; which of them is contested, and by whom, or None.
 
-        ``revision``: of the last of them that was written.
+        ``revision``: of the last of them that was written. Raises Left where it is to stop: whoever comes next finds
+        the claims as they are, and has them settle.
         """
         keys = tuple(claims)
         self.pods += 1
@@ -57,19 +61,22 @@ class Settling:
             await self._claims.reached(revision)
             began = self._clock.seconds()
             self._waiting.update(dict.fromkeys(keys, changed))
-            while True:
-                for key in keys:
-                    for contest in contests(self._inventory, key, node):
-                        return key, contest
-                left = began + self._rivals.seconds() - self._clock.seconds()
-                if left <= 0:
-                    return None
-                changed.clear()
-                alarm = self._clock.later(left, changed.set)
-                try:
-                    await changed.wait()
-                finally:
-                    alarm.cancel()
+            with self._stopping.telling(changed.set):
+                while True:
+                    for key in keys:
+                        for contest in contests(self._inventory, key, node):
+                            return key, contest
+                    left = began + self._rivals.seconds() - self._clock.seconds()
+                    if left <= 0:
+                        return None
+                    if self._stopping.begun:
+                        raise Left
+                    changed.clear()
+                    alarm = self._clock.later(left, changed.set)
+                    try:
+                        await changed.wait()
+                    finally:
+                        alarm.cancel()
         finally:
             self.pods -= 1
             for key in keys:

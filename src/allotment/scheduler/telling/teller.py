@@ -23,11 +23,12 @@ from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.model.meta import ObjectKey
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.machines import Machine
-from allotment.scheduler import exclusion, extended, shortage
+from allotment.scheduler import extended
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group, Queue
-from allotment.scheduler.verdict import Verdict
+from allotment.scheduler.telling import exclusion, shortage
+from allotment.scheduler.telling.verdict import Verdict
 from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of

@@ -1,0 +1,1 @@
+"""Carries decisions out: claims are written and settle, devices get ready, the pod is bound. Or all is taken back."""
