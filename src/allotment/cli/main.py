@@ -168,7 +168,11 @@ def _parser() -> Parser:
     explain = commands.add_parser("explain", help="which devices a pod or claim gets, or why it gets none")
     explain.add_argument("object", nargs="?", metavar="POD|CLAIM", help="only this one: name, pod/name or claim/name")
     _add_inputs(explain)
-    explain.add_argument("--watch", action="store_true", help="of a cluster that runs: answer again when it changes")
+    explain.add_argument(
+        "--watch",
+        action="store_true",
+        help="answer again when the cluster changes, until what is named has its devices",
+    )
     _add_output(explain, ("wide", "json", "yaml"))
     explain.set_defaults(run=_lazy("explain"), missing="nothing to explain", otherwise=_OTHERWISE)
 

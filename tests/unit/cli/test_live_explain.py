@@ -117,6 +117,16 @@ def test_a_watch_answers_again_when_the_answer_changes(lab: allotment.Lab, names
         process.stdout.close()
 
 
+def test_a_watch_ends_when_what_is_named_is_placed(live: Allot, lab: allotment.Lab, namespace: str) -> None:
+    lab.apply(TRAINING.partition("---")[0] + "---\n" + WEB, namespace=namespace)
+    lab.wait("deployment/web", namespace=namespace)
+    ran = live("explain", "deploy/web", "--watch")
+    assert ran.code == 0
+    assert ran.out.startswith("all 2 pods are placed\n")
+    (pod, _) = lab.list("pod", namespace=namespace)
+    assert "is on node" in live("explain", f"pod/{pod['metadata']['name']}", "--watch").out
+
+
 def test_files_cannot_be_watched(allot: Allot) -> None:
     ran = allot("explain", "--watch", "--fleet", "t4")
     assert (ran.code, ran.out) == (2, "")

@@ -1,7 +1,8 @@
 """``allot explain`` on a cluster that runs: the pods that wait there, one pod, or the pods of a workload.
 
 A pod that has its node is told with what it got; nothing is tried for it. A workload that has no pods yet is tried as
-its author wrote it. With ``--watch`` the answer is printed again whenever it is another one.
+its author wrote it. With ``--watch`` the answer is printed again whenever it is another one, until what was asked about
+has its devices.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from allotment.cluster.snapshot import served
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
 from allotment.model.meta import Object
+from allotment.model.replicas import pods_of
 from allotment.model.resource import ResourceClaim
 from allotment.model.workloads import (
     CronJob,
@@ -62,12 +64,21 @@ _SETTLE_SECONDS = 0.3
 
 
 class Subject(NamedTuple):
-    """What somebody asks about: pods that wait, pods that are placed, a workload that has none, an allocated claim."""
+    """What somebody asks about: pods that wait, pods that are placed, a workload that has none, an allocated claim.
+    ``expected``: so many pods there are to be."""
 
     waiting: tuple[Pod, ...] = ()
     placed: tuple[Pod, ...] = ()
     workload: Object | None = None
     claim: ResourceClaim | None = None
+    expected: int = 0
+
+    @property
+    def served(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        if self.waiting or self.workload is not None:
+            return False
+        return self.claim is not None or (bool(self.placed) and len(self.placed) >= self.expected)
 
 
 def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
@@ -147,7 +158,9 @@ def _of_workload(kind: type[Object], word: str, name: str, values: Sequence[Obje
         if isinstance(value, ReplicaSet | Job) and _owned(value, uids):
             uids.add(value.metadata.uid)
     pods = [value for value in values if isinstance(value, Pod) and _owned(value, uids)]
-    return _subject(pods) if pods else Subject(workload=owners[0])
+    if not pods:
+        return Subject(workload=owners[0])
+    return _subject(pods)._replace(expected=sum(len(pods_of(owner)) for owner in owners))
 
 
 def _owned(value: Object, uids: set[str]) -> bool:
@@ -165,7 +178,7 @@ def _subject(pods: Iterable[Pod]) -> Subject:
 
 
 def explain_on(arguments: Namespace, explain: Explain, show: Callable[[Explanation], None]) -> None:
-    """Show the answer, and again whenever it changes, until the user has seen enough."""
+    """Show the answer, and again whenever it changes: until what is named is served, or the user has seen enough."""
     on_cluster(arguments, lambda client, way: _follow(arguments, client, way, explain, show))
 
 
@@ -193,17 +206,32 @@ async def _follow(
                 for cache in followed
                 for item in sorted(cache.items(), key=lambda item: item.key)
             ]
-            now = _answer_or_nothing(arguments, seen_by(arguments, way, first.facts, trees), explain)
+            found = seen_by(arguments, way, first.facts, trees)
+            now = _answer_or_nothing(arguments, found, explain)
             if now != last:
                 if last is not None:
                     sys.stdout.write(f"\n--- {datetime.now().astimezone():%H:%M:%S} ---\n")
                 show(now)
                 sys.stdout.flush()
             last = now
+            if _is_served(arguments, found):
+                return
             await changed.wait()
             await asyncio.sleep(_SETTLE_SECONDS)
     finally:
         following.cancel()
+        await asyncio.wait([following])  # while there is a connection: it is not to close under an open watch
+
+
+def _is_served(arguments: Namespace, found: Live) -> bool:
+    """Whether what is named has its devices; where nothing is named, there is always more to come."""
+    if arguments.files:
+        return False
+    try:
+        subject = subject_of(arguments, found.values)
+    except Mistake:
+        return False
+    return subject is not None and subject.served
 
 
 def _answer_or_nothing(arguments: Namespace, found: Live, explain: Explain) -> Explanation:

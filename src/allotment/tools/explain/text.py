@@ -70,7 +70,7 @@ def _first_line(answers: Sequence[Answer]) -> str:
     fit = sum(1 for answer in answers if answer.fits)
     what = "pods" if all(a.kind == "Pod" for a in answers) else "pods and claims"
     if fit == len(answers):
-        return f"all {fit} {what} fit"
+        return f"all {fit} {what} {'are placed' if all(answer.bound for answer in answers) else 'fit'}"
     first = next(answer for answer in answers if not answer.fits)
     assert first.reasons is not None
     return f"{fit} of {len(answers)} {what} fit; {first.kind} {first.name} does not ({first.reasons.headline.code})"
