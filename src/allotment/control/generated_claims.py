@@ -10,6 +10,7 @@ both make a claim. What a pod was told first then stays, for it may be on its wa
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item, by_controller
@@ -21,7 +22,13 @@ from allotment.control.pods import owner_reference
 from allotment.model import pod_groups
 from allotment.model.generated import POD_CLAIM_NAME, name_prefix
 
+log = logging.getLogger(__name__)
+
 _COMPONENT: Final = "resource-claim-controller"
+_TWO: Final = (
+    "pod %s has two claims for %s: another controller makes claims, too, and one must go. Kubernetes' own goes"
+    " with kube-controller-manager --controllers=*,-resourceclaim-controller; copies of this one want --leader-elect"
+)
 
 
 class Owners(NamedTuple):
@@ -46,6 +53,7 @@ class Generator:
         self._caches = context.caches
         self._claims = context.caches.trees(CLAIMS)
         self._templates = context.caches.trees(CLAIM_TEMPLATES)
+        self._warned = False
         self.made_for = self._claims.index("controller", by_controller)
 
     async def complete(self, owners: Owners, owner: Item[Any], group: Item[Any] | None = None) -> bool:
@@ -73,7 +81,12 @@ class Generator:
     async def is_spare(self, claim: Item[Any], pod: Item[Any]) -> bool:
         """Whether a claim that was made for a pod, and has no devices, is in its way: the pod uses another one."""
         entry = (claim.metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
-        if not entry or "allocation" in claim.status or not self._names_another(pod, entry, claim):
+        if not entry or not self._names_another(pod, entry, claim):
+            return False
+        if not self._warned:
+            self._warned = True
+            log.warning(_TWO, f"{pod.namespace}/{pod.name}", entry)
+        if "allocation" in claim.status:
             return False
         live = await self._client.get(PODS, pod.name, pod.namespace)  # past the cache, which may be behind
         return bool(live["metadata"]["uid"] == pod.uid and self._names_another(Item(live), entry, claim))

@@ -124,6 +124,9 @@ class _ResourceClaims:
                     self._queue.add(_Key("pod", pod.namespace, pod.name))
         elif (old is None or _matters(old) != _matters(new)) and any(_matters(new)):
             self._queue.add(_Key("claim", new.namespace, new.name))
+            if old is None and new.controller is not None:
+                for pod in self._pod_of_uid[new.controller["uid"]]:
+                    self._look_for_spare_ones(pod)
 
     def _template_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
@@ -138,6 +141,10 @@ class _ResourceClaims:
             self._queue.add(_Key("claim", user.namespace, name))
         for claim in self._made_for[user.uid]:
             self._queue.add(_Key("claim", claim.namespace, claim.name))
+
+    def _look_for_spare_ones(self, pod: Item[Any]) -> None:
+        if len(self._made_for[pod.uid]) > len(pod.spec.get("resourceClaims") or ()):
+            self._look_at_claims(pod)
 
     def _remember(self, uid: str) -> None:
         self._gone[uid] = None
@@ -166,8 +173,7 @@ class _ResourceClaims:
                 return  # which claims are its own shows when the group is there
         if await self._generator.complete(OF_PODS, pod, group):
             return
-        if len(self._made_for[pod.uid]) > len(pod.spec.get("resourceClaims") or ()):
-            self._look_at_claims(pod)  # one is spare
+        self._look_for_spare_ones(pod)
         if pod.spec.get("nodeName"):
             await self._reserve_all(pod, group)
 

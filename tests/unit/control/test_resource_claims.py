@@ -243,8 +243,8 @@ def made_for(owner: Tree, name: str, **more: Any) -> Tree:
     return {"metadata": {"name": name, "ownerReferences": [reference], "annotations": annotations}, **more}
 
 
-def test_of_two_claims_for_one_entry_the_one_that_the_pod_was_not_told_goes() -> None:
-    """As when two controllers are at work, which nobody should have."""
+def test_of_two_claims_for_one_entry_the_one_that_the_pod_was_not_told_goes(caplog: pytest.LogCaptureFixture) -> None:
+    """As when two controllers are at work, which nobody should have, and which is said."""
 
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
@@ -259,6 +259,8 @@ def test_of_two_claims_for_one_entry_the_one_that_the_pod_was_not_told_goes() ->
             assert sorted(here.names(CLAIMS)) == sorted(["in-use", told])
 
     asyncio.run(story())
+    (said,) = caplog.messages
+    assert said.startswith("pod ns/p has two claims for g0: another controller makes claims, too")
 
 
 def test_a_claim_that_came_before_its_pod_was_told_another_goes_too() -> None:
@@ -274,6 +276,29 @@ def test_a_claim_that_came_before_its_pod_was_told_another_goes_too() -> None:
             await here.settled()
             assert here.names(CLAIMS) == ["told"]
             assert here.get(PODS, "p")["status"]["resourceClaimStatuses"] == statuses
+
+    asyncio.run(story())
+
+
+def test_a_claim_that_another_controller_told_over_ours_makes_ours_spare() -> None:
+    """Also where the pod is heard of before that claim is."""
+
+    async def story() -> None:
+        async with world(CLAIMS_OF_PODS) as here:
+            here.put(CLAIM_TEMPLATES, TEMPLATE)
+            owner = here.put(PODS, with_template())
+            await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
+            statuses = [{"name": "g0", "resourceClaimName": "theirs"}]
+            here.client.objects[CLAIMS, "ns", "theirs"] = {  # there, but no watch tells it yet
+                **made_for(owner, "theirs"), "kind": "ResourceClaim", "apiVersion": CLAIMS.api_version,
+            }  # fmt: skip
+            theirs = here.client.objects[CLAIMS, "ns", "theirs"]["metadata"]
+            theirs |= {"namespace": "ns", "uid": "uid-theirs", "resourceVersion": "1"}
+            here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
+            await here.settled()
+            assert len(here.names(CLAIMS)) == 2
+            here.change(CLAIMS, "theirs")
+            await here.until(lambda: here.names(CLAIMS) == ["theirs"])
 
     asyncio.run(story())
 
