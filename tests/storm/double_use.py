@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from allotment.cluster.cache import Cache, Item
-from allotment.scheduler.ledger import GUARD
+from allotment.model.contested import LABEL
 
 Tree = dict[str, Any]
 Device = tuple[str, str, str]
@@ -92,11 +92,11 @@ def wrong(pods: Iterable[Tree], claims: Iterable[Tree]) -> list[str]:
         item: Item[Tree] = Item(tree)
         name = f"claim {item.namespace}/{item.name}"
         users = item.status.get("reservedFor") or []
-        for device in devices_of(item) if GUARD not in item.labels else ():
+        for device in devices_of(item) if LABEL not in item.labels else ():
             if device in holders:
                 found.append(f"device {'/'.join(device)} is held by {holders[device]} and by {name}")
             holders[device] = name
-        if devices_of(item) and not users and GUARD not in item.labels:
+        if devices_of(item) and not users and LABEL not in item.labels:
             found.append(f"{name} is allocated and nobody's")
         if devices_of(item) and not item.metadata.get("finalizers"):
             found.append(f"{name} is allocated and may vanish: it has no finalizer")

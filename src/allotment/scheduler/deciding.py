@@ -79,7 +79,8 @@ class Deciding:
         after = sentence.afterwards(sentence.DISCARDED, nodes, {sentence.NOT_HELPFUL: nodes})
         text = sentence.unavailable(nodes, {sentence.LEFT_BEHIND: nodes}, after=after)
         self._waiting.park(pod, alone(pod), Verdict("Unschedulable", text), {"claim"})
-        self._start(self._claims.discard(left), f"discard {left.key}")
+        away = self._guards.replace(left, pod) if self._guards.is_contested(left) else self._claims.discard(left)
+        self._start(away, f"discard {left.key}")
 
     def _no_node(self, pod: WaitingPod, claims: list[KnownClaim], outcome: NoNode) -> None:
         key = self._waiting.group_of(pod)

@@ -14,7 +14,7 @@ import msgspec
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.reach import NodeFacts
-from allotment.model import pod_groups
+from allotment.model import contested, pod_groups
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
@@ -28,8 +28,8 @@ Became = Literal["created", "freed", "changed", "same"]
 
 #: The annotation of claims that a scheduler made for extended resources.
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
-#: The label of claims that only keep their devices from being seen as free (see `guards`); here they hold none.
-GUARD: Final = "allotment.dev/contested"
+#: Of claims that have, or may have, devices: they go when those are given back.
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: Specs that are kept: claims of one template have one spec.
 _SPECS: Final = 4096
 
@@ -65,8 +65,8 @@ class KnownClaim:
 
     @property
     def guards(self) -> bool:
-        """Whether it was contested and is nobody's any more."""
-        return GUARD in (self.tree["metadata"].get("labels") or ())
+        """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
+        return contested.is_set_aside(self.tree["metadata"].get("labels"))
 
     @property
     def is_extended(self) -> bool:

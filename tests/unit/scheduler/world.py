@@ -15,6 +15,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, SLICES
+from allotment.cluster.stopping import NEVER, Stopping
 from allotment.model.features import Features
 from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster.memory import MemoryClient, refusal
@@ -71,6 +72,8 @@ class World:
 
     def __init__(self, client: SchedulingClient) -> None:
         self.client = client
+        self.ended = asyncio.Event()
+        """The scheduler was to stop, and has."""
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
         return self.client.put(resource, tree)
@@ -133,18 +136,24 @@ class World:
 @asynccontextmanager
 async def world(
     *objects: tuple[Resource, Tree], speed: float = 1.0, features: Features = FEATURES,
-    programs: Sequence[Program] = (), settle: float | None = None,
+    programs: Sequence[Program] = (), settle: float | None = None, stopping: Stopping = NEVER,
+    client: SchedulingClient | None = None,
 ) -> AsyncIterator[World]:  # fmt: skip
-    """A cluster with these objects in which a scheduler runs."""
-    client = SchedulingClient()
+    """A cluster with these objects, and what ``client`` has, in which a scheduler runs."""
+    lab = World(client or SchedulingClient())
     for resource, tree in objects:
-        client.put(resource, tree)
-    running = [scheduler(Options(features, settle=settle)), *programs]
-    task = asyncio.create_task(
-        run(dict(zip(map(str, itertools.count()), running, strict=False)), context_of(client, speed))
-    )
+        lab.put(resource, tree)
+    ours = scheduler(Options(features, settle=settle))
+
+    async def scheduling(context: Context) -> None:
+        await ours(context)
+        lab.ended.set()
+
+    running = [scheduling, *programs]
+    context = context_of(lab.client, speed)._replace(stopping=stopping)
+    task = asyncio.create_task(run(dict(zip(map(str, itertools.count()), running, strict=False)), context))
     try:
-        yield World(client)
+        yield lab
     finally:
         task.cancel()
         await asyncio.wait([task])

@@ -20,10 +20,11 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
+from allotment.model.contested import LABEL, is_set_aside
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
-from allotment.scheduler.beside.contention import devices_of
-from allotment.scheduler.ledger import EXTENDED, GUARD, KnownClaim, Ledger
+from allotment.scheduler.beside.contention import contests, devices_of
+from allotment.scheduler.ledger import EXTENDED, FINALIZER, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
 Tree = dict[str, Any]
@@ -57,6 +58,10 @@ class Guards:
         annotations = claim.tree["metadata"].get("annotations") or ()
         return claim.is_made_for(pod.uid) and (ENTRY in annotations or claim.is_extended)
 
+    def is_contested(self, claim: KnownClaim) -> bool:
+        """Whether somebody else holds a device of a claim as well: then to free it would mislead them."""
+        return bool(contests(self._inventory, claim.key, claim.only_node() or ""))
+
     async def replace(self, claim: KnownClaim, pod: WaitingPod) -> None:
         """Set a claim aside, and give its pod another; what cannot be done now is done when the pod comes up again."""
         if claim.uid in self._replacing:
@@ -84,7 +89,9 @@ class Guards:
         fresh = {
             "metadata": {
                 "generateName": metadata.get("generateName") or f"{pod.key.name}-{entry}-",
-                "annotations": {ENTRY: entry}, "labels": _without_guard(metadata), "ownerReferences": owners,
+                "annotations": {**(metadata.get("annotations") or {}), ENTRY: entry},
+                "labels": {name: value for name, value in (metadata.get("labels") or {}).items() if name != LABEL},
+                "ownerReferences": owners,
             },
             "spec": claim.tree["spec"],
         }  # fmt: skip
@@ -121,7 +128,7 @@ class Guards:
             if tree["metadata"].get("uid") != claim.uid:
                 return
             try:
-                if GUARD not in (tree["metadata"].get("labels") or ()):
+                if not is_set_aside(tree["metadata"].get("labels")):
                     tree = await self._client.update(CLAIMS, {**tree, "metadata": _nobodys(tree["metadata"])})
                     self._claims.noted(tree)
                 if (tree.get("status") or {}).get("reservedFor"):
@@ -160,8 +167,9 @@ class Guards:
                 if status.get("allocation"):
                     tree = await self._client.update(CLAIMS, {**tree, "status": {}}, subresource="status")
                     metadata = tree["metadata"]
-                if metadata.get("finalizers"):
-                    await self._client.update(CLAIMS, {**tree, "metadata": {**metadata, "finalizers": []}})
+                if FINALIZER in (metadata.get("finalizers") or ()):
+                    left = [name for name in metadata["finalizers"] if name != FINALIZER]
+                    await self._client.update(CLAIMS, {**tree, "metadata": {**metadata, "finalizers": left}})
                 await self._client.delete(CLAIMS, key.name, key.namespace, uid=claim.uid)
                 return
             except StatusError as error:
@@ -183,9 +191,5 @@ def _nobodys(metadata: Tree) -> Tree:
     return {
         **{name: value for name, value in metadata.items() if name != "ownerReferences"},
         "annotations": {name: value for name, value in annotations.items() if name not in (ENTRY, EXTENDED)},
-        "labels": {**(metadata.get("labels") or {}), GUARD: "true"},
+        "labels": {**(metadata.get("labels") or {}), LABEL: "true"},
     }
-
-
-def _without_guard(metadata: Tree) -> dict[str, str]:
-    return {name: value for name, value in (metadata.get("labels") or {}).items() if name != GUARD}

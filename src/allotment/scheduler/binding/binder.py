@@ -29,7 +29,7 @@ from allotment.scheduler.binding.claims import Claims
 from allotment.scheduler.binding.failures import PRE_BIND, Contested, NotBound
 from allotment.scheduler.binding.readying import Readying
 from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.ledger import Ledger
+from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
 Tree = dict[str, Any]
@@ -86,8 +86,7 @@ class Binder:
             if written and not await self._node_of(pod):
                 for key, ours in written:
                     known = self._ledger.known.get(key)
-                    contested = isinstance(error, Contested) and error.claim == key
-                    if contested and known is not None and self._guards.can_replace(known, pod):
+                    if known is not None and self._is_contested(known, error) and self._guards.can_replace(known, pod):
                         await self._guards.replace(known, pod)
                     else:
                         await self._claims.take_back(key, pod, ours)
@@ -96,6 +95,9 @@ class Binder:
         self._recorder.event(
             pod.tree, "Normal", "Scheduled", f"Successfully assigned {key} to {chosen.node}", "Binding"
         )
+
+    def _is_contested(self, claim: KnownClaim, error: Exception) -> bool:
+        return (isinstance(error, Contested) and error.claim == claim.key) or self._guards.is_contested(claim)
 
     async def _write_claims(self, pod: WaitingPod, chosen: Chosen, written: list[tuple[ObjectKey, bool]]) -> None:
         """All claims of a pod; ``written`` grows with each, and whether it was allocated here."""

@@ -19,12 +19,11 @@ from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_among, is_group
 from allotment.scheduler.binding.failures import PRE_BIND, NotBound
 from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.ledger import FINALIZER, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
 Tree = dict[str, Any]
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: How often a write that met a conflict is tried again.
 _RETRIES: Final = 5
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, PODS
+from allotment.model.contested import LABEL
 from allotment.model.generated import POD_CLAIM_NAME
-from allotment.scheduler.ledger import GUARD
+from allotment.scheduler.ledger import EXTENDED, FINALIZER
 from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
 
 Tree = dict[str, Any]
@@ -81,7 +82,7 @@ def test_a_claim_that_is_contested_while_it_settles_is_set_aside_and_its_pod_get
             aside = lab.claim("p-gpu")
             # Were it freed, kube-scheduler would take the device for free.
             assert (lab.devices("p-gpu"), lab.users("p-gpu")) == (["gpu-1"], [])
-            assert aside["metadata"]["labels"] == {GUARD: "true"}
+            assert aside["metadata"]["labels"] == {LABEL: "true"}
             assert not aside["metadata"].get("ownerReferences")
 
     asyncio.run(scenario())
@@ -103,10 +104,83 @@ def test_a_claim_that_was_set_aside_goes_when_nobody_has_its_device_any_more() -
     asyncio.run(scenario())
 
 
+def test_a_claim_that_was_set_aside_goes_only_when_those_have_let_it_go_whose_finalizers_it_has() -> None:
+    async def scenario() -> None:
+        status = {"allocation": rival("gpu-1")[1]["status"]["allocation"]}
+        finalizers = [FINALIZER, "example.com/backup"]
+        aside = claim("aside", labels={LABEL: "true"}, finalizers=finalizers, status=status)
+        async with world(*CLUSTER, aside, speed=50) as lab:
+            await lab.until(lambda: "deletionTimestamp" in lab.claim("aside")["metadata"])
+            assert lab.claim("aside")["metadata"]["finalizers"] == ["example.com/backup"]
+
+    asyncio.run(scenario())
+
+
+def test_the_claim_in_its_place_has_the_labels_and_annotations_of_the_template() -> None:
+    async def scenario() -> None:
+        mine, made = generated("p")
+        made[1]["metadata"] |= {"labels": {"team": "ml"}}
+        made[1]["metadata"]["annotations"] |= {"example.com/cost": "7"}
+        async with world(*CLUSTER, made, theirs_waits(), speed=10) as lab:
+            lab.put(*mine)
+            await lab.until(lambda: lab.devices("p-gpu"))
+            lab.put(*rival("gpu-1"))
+            await lab.bound("p")
+            metadata = lab.claim(_claim_of(lab, "p"))["metadata"]
+            assert metadata["labels"] == {"team": "ml"}
+            assert metadata["annotations"] == {POD_CLAIM_NAME: "gpu", "example.com/cost": "7"}
+
+    asyncio.run(scenario())
+
+
+def _extended() -> tuple[tuple[Resource, Tree], tuple[Resource, Tree]]:
+    """A class that serves a resource, and a pod that asks for one of it."""
+    asks = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"})
+    asks[1]["metadata"]["uid"] = "p-uid"
+    return device_class(extendedResourceName="example.com/gpu"), asks
+
+
+def _left(device: str) -> tuple[Resource, Tree]:
+    """A claim for extended resources, of a scheduler that ended before it bound the pod."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
+    status = {**rival(device)[1]["status"], "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}]}
+    return claim("p-left", annotations={EXTENDED: "true"}, ownerReferences=[owner], status=status)
+
+
+def _allocated(lab: World) -> list[str]:
+    return [name for resource, _, name in lab.client.objects if resource == CLAIMS and lab.devices(name)]
+
+
+def test_a_contested_claim_for_extended_resources_is_set_aside_too() -> None:
+    async def scenario() -> None:
+        served, asks = _extended()
+        async with world(node("a"), gpus("a", 2), served, theirs_waits(), asks, speed=10) as lab:
+            await lab.until(lambda: _allocated(lab))
+            (first,) = _allocated(lab)
+            lab.put(*rival("gpu-1"))
+            await lab.bound("p")
+            named = lab.pod("p")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+            assert (lab.devices(named), lab.users(named)) == (["gpu-0"], ["p"])
+            assert (lab.devices(first), lab.users(first)) == (["gpu-1"], [])
+
+    asyncio.run(scenario())
+
+
+def test_one_that_was_left_behind_and_is_contested_now_is_not_freed() -> None:
+    async def scenario() -> None:
+        served, asks = _extended()
+        async with world(node("a"), gpus("a", 2), served, _left("gpu-1"), rival("gpu-1"), asks, speed=10) as lab:
+            await lab.bound("p")
+            assert (lab.devices("p-left"), lab.users("p-left")) == (["gpu-1"], [])
+            assert lab.claim("p-left")["metadata"]["labels"] == {LABEL: "true"}
+
+    asyncio.run(scenario())
+
+
 def test_a_pod_whose_claim_was_set_aside_by_a_scheduler_that_ended_then_gets_another() -> None:
     async def scenario() -> None:
         mine, made = generated("p")
-        made[1]["metadata"] |= {"labels": {GUARD: "true"}, "ownerReferences": [], "annotations": {}}
+        made[1]["metadata"] |= {"labels": {LABEL: "true"}, "ownerReferences": [], "annotations": {}}
         async with world(*CLUSTER, made, mine) as lab:
             await lab.bound("p")
             assert _claim_of(lab, "p") != "p-gpu"

@@ -1,0 +1,66 @@
+"""A scheduler that is to stop waits for nothing that may take long; the next one goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+
+from allotment.cluster.resources import CLAIMS
+from allotment.cluster.stopping import Stopping
+from tests.unit.scheduler.beside.test_beside import theirs_waits
+from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
+
+CLUSTER = (node("a"), gpus("a", 1), device_class(), claim("one"), pod("p", "one"))
+READY = {
+    "driver": "gpu.example.com", "pool": "a", "device": "gpu-0", "conditions": [{"type": "ready", "status": "True"}],
+}  # fmt: skip
+
+
+async def _stopped(lab: World, stopping: Stopping) -> None:
+    stopping.begin()
+    async with asyncio.timeout(2):
+        await lab.ended.wait()
+
+
+def test_a_pod_that_settles_is_left_to_the_next_scheduler() -> None:
+    async def scenario() -> None:
+        stopping = Stopping()
+        async with world(*CLUSTER, theirs_waits(), settle=300, stopping=stopping) as first:
+            await first.until(lambda: first.users("one") == ["p"])
+            allocated = first.claim("one")["status"]["allocation"]
+            await _stopped(first, stopping)
+            assert first.node_of("p") == ""
+            assert (first.claim("one")["status"]["allocation"], first.users("one")) == (allocated, ["p"])
+        async with world(client=first.client, settle=0.1) as second:
+            await second.bound("p")
+            assert second.claim("one")["status"]["allocation"] == allocated
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_waits_for_its_device_is_left_to_the_next_scheduler() -> None:
+    async def scenario() -> None:
+        stopping = Stopping()
+        slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"])
+        async with world(*CLUSTER, slow, stopping=stopping) as first:
+            await first.until(lambda: first.events("BindingConditionsPending"))
+            await _stopped(first, stopping)
+            assert (first.node_of("p"), first.users("one")) == ("", ["p"])
+        async with world(client=first.client) as second:
+            tree = second.claim("one")
+            second.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [READY]}})
+            await second.bound("p")
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_waits_for_nothing_is_bound_before_the_scheduler_stops() -> None:
+    async def scenario() -> None:
+        stopping = Stopping()
+        async with world(*CLUSTER, stopping=stopping) as lab:
+            # It is written now: what follows takes no time.
+            lab.client.on_claim = lambda tree: stopping.begin()
+            async with asyncio.timeout(2):
+                await lab.ended.wait()
+            assert lab.node_of("p") == "a"
+
+    asyncio.run(scenario())
