@@ -93,10 +93,16 @@ _SCHEDULER: Final = Part(
     "gives pods that name it their nodes and devices",
     (
         Rule(_CORE, ("pods",), _FOLLOW, "pods that wait, and what is placed already"),
-        Rule(_CORE, ("pods",), ("get",), "whether a binding came through whose answer was lost"),
-        Rule(_CORE, ("pods",), ("delete",), "pods of lower priority make room"),
+        Rule(
+            _CORE, ("pods",), ("get",),
+            "whether a binding came through whose answer was lost, and whether a pod has started",
+        ),
+        Rule(
+            _CORE, ("pods",), ("delete",),
+            "pods of lower priority make room; its own give way if their devices were given away twice",
+        ),
         Rule(_CORE, ("pods/binding",), ("create",), "a pod is given its node"),
-        Rule(_CORE, ("pods/status",), ("patch",), "a pod is told why it waits"),
+        Rule(_CORE, ("pods/status",), ("patch",), "a pod is told why it waits or goes, and which claims it has"),
         Rule(_CORE, ("nodes", "namespaces"), _FOLLOW, "where pods can go, and what selectors of namespaces match"),
         Rule(
             _DRA, ("resourceslices", "deviceclasses", "devicetaintrules", "resourceclaimtemplates"), _FOLLOW,
@@ -104,9 +110,15 @@ _SCHEDULER: Final = Part(
         ),
         Rule(_DRA, ("resourceclaims",), _FOLLOW, "what pods ask, and who has which devices"),
         Rule(_DRA, ("resourceclaims",), ("get",), "the claim as it is now, after a conflict or before it is undone"),
-        Rule(_DRA, ("resourceclaims",), ("update",), "the finalizer that keeps an allocated claim"),
-        Rule(_DRA, ("resourceclaims",), ("create", "delete"), "claims for extended resources that devices stand for"),
-        Rule(_DRA, ("resourceclaims/status",), ("update",), "a claim is allocated and reserved"),
+        Rule(
+            _DRA, ("resourceclaims",), ("update",),
+            "the finalizer that keeps an allocated claim, and the label of one that is set aside",
+        ),
+        Rule(
+            _DRA, ("resourceclaims",), ("create", "delete"),
+            "claims for extended resources that devices stand for, and in place of those that were set aside",
+        ),
+        Rule(_DRA, ("resourceclaims/status",), ("update",), "a claim is allocated and reserved, or freed"),
         Rule(
             _DRA, ("resourceclaims/binding",), ("update",),
             "the same, where allocations need a permission of their own (since Kubernetes 1.36)",
