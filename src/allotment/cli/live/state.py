@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 
 
+_NO_CLAIMS = "the cluster serves no resource.k8s.io: there is no dynamic resource allocation (allot doctor --only D101)"
+
+
 class Live(NamedTuple):
     """What a cluster holds, and what to know about the reading of it. What its server says of itself is a value."""
 
@@ -80,7 +83,7 @@ async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[Wanted
 
 def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
     """What a cluster holds, with what its server says of itself."""
-    notes = ["" if arguments.kube_version else stand_in(facts)]
+    notes = ["" if arguments.kube_version else stand_in(facts), "" if facts.served else _NO_CLAIMS]
     alike: dict[str, list[str]] = {}
     for resource, reason in facts.unread.items():
         if resource != "gates":

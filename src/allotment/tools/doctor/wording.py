@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
+_MINOR: Final = re.compile(r"v?1\.([0-9]+)")
 #: So many names are told; the rest is counted.
 _TOLD: Final = 3
 _PLURALS: Final = {"class": "classes", "DeviceClass": "DeviceClasses", "claim or template": "claims or templates"}
+
+
+def minor_of(version: str) -> int | None:
+    """The minor release of a version of Kubernetes; None of something else.
+
+    >>> minor_of("v1.36.2-gke.100"), minor_of("")
+    (36, None)
+    """
+    found = _MINOR.match(version)
+    return int(found[1]) if found else None
 
 
 def counted(number: int, noun: str) -> str:

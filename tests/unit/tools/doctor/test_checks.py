@@ -179,3 +179,30 @@ def test_a_driver_of_ours_that_does_not_run_is_found() -> None:
     ours = cluster["Pod", "ours"]
     ours["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     assert "DaemonSet allotment-drivers/drivers-allotment-driver-nvidia not ready" in cluster.told("D202").evidence
+
+
+@pytest.mark.parametrize(
+    ("version", "served", "severity", "said"),
+    [
+        ("v1.31.4", (), "error", "Upgrade to 1.34 or newer"),
+        ("v1.33.4", ("v1beta2", "v1beta1"), "warning", "Upgrade to 1.34 or newer"),
+        ("v1.36.3", (), "error", "--runtime-config of kube-apiserver"),
+        ("v1.36.3", ("v1beta1",), "warning", "--runtime-config of kube-apiserver"),
+    ],
+)
+def test_nobody_is_told_to_upgrade_to_what_there_is(
+    version: str, served: tuple[str, ...], severity: str, said: str
+) -> None:
+    cluster = Cluster()
+    cluster.version, cluster.served = version, {"resourceclaims": served} if served else {}
+    found = cluster.told("D101")
+    assert found.severity == severity
+    assert said in found.remedy
+
+
+def test_nodes_that_are_not_ready_are_not_to_be_labelled() -> None:
+    cluster = Cluster()
+    for node in ("node-1", "node-2"):
+        cluster["Node", node]["spec"] = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
+    cluster.waiting("next")
+    assert "See why the nodes are not ready" in cluster.told("D602").remedy

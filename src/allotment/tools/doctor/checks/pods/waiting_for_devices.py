@@ -15,6 +15,8 @@ from allotment.tools.explain import Answer
 
 #: What other checks tell, with all that are concerned.
 _ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "wrong-namespace"})
+#: What Kubernetes itself taints is no matter of what a pod says of nodes.
+_OWN_TAINT = "node taint node.kubernetes.io/"
 #: A cluster that is full is no fault of anybody.
 _FULL = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "claim-on-other-node"})
 
@@ -53,7 +55,9 @@ def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
     first = "" if len(names) == 1 else f"; of {names[0]}"
     text = f"{crowd(case, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
-    help_ = remedy(CODES[code].advice, f"allot explain pod/{name} -n {namespace}")
+    own = code == "node-not-eligible" and _OWN_TAINT in headline.summary
+    words = "See why the nodes are not ready, or cordoned: kubectl get nodes." if own else CODES[code].advice
+    help_ = remedy(words, f"allot explain pod/{name} -n {namespace}")
     return Sign(subject("pod", names), text, help_, "warning" if code in _FULL else "error", tuple(names))
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import remedy
+from allotment.tools.doctor.wording import minor_of, remedy
 
+#: The first release in which it is stable, and on.
+_STABLE: Final = 34
+_TURN_ON: Final = "Somebody has turned it off: look for resource.k8s.io/v1 in --runtime-config of kube-apiserver."
 _ASK = "kubectl api-resources --api-group=resource.k8s.io"
 
 
@@ -17,13 +21,20 @@ def find(case: Case) -> Iterable[Sign]:
         return
     release = case.found.version or "an unknown release"
     versions = case.found.served.get("resourceclaims", ())
+    turned_off = (minor_of(case.found.version) or 0) >= _STABLE
     if not versions:
         text = f"Kubernetes {release} serves no ResourceClaims: there is no dynamic resource allocation here"
+        if turned_off:
+            yield Sign("server", text, remedy(_TURN_ON, _ASK))
+            return
         words = "Upgrade to 1.34 or newer, where it is on. In 1.32 and 1.33 kube-apiserver needs --runtime-config and"
         words += " every program --feature-gates=DynamicResourceAllocation=true."
         yield Sign("server", text, remedy(words, _ASK))
     elif "v1" not in versions:
         text = f"Kubernetes {release} serves resource.k8s.io only as {', '.join(versions)}"
+        if turned_off:
+            yield Sign("server", text, remedy(_TURN_ON, _ASK), "warning")
+            return
         words = "Upgrade to 1.34 or newer before drivers and manifests ask for v1; v1beta1 ends with 1.38."
         yield Sign("server", text, remedy(words, _ASK), "warning")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.doctor.wording import about, minor_of, remedy, subject
 
-_MINOR: Final = re.compile(r"v?1\.([0-9]+)")
 #: How many minor releases a kubelet may be older than the API server.
 _SKEW: Final = 3
 #: The first kubelet in which claims are stable.
@@ -20,12 +18,12 @@ _STABLE: Final = 34
 
 def find(case: Case) -> Iterable[Sign]:
     """By what is wrong with the version."""
-    server = _minor(case.found.version)
+    server = minor_of(case.found.version)
     newer: list[str] = []
     older: list[str] = []
     early: list[str] = []
     for name, node in case.nodes.items():
-        kubelet = _minor(node.status.node_info.kubelet_version)
+        kubelet = minor_of(node.status.node_info.kubelet_version)
         if kubelet is None:
             continue
         if server is not None and kubelet > server:
@@ -48,11 +46,6 @@ def find(case: Case) -> Iterable[Sign]:
             yield Sign(
                 subject("node", names), text, remedy(words, "kubectl get nodes"), severity, objects=tuple(names)
             )  # fmt: skip
-
-
-def _minor(version: str) -> int | None:
-    found = _MINOR.match(version)
-    return int(found[1]) if found else None
 
 
 CHECK = Check(
