@@ -144,7 +144,7 @@ def _placed(pod: Tree) -> bool:
 
 
 def _runs(pod: Tree) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running"
+    return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
 
 
 def _told(lab: Lab, pod: Tree) -> str:
