@@ -84,7 +84,7 @@ _READER: Final = Part(
         Rule(_CORE, ("events",), _LIST, "what was said about pods, for snapshots and doctor"),
         Rule(_CORE, ("resourcequotas",), _LIST, "what limits claims, for doctor"),
         Rule(("coordination.k8s.io",), ("leases",), _LIST, "which schedulers and controllers are there, for doctor"),
-        Rule((), (), ("get",), "which feature gates the API server has on, for doctor", paths=("/metrics",)),
+        Rule((), (), ("get",), "which feature gates the API server has on", paths=("/metrics",)),
     ),
 )  # fmt: skip
 
