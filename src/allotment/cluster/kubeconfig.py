@@ -31,6 +31,10 @@ class UnusableKubeconfig(Exception):
     """There is no way to a cluster in what was found; the text says what was wanted, what was found, and where."""
 
 
+class NoKubeconfig(UnusableKubeconfig):
+    """Nothing was found at all."""
+
+
 class Plugin(NamedTuple):
     """A program that makes credentials (``users[].user.exec``)."""
 
@@ -77,7 +81,7 @@ def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[s
         if not context and (inside := in_cluster(environment)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
-        raise UnusableKubeconfig(f"no kubeconfig: looked for {looked}; name one by --kubeconfig or KUBECONFIG")
+        raise NoKubeconfig(f"no kubeconfig: looked for {looked}; name one by --kubeconfig or KUBECONFIG")
     return _Merged(paths).target(context)
 
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from allotment.cli import kubectl_plugin
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
-from allotment.cluster.kubeconfig import Target, UnusableKubeconfig, contexts, target, usual_paths
+from allotment.cluster.kubeconfig import NoKubeconfig, Target, UnusableKubeconfig, contexts, target, usual_paths
 from allotment.lab import needs
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
@@ -55,7 +55,7 @@ def way_to(arguments: Namespace) -> Target:
             return target([Path(lab.kubeconfig)], lab.context)
         return target(paths)
     except UnusableKubeconfig as error:
-        if arguments.context:
+        if arguments.context or not isinstance(error, NoKubeconfig):
             raise Mistake(str(error)) from None
         missing = getattr(arguments, "missing", "")
         hint = getattr(arguments, "otherwise", "start a lab with allot up")

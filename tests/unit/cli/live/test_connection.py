@@ -92,6 +92,21 @@ def test_nothing_to_go_to_is_one_error_that_says_what_to_do(allot: Allot) -> Non
     assert "allot up" in ran.err
 
 
+@pytest.mark.parametrize("text", ["not: [a kubeconfig", "kind: Config", "kind: Pod"])
+def test_a_configuration_that_is_there_and_says_nothing_of_use_is_not_none(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = tmp_path / "broken"
+    file.write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    for command in ("doctor", "free"):
+        ran = allot(command)
+        assert ran.code == 2
+        assert ran.err.startswith(f"allot: error: {file}:")
+        assert "no cluster is given" not in ran.err
+        assert "allot up" not in ran.err
+
+
 def test_a_cluster_that_does_not_answer_is_one_error(
     allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
