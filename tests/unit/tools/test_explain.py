@@ -270,3 +270,15 @@ def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
         pod("p", "resourceClaimName: shared"),
     )
     assert codes(explanation) == [code]
+
+
+def test_nodes_that_the_pod_excludes_are_told_once() -> None:
+    n1 = node("n1", "  labels: {zone: b}\nspec:\n  taints: [{key: busy, effect: NoSchedule}]\n")
+    n2 = node("n2", "  labels: {zone: a}\n")
+    explanation = told(
+        CLASS, TEMPLATE, n1, n2, slice_("n1", 1), slice_("n2", 1), pod("p", more="  nodeSelector: {zone: b}\n")
+    )
+    text = "\n".join(lines(explanation))
+    assert codes(explanation) == ["node-not-eligible"]
+    assert text.count("nodeSelector zone=b") == 1
+    assert text.count("node taint busy:NoSchedule") == 1

@@ -151,7 +151,8 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
     shown = others if wide else others[:_ROWS]
     for nodes, refused in shown:
         if refused.code == "node-not-eligible":
-            yield f"  {refused.summary}"
+            if refused.summary not in reasons.headline.summary:  # which names all of them, where there is nothing else
+                yield f"  {refused.summary}"
             continue
         if (refused.code, refused.summary) == (reasons.headline.code, reasons.headline.summary) and not wide:
             yield f"  the same on {_nodes(nodes)}"
