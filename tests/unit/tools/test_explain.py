@@ -278,7 +278,7 @@ def test_nodes_that_the_pod_excludes_are_told_once() -> None:
     explanation = told(
         CLASS, TEMPLATE, n1, n2, slice_("n1", 1), slice_("n2", 1), pod("p", more="  nodeSelector: {zone: b}\n")
     )
-    text = "\n".join(lines(explanation))
+    text = " ".join(" ".join(lines(explanation)).split())
     assert codes(explanation) == ["node-not-eligible"]
     assert text.count("nodeSelector zone=b") == 1
     assert text.count("node taint busy:NoSchedule") == 1
