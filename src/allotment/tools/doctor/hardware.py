@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from allotment.model.core import Node
 from allotment.tools.doctor.objects import Pod
+from allotment.vocabulary.folders import of_driver
 
 
 class Vendor(NamedTuple):
@@ -86,30 +87,13 @@ def plugged(node: Node, vendor: Vendor) -> tuple[str, ...]:
 
 #: ``dra`` as a word: k8s-dra-driver-gpu, dra-example-driver, k8s-gpu-dra-driver.
 _DRA: Final = re.compile(r"(?:^|[-/._])dra(?:[-/._:]|$)")
-#: Where a kubelet finds its plugins, and where one of devices, not of storage, says what containers get (CDI, NRI).
-_REGISTRY: Final = "/plugins_registry"
-_INJECTION: Final = ("/var/run/cdi", "/run/cdi", "/etc/cdi", "/var/run/nri", "/run/nri")
 
 
 def is_driver(pod: Pod, owner: str) -> bool:
     """Whether a pod of a DaemonSet, by name, is a DRA driver."""
     if our_driver(pod) or any(_DRA.search(word) for word in (owner, *(one.image for one in pod.spec.containers))):
         return True
-    paths = [volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None]
-    return any(_is_registry(path) for path in paths) and any(_is_injection(path) for path in paths)
-
-
-def driver_folder(path: str) -> str:
-    """What a folder of the node tells of the pod that has it, and nothing else of the node; empty if nothing."""
-    return _REGISTRY if _is_registry(path) else path if _is_injection(path) else ""
-
-
-def _is_registry(path: str) -> bool:
-    return path.rstrip("/").endswith(_REGISTRY)
-
-
-def _is_injection(path: str) -> bool:
-    return path.rstrip("/") in _INJECTION
+    return of_driver(volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None)
 
 
 #: Drivers of ours, by the component of chart and kustomize.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.tools.doctor.hardware import driver_folder
 from allotment.tools.redact.names import Names, only
+from allotment.vocabulary.folders import telling
 
 Tree = dict[str, Any]
 
@@ -40,7 +40,7 @@ def pod_spec(names: Names, spec: Tree) -> Tree:
         # Left out, but a scheduler's sentence may name it.
         names.of("volume", (volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
     folders = [(volume.get("hostPath") or {}).get("path") or "" for volume in spec.get("volumes") or ()]
-    kept = [told for folder in folders if (told := driver_folder(folder))]
+    kept = [told for folder in folders if (told := telling(folder))]
     if kept:
         found["volumes"] = [{"name": f"volume-{n}", "hostPath": {"path": folder}} for n, folder in enumerate(kept)]
     return found
