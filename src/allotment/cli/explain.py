@@ -7,7 +7,7 @@ not tried again; what their claims hold is taken.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,9 @@ def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
 
 
 def _take_subject(arguments: Namespace) -> None:
-    """In ``-f app.yaml trainer-0`` or ``--fleet t4 trainer-0`` the last word is meant as the pod, unless there is such
-    a file or machine."""
+    """What is named: ``pod/trainer-0`` or, as kubectl has it, ``pod trainer-0``. In ``-f app.yaml trainer-0`` or
+    ``--fleet t4 trainer-0`` the last word is meant as the pod, unless there is such a file or machine."""
+    arguments.object = _named(arguments.object)
     for group in (*arguments.files, *arguments.cluster):
         last = group[-1]
         if arguments.object is None and len(group) > 1 and "." not in last and last != "-" and not Path(last).exists():
@@ -125,6 +126,15 @@ def _take_subject(arguments: Namespace) -> None:
     for group in arguments.fleet:
         if arguments.object is None and len(group) > 1 and not _is_hardware(group[-1]):
             arguments.object = group.pop()
+
+
+def _named(words: Sequence[str]) -> str | None:
+    """One name. Raises Mistake."""
+    if len(words) == 2 and any(words[0].lower() in known for known in _KINDS.values()):
+        return "/".join(words)
+    if len(words) > 1:
+        raise Mistake(f"wanted one name, found {' '.join(words)}", f"allot explain {words[0]}")
+    return words[0] if words else None
 
 
 def _is_hardware(word: str) -> bool:

@@ -166,7 +166,9 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
     explain = commands.add_parser("explain", help="which devices a pod or claim gets, or why it gets none")
-    explain.add_argument("object", nargs="?", metavar="POD|CLAIM", help="only this one: name, pod/name or claim/name")
+    explain.add_argument(
+        "object", nargs="*", metavar="POD|CLAIM", help="only this one: name, pod/name, claim/name, deploy/name …"
+    )
     _add_inputs(explain)
     explain.add_argument(
         "--watch",

@@ -165,6 +165,12 @@ def test_without_a_cluster_the_way_on_is_told(allot: Allot, app: str) -> None:
     assert "add --cluster FILE or --fleet SPEC" in ran.out
 
 
+def test_two_names_are_a_mistake(allot: Allot) -> None:
+    ran = allot("explain", "a", "b", "--fleet", "t4")
+    assert (ran.code, ran.out) == (2, "")
+    assert "wanted one name, found a b" in ran.err
+
+
 def test_nothing_to_explain_is_a_mistake(allot: Allot) -> None:
     ran = allot("explain", "--fleet", "t4")
     assert ran.code == 2

@@ -49,8 +49,8 @@ def flat(text: str) -> str:
 
 def test_a_pod_that_waits_is_explained(live: Allot, namespace: str) -> None:
     live("apply", "-f", "-", stdin=GREEDY)
-    for word in ("greedy", "pod/greedy", f"{namespace}/greedy", "nine", "claim/nine"):
-        ran = live("explain", word)
+    for word in ("greedy", "pod/greedy", "pod greedy", f"{namespace}/greedy", "nine", "claim/nine"):
+        ran = live("explain", *word.split())
         assert ran.code == 1, word
         assert flat(ran.out).startswith(f"Pod {namespace}/greedy does not fit: "), word
     data = json.loads(live("explain", "greedy", "-o", "json").out)
