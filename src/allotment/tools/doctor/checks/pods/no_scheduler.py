@@ -26,7 +26,9 @@ def find(case: Case) -> Iterable[Sign]:
         seen = _told(case, scheduler, lease)
         verb, them = ("waits", "it") if len(names) == 1 else ("wait", "them")
         text = f"{crowd(case, names)} {verb} for scheduler {scheduler}, which has said nothing of {them}: {seen}"
-        words = f"Start {_LEASES.get(scheduler, scheduler)}, or correct schedulerName in whatever makes the pods."
+        start = f"Start {_LEASES.get(scheduler, scheduler)}"
+        start += "" if scheduler == _DEFAULT else " (or give kube-scheduler a profile of that name)"
+        words = f"{start}, or correct schedulerName in whatever makes the pods."
         look = ("kubectl get lease -A", f"kubectl get pod {of(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
         yield Sign(subject("pod", names), text, remedy(words, *look), objects=tuple(names))
 
