@@ -16,8 +16,9 @@ from allotment.cli.manifest import fields
 from allotment.cli.naming import ranges
 from allotment.cli.screen import Screen, open_screen, tell
 from allotment.cli.unread import must_know
+from allotment.model.contested import WORDS
 from allotment.model.formats import to_json, to_yaml
-from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, NodeReport, free
+from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, Holder, NodeReport, free
 from allotment.tools.strays import left_out
 
 _ANY_NODE = "<any>"
@@ -119,7 +120,7 @@ def _in_use(screen: Screen, report: FreeReport) -> None:
     for node in report.nodes:
         for device in node.devices:
             for holder in device.holders:
-                held.setdefault((_name(node), holder.claim, ",".join(holder.consumers)), {})[device.device] = None
+                held.setdefault((_name(node), holder.claim, users(holder)), {})[device.device] = None
     rows = [[node, ranges(list(devices)), claim, pods] for (node, claim, pods), devices in held.items()]
     _section(screen, "In use", ["NODE", "DEVICES", "CLAIM", "PODS"], rows, "DEVICES", "PODS")
 
@@ -154,7 +155,7 @@ def _every_device(screen: Screen, report: FreeReport) -> None:
                 (device.kind or device.driver).removeprefix("NVIDIA "),
                 device.state,
                 ",".join(holder.claim for holder in device.holders) or _blockers(device),
-                ",".join(name for holder in device.holders for name in holder.consumers),
+                ",".join(filter(None, map(users, device.holders))),
                 ",".join(device.taints),
                 amounts(device.capacity) if device.state in ("shared", "full") else "",
             ]
@@ -183,6 +184,15 @@ def _counters(screen: Screen, report: FreeReport) -> None:
         screen.line()
         untouched = "1 counter set is" if whole == 1 else f"{whole} counter sets are"
         screen.line(f"{untouched} untouched: whatever fits on the hardware can be cut from it.")
+
+
+def users(holder: Holder) -> str:
+    """The pods of a claim that holds devices, or that nobody has it.
+
+    >>> users(Holder("ml/train", ("train-0", "train-1"))), users(Holder("ml/old", set_aside=True))
+    ('train-0,train-1', "(set aside, nobody's)")
+    """
+    return f"({WORDS})" if holder.set_aside else ",".join(holder.consumers)
 
 
 def amounts(capacity: Iterable[Amount]) -> str:

@@ -11,11 +11,12 @@ from allotment.exporter.causes import NO_POD, UNEXAMINED, claims_of
 from allotment.exporter.definition import Family, Sample
 from allotment.exporter.definitions import CLAIMS, OLDEST_PENDING, PENDING_CLAIMS, PENDING_PODS
 from allotment.exporter.state import State
+from allotment.model.contested import is_set_aside
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 
 #: States of claims.
-STATES: Final = ("pending", "allocated", "reserved", "deleting")
+STATES: Final = ("pending", "allocated", "reserved", "contested", "deleting")
 
 
 def state_of(claim: ResourceClaim) -> str:
@@ -24,6 +25,8 @@ def state_of(claim: ResourceClaim) -> str:
         return "deleting"
     if claim.status.allocation is None:
         return "pending"
+    if is_set_aside(claim):
+        return "contested"
     return "reserved" if claim.status.reserved_for else "allocated"
 
 

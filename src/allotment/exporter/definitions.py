@@ -97,9 +97,9 @@ COUNTERS_USED: Final = Metric(
 
 CLAIMS: Final = Metric(
     "allotment_claims", "gauge",
-    "ResourceClaims: pending (no devices yet), allocated (devices, and nobody who uses them), reserved (used) or "
-    "deleting.",
-    ("namespace", "state"), "one per namespace with claims, times four",
+    "ResourceClaims: pending (no devices yet), allocated (devices, and nobody who uses them), reserved (used), "
+    "contested (set aside by Allotment's scheduler, for another one gave the devices away, too) or deleting.",
+    ("namespace", "state"), "one per namespace with claims, times five",
 )  # fmt: skip
 PENDING_CLAIMS: Final = Metric(
     "allotment_pending_claims", "gauge",

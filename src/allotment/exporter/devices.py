@@ -29,6 +29,7 @@ from allotment.exporter.definitions import (
 from allotment.exporter.pools import pools
 from allotment.exporter.state import State
 from allotment.exporter.tally import Amount, Tally
+from allotment.model.contested import is_set_aside
 
 _NANO: Final = 1e9
 
@@ -90,8 +91,9 @@ def _contradictions(state: State) -> tuple[Counter[str], Counter[str]]:
     """Devices by driver that are held whole and once more, and those that are held and not published."""
     usage = state.inventory.usage
     twice: Counter[str] = Counter()
-    for device, holders in usage.exclusive.items():
-        if len(holders) > 1 or device in usage.shares:
+    for device, whole in usage.exclusive.items():
+        holders = {key for key in usage.holders(device) if not is_set_aside(state.claims.get(key))}
+        if len(holders) > 1 and not holders.isdisjoint(whole):
             twice[device.driver] += 1
     held = {**usage.exclusive, **usage.shares}
     return twice, Counter(device.driver for device in held if not state.publishes(device))

@@ -10,6 +10,7 @@ from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.usage import Usage
 from allotment.exporter.classes import class_of
 from allotment.exporter.parts import parts
+from allotment.model.contested import is_set_aside
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import CounterSet, ResourceClaim
 
@@ -55,7 +56,9 @@ def held(
 
 def _holders(record: Record, usage: Usage, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[tuple[Holder, float]]:
     """Who holds a device, and which part of it: of a shared one the largest part that it consumes of any capacity."""
-    whole = usage.exclusive.get(record.id, ())
+    every = usage.exclusive.get(record.id, ())
+    # What was set aside costs whoever has the device now.
+    whole = tuple(key for key in every if not is_set_aside(claims.get(key))) or every
     for key in whole:
         yield Holder(key, class_of(claims.get(key), record.id)), 1 / len(whole)
     shares = usage.shares.get(record.id, ())

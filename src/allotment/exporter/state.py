@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
+from allotment.model.contested import is_set_aside
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
@@ -120,7 +121,8 @@ class State:
         known = self.claims.get(key)
         self.claims[key] = claim
         allocation = claim.status.allocation
-        if known is not None and known.status.allocation == allocation and known.metadata.uid == claim.metadata.uid:
+        # Where it is set aside now, others have its devices, and their cost.
+        if known is not None and _holding(known) == _holding(claim):
             return
         self.inventory.free(key)
         if allocation is not None:
@@ -188,6 +190,10 @@ def asks(pod: Pod) -> bool:
         return True
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return any(is_extended(name) for one in containers for name in (*one.resources.requests, *one.resources.limits))
+
+
+def _holding(claim: ResourceClaim) -> tuple[object, ...]:
+    return claim.metadata.uid, claim.status.allocation, is_set_aside(claim)
 
 
 def _named(slice_: ResourceSlice) -> set[str]:

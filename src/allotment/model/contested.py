@@ -1,22 +1,33 @@
-"""The mark of claims that were set aside: they keep their devices from being seen as free, and are nobody's.
+"""Claims that were set aside: they keep their devices from being seen as free, and are nobody's.
 
-Our scheduler sets a claim aside when another scheduler gave its devices to a second claim at the same time. To whom a
-device belongs is then told by the other claim; this one goes when nobody has had its devices for a while.
+Our scheduler sets a claim aside when another scheduler gave its devices to a second claim at the same time. Whose the
+devices are is then told by that other claim; this one goes when nobody has had them for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-#: The label. Its value means nothing.
+if TYPE_CHECKING:
+    from allotment.model.resource import ResourceClaim
+
+#: The label that says so. Its value means nothing.
 LABEL: Final = "allotment.dev/contested"
+#: What such a claim is, in a sentence about it.
+WORDS: Final = "set aside, nobody's"
 
 
-def is_set_aside(labels: Mapping[str, str] | None) -> bool:
-    """Whether the labels of a claim say so.
+def is_set_aside(claim: ResourceClaim | None) -> bool:
+    """Whether a claim was; one that is not known was not."""
+    return claim is not None and LABEL in claim.metadata.labels
 
-    >>> is_set_aside({"allotment.dev/contested": "true"}), is_set_aside(None)
-    (True, False)
+
+def tree_is_set_aside(tree: dict[str, Any]) -> bool:
+    """The same of one as it comes from an API server.
+
+    >>> tree_is_set_aside({"metadata": {"labels": {"allotment.dev/contested": "true"}}})
+    True
+    >>> tree_is_set_aside({"metadata": {"name": "train"}})
+    False
     """
-    return LABEL in (labels or {})
+    return LABEL in (tree["metadata"].get("labels") or ())

@@ -66,7 +66,7 @@ class KnownClaim:
     @property
     def guards(self) -> bool:
         """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
-        return contested.is_set_aside(self.tree["metadata"].get("labels"))
+        return contested.tree_is_set_aside(self.tree)
 
     @property
     def is_extended(self) -> bool:

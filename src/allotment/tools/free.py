@@ -14,6 +14,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeView, available
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.cluster.taints import BLOCKING
+from allotment.model.contested import is_set_aside
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceTaint, ResourceClaim
@@ -38,10 +39,14 @@ class Amount(Value, frozen=True, omit_defaults=False):
 
 
 class Holder(Value, frozen=True):
-    """A claim that holds a device or a share of it, and the consumers (pods) that it is reserved for."""
+    """A claim that holds a device or a share of it, and the consumers (pods) that it is reserved for.
+
+    ``set_aside``: it is nobody's, and only keeps the device from being seen as free (see `model.contested`).
+    """
 
     claim: str
     consumers: tuple[str, ...] = ()
+    set_aside: bool = False
     share_id: str = ""
     consumed: Mapping[str, Quantity] = {}
 
@@ -165,7 +170,7 @@ class _Holders:
         allocation = self._inventory.usage.allocations[key]
         for result in allocation.devices.results:
             if DeviceID(result.driver, result.pool, result.device) == device and not result.admin_access:
-                yield Holder(str(key), consumers, result.share_id or "", result.consumed_capacity)
+                yield Holder(str(key), consumers, is_set_aside(claim), result.share_id or "", result.consumed_capacity)
 
     def strays(self, seen: set[DeviceID]) -> tuple[Stray, ...]:
         return tuple(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
+from allotment.model.contested import LABEL
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectMeta
@@ -57,8 +58,12 @@ def claim(
     shares: dict[str, str] | None = None,
     allocated: str | None = None,
     annotations: dict[str, str] | None = None,
+    aside: bool = False,
 ) -> ResourceClaim:
-    """A claim that holds devices; with ``shares`` a share of each, which consumes these amounts."""
+    """A claim that holds devices; with ``shares`` a share of each, which consumes these amounts.
+
+    ``aside``: it was set aside by our scheduler.
+    """
     results = tuple(
         DeviceRequestAllocationResult(
             request="gpu",
@@ -74,7 +79,7 @@ def claim(
     return ResourceClaim(
         metadata=ObjectMeta(
             namespace=namespace, name=name, uid=f"{namespace}/{name}", creation_timestamp=CREATED,
-            annotations=annotations or {},
+            annotations=annotations or {}, labels={LABEL: "true"} if aside else {},
         ),
         spec=spec(device_class),
         status=ResourceClaimStatus(

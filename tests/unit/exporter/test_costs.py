@@ -40,6 +40,12 @@ def test_a_claim_has_its_devices_part_of_the_node() -> None:
     )
 
 
+def test_a_claim_that_was_set_aside_costs_those_who_have_its_device() -> None:
+    cluster = (*fleet("a=4xt4", labels=T4S), claim("theirs", "gpu-0", namespace="web"))
+    expected = pytest.approx({("web", "gpu.nvidia.com"): T4S_PRICE / 4})
+    assert values("allotment_claims_cost_dollars_per_hour", *cluster, claim("ours", "gpu-0", aside=True)) == expected
+
+
 @pytest.mark.parametrize(
     ("hardware", "device", "part"),
     [

@@ -125,6 +125,16 @@ def test_a_device_with_two_holders_is_told() -> None:
     assert values("allotment_devices_allocated_twice", *fleet("a=2xt4")) == {(NVIDIA,): 0}
 
 
+def test_a_claim_that_was_set_aside_is_told_as_such_and_has_no_device_twice() -> None:
+    cluster = (*fleet("a=2xt4"), claim("theirs", "gpu-0", users=["x"]), claim("ours", "gpu-0", aside=True))
+    assert values("allotment_devices_allocated_twice", *cluster) == {(NVIDIA,): 0}
+    states = values("allotment_claims", *cluster)
+    assert (states["ml", "contested"], states["ml", "allocated"], states["ml", "reserved"]) == (1, 0, 1)
+    assert values("allotment_devices", *cluster)["a", NVIDIA, T4, "in-use"] == 1
+    third = values("allotment_devices_allocated_twice", *cluster, claim("third", "gpu-0"))
+    assert third == {(NVIDIA,): 1}
+
+
 def test_shared_devices_tell_shares_and_what_they_consume() -> None:
     cluster = (
         *fleet("a=1xh100/shared"),
@@ -154,6 +164,7 @@ def test_claims_by_state() -> None:
         ("ml", "pending"): 1,
         ("ml", "allocated"): 1,
         ("ml", "reserved"): 1,
+        ("ml", "contested"): 0,
         ("ml", "deleting"): 1,
     }
 
@@ -252,7 +263,8 @@ def test_changes_one_by_one_come_to_the_same_as_all_at_once(data: st.DataObject)
             if what == "claim":
                 driver, pool, device, shared = data.draw(st.sampled_from(devices))
                 shares = {"memory": "30Gi"} if shared else None
-                new = claim(f"c{number % 5}", device, pool=pool, driver=driver, shares=shares)
+                aside = data.draw(st.booleans())
+                new = claim(f"c{number % 5}", device, pool=pool, driver=driver, shares=shares, aside=aside)
             elif what == "rule":
                 new = rule(
                     "r", data.draw(st.sampled_from(devices))[2], data.draw(st.sampled_from(("NoExecute", "None")))

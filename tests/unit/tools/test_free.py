@@ -8,6 +8,7 @@ from msgspec import structs
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import hardware, parse_mode, slices_of
+from allotment.model.contested import LABEL
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
@@ -81,6 +82,14 @@ def test_a_device_in_use_names_claim_and_pods() -> None:
         [("memory", "15Gi")],
         [("memory", "0")],
     ]
+
+
+def test_a_claim_that_was_set_aside_is_told_as_nobodys() -> None:
+    aside = claim("ours", "gpu-0")
+    aside = structs.replace(aside, metadata=structs.replace(aside.metadata, labels={LABEL: "true"}))
+    (node,) = report(generated("t4", gpus=1), [claim("theirs", "gpu-0", pods=["p"]), aside]).nodes
+    assert states(node) == {"gpu-0": "in-use"}
+    assert [(one.claim, one.set_aside) for one in node.devices[0].holders] == [("ml/theirs", False), ("ml/ours", True)]
 
 
 def test_partitions_block_each_other_and_the_counters_say_what_is_left() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from allotment.cli.describing.generic import add_fields
 from allotment.cli.describing.page import NONE, Page, full
+from allotment.model.contested import WORDS, tree_is_set_aside
 
 Tree = dict[str, Any]
 
@@ -20,12 +21,20 @@ def claim(page: Page, tree: Tree) -> None:
     status = tree.get("status") or {}
     allocation = status.get("allocation")
     used = status.get("reservedFor") or ()
-    page.field(0, "State", "pending" if not allocation else "allocated, reserved" if used else "allocated")
+    page.field(0, "State", _state(tree, bool(allocation), bool(used)))
     add_spec(page, 0, (tree.get("spec") or {}).get("devices") or {})
     if allocation:
         add_allocation(page, allocation, status.get("devices") or ())
     page.several(0, "Reserved For", (f"{one.get('resource')}/{one.get('name')}" for one in used))
     page.conditions(tree, wide=True)
+
+
+def _state(tree: Tree, allocated: bool, used: bool) -> str:
+    if not allocated:
+        return "pending"
+    if tree_is_set_aside(tree):
+        return f"allocated ({WORDS})"
+    return "allocated, reserved" if used else "allocated"
 
 
 def template(page: Page, tree: Tree) -> None:

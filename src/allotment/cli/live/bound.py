@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.engine.cluster.identity import DeviceID
+from allotment.model.contested import is_set_aside
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
@@ -34,6 +35,8 @@ def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     name = str(ObjectKey(claim.metadata.namespace, claim.metadata.name))
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
     note = f"it is reserved for {', '.join(users)}" if users else "nobody uses it"
+    if is_set_aside(claim):
+        note = "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
     given = given_claim(claim, "", False, _devices(values))
     return Answer(kind="ResourceClaim", name=name, outcome="fits", claims=(given,), bound=True, notes=(note,))
 

@@ -10,19 +10,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from allotment.engine.cluster.identity import DeviceID
+from allotment.model import contested
 from allotment.model.pod_groups import GROUP, RESOURCE
 from allotment.model.resource import ResourceClaim
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A claim that holds devices, and the pods and PodGroups it is reserved for."""
+    """A claim that holds devices, and the pods and PodGroups it is reserved for; or that was ``set_aside``."""
 
     claim: str
     pods: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    set_aside: bool = False
 
     def __str__(self) -> str:
+        if self.set_aside:
+            return f"claim {self.claim} ({contested.WORDS})"
         users = [_named(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
         return f"claim {self.claim} ({', '.join(users)})" if users else f"claim {self.claim}"
 
@@ -59,7 +63,8 @@ def holder(claim: ResourceClaim) -> Holder:
     pods = tuple(ref.name for ref in claim.status.reserved_for if ref.resource in ("pods", ""))
     groups = tuple(ref.name for ref in claim.status.reserved_for if (ref.api_group, ref.resource) == (GROUP, RESOURCE))
     meta = claim.metadata
-    return Holder(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, pods, groups)
+    name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    return Holder(name, pods, groups, contested.is_set_aside(claim))
 
 
 def holdings(claims: Iterable[ResourceClaim]) -> Holdings:
@@ -74,7 +79,9 @@ def holdings(claims: Iterable[ResourceClaim]) -> Holdings:
                 continue
             device = DeviceID(result.driver, result.pool, result.device)
             if result.share_id is None:
-                held.whole[device] = who
+                # Of two claims on a device the one that was set aside is not whose it is.
+                if not who.set_aside or device not in held.whole:
+                    held.whole[device] = who
             else:
                 consumed = {name: quantity.nano for name, quantity in result.consumed_capacity.items()}
                 held.shares[device].append((who, consumed))

@@ -67,7 +67,9 @@ _WHY: Final = (
 )  # fmt: skip
 _CLAIMS: Final = (
     lines(
-        "By state", "allocated: they have devices, and nobody uses them.",
+        "By state",
+        "allocated: they have devices, and nobody uses them. contested: two schedulers gave the devices away at once; "
+        "the claim was set aside.",
         query('sum by (state) (allotment_claims{namespace=~"$namespace"})', "{{state}}"), stacked=True,
     ),
     lines(

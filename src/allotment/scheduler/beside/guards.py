@@ -20,7 +20,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
-from allotment.model.contested import LABEL, is_set_aside
+from allotment.model.contested import LABEL, tree_is_set_aside
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.beside.contention import contests, devices_of
@@ -128,7 +128,7 @@ class Guards:
             if tree["metadata"].get("uid") != claim.uid:
                 return
             try:
-                if not is_set_aside(tree["metadata"].get("labels")):
+                if not tree_is_set_aside(tree):
                     tree = await self._client.update(CLAIMS, {**tree, "metadata": _nobodys(tree["metadata"])})
                     self._claims.noted(tree)
                 if (tree.get("status") or {}).get("reservedFor"):

@@ -12,6 +12,7 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.pools import Gathering, Pool, PoolStatus, gather_pool
 from allotment.engine.release import release
+from allotment.model.contested import is_set_aside
 from allotment.model.generated import UnresolvedClaim, claim_name
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import (
@@ -230,10 +231,10 @@ class Case:
 
     @cached_property
     def results(self) -> Mapping[DeviceID, Sequence[tuple[ResourceClaim, DeviceRequestAllocationResult]]]:
-        """Who has a device, those with admin access too."""
+        """Who has a device, those with admin access too; a claim that was set aside has none."""
         found: defaultdict[DeviceID, list[tuple[ResourceClaim, DeviceRequestAllocationResult]]] = defaultdict(list)
         for claim in self.claims.values():
-            for result in results_of(claim):
+            for result in () if is_set_aside(claim) else results_of(claim):
                 found[DeviceID(result.driver, result.pool, result.device)].append((claim, result))
         return found
 

@@ -233,6 +233,10 @@ def _quota(c: Cluster) -> None:
     )
 
 
+def _set_aside(c: Cluster) -> None:
+    c.claim("ours", "node-2/gpu-0")["metadata"]["labels"]["allotment.dev/contested"] = "true"
+
+
 def _bypassing(c: Cluster) -> None:
     c.claim("alone")
     c.pod("pinned", claim="alone", node="node-2", phase="Pending")
@@ -454,6 +458,13 @@ PATIENTS: Final = (
         "quota ml/team",
         "used up: gpu.nvidia.com.deviceclass.resource.k8s.io/devices 1 of 1.",
         "$ kubectl describe resourcequota -n ml team",
+    ),
+    Patient(
+        "D513",
+        _set_aside,
+        "claim ml/ours",
+        "was set aside, and it stays: node-2/gpu-0, which nobody else has",
+        "$ kubectl delete resourceclaim -n ml ours",
     ),
     Patient(
         "D601",

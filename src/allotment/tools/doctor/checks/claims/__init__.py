@@ -15,6 +15,7 @@ from allotment.tools.doctor.checks.claims import (
     quota_full,
     reserved_by_nobody,
     reserved_for_gone,
+    set_aside,
     too_many_consumers,
     unknown_consumers,
     unwell_devices,
@@ -33,4 +34,5 @@ CLAIMS: Final[tuple[Check, ...]] = (
     unwell_devices.CHECK,
     binding_conditions.CHECK,
     quota_full.CHECK,
+    set_aside.CHECK,
 )

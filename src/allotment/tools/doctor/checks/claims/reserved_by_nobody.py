@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
+from allotment.model.contested import is_set_aside
 from allotment.model.resource import ResourceClaim
 from allotment.tools.doctor.case import Case, name_of, results_of
 from allotment.tools.doctor.check import Check, Sign
@@ -20,6 +21,7 @@ def find(case: Case) -> Iterable[Sign]:
         for claim in case.claims.values()
         if claim.status.allocation is not None
         and not claim.status.reserved_for
+        and not is_set_aside(claim)
         and claim.metadata.deletion_timestamp is None
         and case.is_old(_since(claim), _PATIENCE)
     ]

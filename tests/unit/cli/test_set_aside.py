@@ -1,0 +1,91 @@
+"""A claim that our scheduler set aside, on screens: nobody's, and not whose the device is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cli.describing import claims
+from allotment.cli.describing.page import Page
+from allotment.cli.live.bound import of_claim
+from allotment.model.resource import ResourceClaim
+from allotment.model.trees import read_value
+from tests.unit.cli.conftest import Allot
+
+Tree = dict[str, Any]
+
+THEIRS = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: theirs, namespace: ml}
+spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+status:
+  allocation: {devices: {results: [{request: g, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}
+  reservedFor: [{resource: pods, name: train, uid: u}]
+---
+"""
+OURS = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: ours, namespace: ml, labels: {allotment.dev/contested: "true"}}
+spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+status:
+  allocation: {devices: {results: [{request: g, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}
+---
+"""
+WAITS = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: late, namespace: ml}
+spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+"""
+
+
+@pytest.fixture
+def devices(allot: Allot) -> str:
+    return allot("fleet", "slices", "a=1xt4", "--all").out + "---\n"
+
+
+def test_free_says_that_it_is_nobodys(allot: Allot, tmp_path: Path, devices: str) -> None:
+    file = tmp_path / "snapshot.yaml"
+    file.write_text(devices + THEIRS + OURS)
+    lines = allot("free", "--cluster", str(file)).out.splitlines()
+    assert "a      gpu-0     ml/theirs   train" in lines
+    assert "a      gpu-0     ml/ours     (set aside, nobody's)" in lines
+    (device,) = [one for one in allot("free", "--cluster", str(file), "-o", "wide").out.splitlines() if "gpu-0" in one]
+    assert "train,(set aside, nobody's)" in device
+
+
+@pytest.mark.parametrize(
+    ("held", "told"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (set aside, nobody's)")]
+)
+def test_explain_names_whose_the_device_is(allot: Allot, tmp_path: Path, devices: str, held: str, told: str) -> None:
+    cluster, wanted = tmp_path / "snapshot.yaml", tmp_path / "wanted.yaml"
+    cluster.write_text(devices + held)
+    wanted.write_text(WAITS)
+    ran = allot("explain", "-f", str(wanted), "--cluster", str(cluster))
+    assert ran.code == 1
+    assert f"in use, by {told}" in " ".join(ran.out.split())
+
+
+def _claim() -> Tree:
+    result = {"request": "g", "driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-0"}
+    return {
+        "metadata": {"name": "ours", "namespace": "ml", "labels": {"allotment.dev/contested": "true"}},
+        "spec": {"devices": {"requests": []}},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+
+
+def test_explain_says_what_has_become_of_it() -> None:
+    (note,) = of_claim(read_value(_claim(), ResourceClaim), ()).notes
+    assert note == "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
+
+
+def test_describe_says_its_state() -> None:
+    page = Page(datetime(2026, 1, 1, tzinfo=UTC))
+    claims.claim(page, _claim())
+    assert "State: allocated (set aside, nobody's)" in " ".join(page.text().split())
