@@ -127,4 +127,3 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
     cluster.run("helm", "uninstall", "allotment", "-n", privileged)
     cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")
     until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
-
