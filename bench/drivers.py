@@ -88,8 +88,8 @@ async def _rounds(plugin: Plugin, refs: Sequence[ClaimRef]) -> tuple[list[float]
 async def _preparing() -> None:
     async with running(Settings(tls=False)) as plane:
         with tempfile.TemporaryDirectory(prefix="al-", dir=os.environ.get("ALLOTMENT_BENCH_DISK")) as folder:
-            from allotment.cluster.http import HttpClient
-            from allotment.cluster.kubeconfig import Target
+            from allotment.cluster.remote.http import HttpClient
+            from allotment.cluster.remote.kubeconfig import Target
 
             place = Path(folder)
             async with HttpClient(Target(plane.access.server), "gpu.nvidia.com") as client:

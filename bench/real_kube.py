@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab import certificates
 from bench.kube_programs import FOLDER as FOLDER
 from bench.kube_programs import PROGRAMS as PROGRAMS

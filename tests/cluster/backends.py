@@ -14,10 +14,10 @@ from allotment.apiserver.exchange import Peer, Request, Response
 from allotment.apiserver.local import LocalClient
 from allotment.cluster.client import Client, Event, Resource, Tree
 from allotment.cluster.errors import StatusError
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.versions import Api
 from allotment.cluster.resources import NAMESPACES
-from allotment.cluster.versions import Api
 from allotment.lab.plane import ADMINISTRATOR, Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from allotment.cluster import snapshot
+from allotment.cluster.asking import snapshot
+from allotment.cluster.asking.discovery import discover
 from allotment.cluster.clock import Clock
-from allotment.cluster.discovery import discover
 from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.recorder import Events
+from allotment.cluster.remote.versions import negotiated
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, EVENTS, LEASES, PODS
-from allotment.cluster.versions import negotiated
 from tests.cluster.backends import Backend, Here, until
 from tests.cluster.objects import claim, pod
 

@@ -9,9 +9,9 @@ from random import Random
 
 from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.http import HttpClient
 from allotment.cluster.program import Context, Program, run
 from allotment.cluster.recorder import Events
+from allotment.cluster.remote.http import HttpClient
 from bench.real_kube import ApiServer
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 
 from allotment.annotator.program import NAME, Options, annotator
+from allotment.cluster.asking.discovery import Discovery, discover
 from allotment.cluster.client import Resource, Tree
-from allotment.cluster.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from allotment.cluster import program
+from allotment.cluster.asking.release import Wished, features_of
 from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.recorder import Events
-from allotment.cluster.release import Wished, features_of
+from allotment.cluster.remote.versions import Api, Negotiated, NotServed, negotiated
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,
@@ -28,7 +29,6 @@ from allotment.cluster.resources import (
     SLICES,
     TAINT_RULES,
 )
-from allotment.cluster.versions import Api, Negotiated, NotServed, negotiated
 from allotment.control.device_taints import device_taints
 from allotment.control.resource_claims import resource_claims
 from allotment.lab import fleet

@@ -11,7 +11,7 @@ import pytest
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.http import HttpClient
+from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import SLICES
 from allotment.tools.permissions.own_node import own_node_policy
 from allotment.tools.permissions.parts import PARTS

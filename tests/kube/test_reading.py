@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 import yaml
 
-from allotment.cluster.discovery import discover
+from allotment.cluster.asking.discovery import discover
 from allotment.cluster.resources import CLAIM_TEMPLATES, NAMESPACES, PODS
 from bench.real_kube import ApiServer
 from tests.acting import condition

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from allotment import Lab
 from allotment.cluster.client import Resource
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target, target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target, target
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 
 WITHOUT = ("scheduler", "controllers", "drivers", "kubelets")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.clock import Clock
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.program import Place, drive

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import SERVICE_ACCOUNTS
 from allotment.lab.lab import Lab
 from allotment.tools.permissions.parts import PARTS

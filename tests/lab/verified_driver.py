@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.drivers.driver import Claim, Refused, Tree
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.program import Place, drive

@@ -15,13 +15,13 @@ from allotment.cli.live.connection import announce, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
 from allotment.cli.mistakes import Failure
 from allotment.cluster import refused
-from allotment.cluster.discovery import Discovery, Served, discover
+from allotment.cluster.asking.discovery import Discovery, Served, discover
 from allotment.cluster.errors import StatusError
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 #: A definition is established at once or not at all; a server of its own may take its time.
 _KIND_SECONDS = 5.0

@@ -28,8 +28,8 @@ from allotment.model.features import Features
 from allotment.tools.plan.consolidating.disruption import Budget
 
 if TYPE_CHECKING:
-    from allotment.cluster.kubeconfig import Target
     from allotment.cluster.program import Context
+    from allotment.cluster.remote.kubeconfig import Target
     from allotment.tools.plan.report import Plan
 
 #: So that a user's Ctrl-C does not wait for a plan that nobody wants any more.
@@ -53,7 +53,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
     from allotment.autoscaler.program import autoscaler, once
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
     async with HttpClient(way, NAME) as client:
         options = options_of(arguments, found, await features_of(arguments, client))

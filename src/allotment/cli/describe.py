@@ -23,12 +23,12 @@ from allotment.cli.live.kinds import Asked, asked
 from allotment.cli.live.objects import shown
 from allotment.cli.live.state import devices_of
 from allotment.cli.mistakes import Failure
-from allotment.cluster.discovery import discover
+from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, PODS
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 

@@ -27,7 +27,7 @@ from allotment.tools.plan.limits import Limits
 if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
     from allotment.autoscaler.cluster_autoscaler.program import Options
-    from allotment.cluster.kubeconfig import Target
+    from allotment.cluster.remote.kubeconfig import Target
 
 _INSTALL = "pip install 'allotment[cluster,drivers]'"
 #: As whom the servers speak to the cluster.
@@ -74,7 +74,7 @@ async def _serve(
     from allotment.autoscaler.cluster_autoscaler.program import servers
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
     from allotment.externalgrpc.serving import CannotListen, UnusableCertificate
 
     async with HttpClient(way, _NAME) as client:

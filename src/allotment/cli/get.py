@@ -13,12 +13,12 @@ from allotment.cli.live.objects import Printer, as_list, name_of, printer, shown
 from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
 from allotment.cli.mistakes import Failure
 from allotment.cli.tabs import Columns
-from allotment.cluster.discovery import Served, discover
+from allotment.cluster.asking.discovery import Served, discover
 from allotment.cluster.errors import StatusError
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 

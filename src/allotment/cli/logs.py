@@ -11,12 +11,12 @@ from allotment.cli.live.kinds import kind_of
 from allotment.cli.live.owners import pods_of
 from allotment.cli.live.tables import path_of
 from allotment.cli.mistakes import Failure
-from allotment.cluster.discovery import discover
+from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import PODS
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 

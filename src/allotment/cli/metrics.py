@@ -12,7 +12,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
 from allotment.cli.screen import tell
 from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
-from allotment.cluster.snapshot import DEVICES, PODS
+from allotment.cluster.asking.snapshot import DEVICES, PODS
 from allotment.exporter.families import families
 from allotment.fleet.catalog import InstanceType
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, folded, open_screen
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
 from allotment.tools.permissions.asking import Ask, asks
@@ -108,9 +108,9 @@ class _Found(NamedTuple):
 
 
 def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespace: str) -> int:
-    from allotment.cluster import permitted
-    from allotment.cluster.discovery import discover
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.asking import permitted
+    from allotment.cluster.asking.discovery import discover
+    from allotment.cluster.remote.http import HttpClient
 
     user = arguments.user
     if arguments.account:

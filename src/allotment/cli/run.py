@@ -17,8 +17,8 @@ from allotment.cli.live.connection import way_to
 from allotment.cli.mistakes import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.cli.release import features, release
+from allotment.cluster.asking.release import Wished
 from allotment.cluster.election import LeaseLost, Terms
-from allotment.cluster.release import Wished
 from allotment.components import logs, table
 from allotment.components.certificate import UnusableCertificate
 from allotment.components.component import Component
@@ -27,7 +27,7 @@ from allotment.components.settings import Address, Leading, Serving, Settings, a
 from allotment.model.features import RELEASES
 
 if TYPE_CHECKING:
-    from allotment.cluster.kubeconfig import Target
+    from allotment.cluster.remote.kubeconfig import Target
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import read
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import folded
-from allotment.cluster.discovery import discover
-from allotment.cluster.facts import facts_of, without
-from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
+from allotment.cluster.asking.discovery import discover
+from allotment.cluster.asking.facts import facts_of, without
+from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import ObjectMeta
@@ -30,7 +30,7 @@ from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 

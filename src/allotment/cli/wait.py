@@ -13,14 +13,14 @@ from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.jsonpath import BadTemplate, Template, text_of
 from allotment.cli.live.kinds import Asked, asked
 from allotment.cli.mistakes import Failure
-from allotment.cluster.discovery import discover
+from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.states import states
 from allotment.lab.waiting import condition, told
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 Test = Callable[[Tree | None], bool]

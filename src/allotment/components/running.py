@@ -21,19 +21,19 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from allotment import __version__
+from allotment.cluster.asking.release import features_of
 from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.connection import Barred
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
 from allotment.cluster.observing import Observing
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Events
-from allotment.cluster.release import features_of
+from allotment.cluster.remote.connection import Barred
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.versions import Negotiated, NotServed
 from allotment.cluster.stopping import Stopping
-from allotment.cluster.versions import Negotiated, NotServed
 from allotment.components.component import Component
 from allotment.components.health import Health, Pulse
 from allotment.components.serving import serving

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.kubeconfig import Target, UnusableKubeconfig
-from allotment.cluster.kubeconfig import target as usual_target
+from allotment.cluster.remote.kubeconfig import Target, UnusableKubeconfig
+from allotment.cluster.remote.kubeconfig import target as usual_target
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import Held
 from allotment.drivers.program import Place, run_at, usual_place

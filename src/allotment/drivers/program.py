@@ -16,16 +16,16 @@ from random import Random
 from typing import NamedTuple
 
 from allotment.cdi.store import Folder
+from allotment.cluster.asking.release import release_of
 from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
 from allotment.cluster.observing import UNOBSERVED, Observing
 from allotment.cluster.program import Context, Program
-from allotment.cluster.release import release_of
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.versions import Negotiated
 from allotment.cluster.resources import NODES, SLICES
-from allotment.cluster.versions import Negotiated
 from allotment.drivers.driver import Driver, Simulating
 from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.preparing.node_driver import NodeDriver

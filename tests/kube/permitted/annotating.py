@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from allotment.annotator.program import Options, annotator
-from allotment.cluster.http import HttpClient
+from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, NEW_EVENTS, PODS
 from tests.kube.permitted.ground import FEATURES, Account, Ground, there
 from tests.kube.permitted.playing import renewed, running, scraped, until

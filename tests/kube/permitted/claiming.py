@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from allotment.cluster.client import Resource
-from allotment.cluster.http import HttpClient
+from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, POD_GROUPS, PODS
 from allotment.control.resource_claims import FINALIZER, resource_claims
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there

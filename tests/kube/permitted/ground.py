@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster import permitted
+from allotment.cluster.asking import permitted
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CLAIMS, LEASES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet

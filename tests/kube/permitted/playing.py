@@ -18,10 +18,10 @@ from allotment.cluster.client import Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection, Terms
 from allotment.cluster.errors import StatusError
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import Events
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import LEASES, PODS
 from allotment.components.access import Access
 from allotment.tools.permissions.parts import lease_of

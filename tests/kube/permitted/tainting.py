@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from allotment.cluster.http import HttpClient
+from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, EVENTS, PODS, TAINT_RULES
 from allotment.control.device_taints import device_taints
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, there

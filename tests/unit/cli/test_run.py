@@ -15,7 +15,7 @@ from allotment.cli.main import _parsed, main
 from allotment.cli.mistakes import Mistake
 from allotment.cli.run import _placed, settings_of
 from allotment.cluster.election import Terms
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.components.settings import Address, Serving, Settings
 
 COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter")

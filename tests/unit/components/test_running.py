@@ -20,9 +20,9 @@ from allotment import Lab, __version__
 from allotment.cluster.client import Tree
 from allotment.cluster.election import LeaseLost, Terms
 from allotment.cluster.errors import StatusError
-from allotment.cluster.kubeconfig import Target
 from allotment.cluster.program import Context, Program
 from allotment.cluster.queue import WorkQueue
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CONFIG_MAPS, LEASES
 from allotment.components.component import Component
 from allotment.components.endpoints import Unusable

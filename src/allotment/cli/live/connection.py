@@ -23,12 +23,12 @@ from urllib.parse import urlsplit
 from allotment.cli import kubectl_plugin
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
-from allotment.cluster.kubeconfig import NoKubeconfig, Target, UnusableKubeconfig, contexts, target, usual_paths
+from allotment.cluster.remote.kubeconfig import NoKubeconfig, Target, UnusableKubeconfig, contexts, target, usual_paths
 from allotment.lab import needs
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def announce(arguments: Namespace, way: Target) -> None:
 @asynccontextmanager
 async def connected(way: Target) -> AsyncIterator[HttpClient]:
     """A client for as long as the context lasts."""
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
     async with HttpClient(way) as client:
         yield client

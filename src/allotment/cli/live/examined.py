@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.release import features_among
-from allotment.cluster import permitted
-from allotment.cluster.discovery import Discovery, discover
+from allotment.cluster.asking import permitted
+from allotment.cluster.asking.discovery import Discovery, discover
+from allotment.cluster.asking.facts import facts_of, without
+from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
 from allotment.cluster.errors import StatusError
-from allotment.cluster.facts import facts_of, without
-from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.tools.doctor.found import Found, found_of
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.server import stand_in
@@ -23,7 +23,7 @@ from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.parts import PARTS
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 
 def examined_live(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:

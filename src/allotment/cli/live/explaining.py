@@ -22,11 +22,11 @@ from allotment.cli.live import bound
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import Live, live, seen_by, what_to_read
 from allotment.cli.mistakes import Mistake
+from allotment.cluster.asking.discovery import discover
+from allotment.cluster.asking.snapshot import served
 from allotment.cluster.cache import Caches, all_synced
 from allotment.cluster.clock import Clock
-from allotment.cluster.discovery import discover
-from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import served
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
 from allotment.model.meta import Object
@@ -44,7 +44,7 @@ from allotment.model.workloads import (
 from allotment.tools.explain import Explanation
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 #: Explains what the inputs ask about; if the flag is set, only what the arguments name.

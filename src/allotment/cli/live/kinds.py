@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from allotment.cli.mistakes import Failure
-from allotment.cluster.discovery import Discovery, Served
+from allotment.cluster.asking.discovery import Discovery, Served
 
 
 class Asked(NamedTuple):

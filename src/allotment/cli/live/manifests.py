@@ -11,8 +11,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from allotment.cli.mistakes import BadInput, Failure, Mistake
-from allotment.cluster.discovery import Discovery, Served
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.asking.discovery import Discovery, Served
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document, load_paths
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.cli.live.jsonpath import BadTemplate, Template
 from allotment.cli.mistakes import Failure
-from allotment.cluster.discovery import Served
+from allotment.cluster.asking.discovery import Served
 from allotment.model.formats import to_yaml
 
 Tree = dict[str, Any]

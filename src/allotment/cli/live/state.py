@@ -12,11 +12,11 @@ from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge, queue
 from allotment.cli.live.connection import on_cluster, refusal
 from allotment.cli.mistakes import BadInput, Failure
 from allotment.cli.release import features_among
-from allotment.cluster.discovery import Discovery, discover
+from allotment.cluster.asking.discovery import Discovery, discover
+from allotment.cluster.asking.facts import facts_of, without
+from allotment.cluster.asking.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
 from allotment.cluster.errors import StatusError
-from allotment.cluster.facts import facts_of, without
-from allotment.cluster.kubeconfig import Target
-from allotment.cluster.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import Document, Loaded
 from allotment.model.loading.documents import Origin
@@ -27,7 +27,7 @@ from allotment.tools.free import NodeReport, free
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 

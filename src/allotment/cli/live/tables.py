@@ -12,7 +12,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 
 if TYPE_CHECKING:
-    from allotment.cluster.http import HttpClient
+    from allotment.cluster.remote.http import HttpClient
 
 Tree = dict[str, Any]
 Query = list[tuple[str, str]]

@@ -13,7 +13,7 @@ from allotment.cli.live import connection
 from allotment.cli.live.connection import way_to
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.state import Register, Status
 from tests.unit.cli.conftest import Allot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cluster.proxies import proxy_for
+from allotment.cluster.remote.proxies import proxy_for
 
 PROXY = "http://proxy:3128"
 

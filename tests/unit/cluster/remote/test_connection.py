@@ -20,12 +20,12 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
-from tests.unit.cluster.test_http import Scripted, answer, refusal, talk
+from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
 
 NODE = {"metadata": {"name": "n1"}}
 VERSIONED = {"metadata": {"name": "n1", "resourceVersion": "7"}}
@@ -96,7 +96,7 @@ def test_patience_ends() -> None:
 
 
 def test_a_server_that_says_later_and_later_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.cluster.connection._LATER_SECONDS", 1.5)
+    monkeypatch.setattr("allotment.cluster.remote.connection._LATER_SECONDS", 1.5)
     server = Scripted(*[refusal(429, "TooManyRequests", ("Retry-After", "1"))] * 3)
 
     async def story(client: HttpClient) -> None:

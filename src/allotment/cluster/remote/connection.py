@@ -28,10 +28,10 @@ from yarl import URL
 
 from allotment import __version__
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.credentials import Credentials
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.kubeconfig import Target
-from allotment.cluster.proxies import proxy_for
+from allotment.cluster.remote.credentials import Credentials
+from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.proxies import proxy_for
 
 Query = Sequence[tuple[str, str]]
 #: Told of each answer: method, code (0: none came), seconds until it began.

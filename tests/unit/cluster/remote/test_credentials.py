@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.exchange import Answer, Request
-from allotment.cluster import credentials
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Plugin, Target
+from allotment.cluster.remote import credentials
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
-from tests.unit.cluster.test_http import Scripted, answer, refusal, talk
+from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
 
 V1 = "client.authentication.k8s.io/v1"
 

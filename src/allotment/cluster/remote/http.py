@@ -14,10 +14,10 @@ from urllib.parse import quote
 import msgspec
 
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
-from allotment.cluster.connection import Barred, Connection, OnAnswer, Query, Question, status
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.kubeconfig import Target
-from allotment.cluster.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
+from allotment.cluster.remote.connection import Barred, Connection, OnAnswer, Query, Question, status
+from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
 
 _PAGE = 500  # as kubectl
 #: A watch is asked to end after so long, so that a connection which died silently is noticed.

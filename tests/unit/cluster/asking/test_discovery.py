@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.discovery import Discovery, discover
+from allotment.cluster.asking.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
 
 Tree = dict[str, Any]

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from allotment.cluster.asking.discovery import Discovery
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.discovery import Discovery
 from allotment.cluster.errors import StatusError
 from allotment.tools.permissions.asking import Ask, attributes
 

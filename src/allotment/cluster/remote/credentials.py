@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from allotment.cluster.errors import NoCredentials
-from allotment.cluster.kubeconfig import Plugin, Target
-from allotment.cluster.plugins import Credential, credential
+from allotment.cluster.remote.kubeconfig import Plugin, Target
+from allotment.cluster.remote.plugins import Credential, credential
 
 _REREAD_SECONDS = 60.0
 

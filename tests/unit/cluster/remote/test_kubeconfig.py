@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cluster import kubeconfig
-from allotment.cluster.kubeconfig import UnusableKubeconfig
+from allotment.cluster.remote import kubeconfig
+from allotment.cluster.remote.kubeconfig import UnusableKubeconfig
 
 FIRST = """
 apiVersion: v1

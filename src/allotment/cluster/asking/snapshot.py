@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.asking.discovery import Discovery
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.discovery import Discovery
 from allotment.cluster.errors import StatusError
 
 Tree = dict[str, Any]

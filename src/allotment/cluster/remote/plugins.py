@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from allotment.cluster.errors import NoCredentials
-from allotment.cluster.kubeconfig import Plugin, Target
+from allotment.cluster.remote.kubeconfig import Plugin, Target
 
 Tree = dict[str, Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster import versions
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.remote import versions
+from allotment.cluster.remote.versions import Negotiated, NotServed, negotiated
 from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
-from allotment.cluster.versions import Negotiated, NotServed, negotiated
 from tests.unit.cluster.memory import MemoryClient, refusal
 
 Tree = dict[str, Any]

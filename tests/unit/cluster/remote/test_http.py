@@ -13,8 +13,8 @@ import pytest
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.http import HttpClient
-from allotment.cluster.kubeconfig import Plugin, Target
+from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
 
