@@ -25,7 +25,7 @@ PLAYS: dict[str, Any] = {
 
 
 class Here:
-    """A lab in which nobody schedules and nobody controls."""
+    """A lab in which nobody schedules, nobody controls and nothing starts."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -54,7 +54,7 @@ class Here:
 @pytest.fixture(scope="module")
 def here() -> Iterator[Here]:
     with Lab(
-        fleet=HARDWARE, tls=True, gates=dict(FEATURES.gates), without=("scheduler", "controllers"), speed=10
+        fleet=HARDWARE, tls=True, gates=dict(FEATURES.gates), without=("scheduler", "controllers", "kubelets"), speed=10
     ) as lab:  # fmt: skip
         yield Here(lab)
 

@@ -31,7 +31,7 @@ def living(helm: str, kubectl: str, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("living")
     images = folder / "images.toml"
     images.write_text(IMAGES.format(directory=json.dumps(str(ROOT))))
-    words = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images), "--speed", "10")
+    words = ("--fleet", "t4-4x-pcie:2", "--runtime", "process", "--images", str(images))
     with lab(folder, *words) as kubeconfig:
         cluster = Cluster(helm, kubectl, kubeconfig, folder)
         cluster.run("kubectl", "create", "namespace", NAMESPACE)
