@@ -61,6 +61,7 @@ def told(kube: ApiServer) -> set[str]:
     return {event["involvedObject"]["name"] for event in items(kube, EVENTS)}
 
 
+@pytest.mark.timeout(180)
 def test_what_is_done_meanwhile_is_done_afterwards(kube: ApiServer) -> None:
     with running(*words(kube, "claims")) as claims, running(*words(kube, "annotator")) as annotator:
         for number in range(20):
