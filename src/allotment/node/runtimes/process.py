@@ -103,7 +103,10 @@ class ProcessRuntime:
     async def _start(self, sandbox: Sandbox, image: Image, ports: Mapping[int, int], output: Write) -> ProcessRunning:
         first = next(iter(ports.values()), None)
         places = dict(_places(sandbox))
-        words = [_translated(word, places) for word in image.words(sandbox.spec, sandbox.words, first)]
+        program, *rest = image.words(sandbox.spec, sandbox.words, first)
+        if sandbox.spec.get("command") and image.commands != "ignored":  # else it is one of this machine
+            program = _translated(program, places)
+        words = [program, *(_translated(word, places) for word in rest)]
         folder = self._new_folder(sandbox.spec["name"])
         try:
             environment = _environment(sandbox, image, ports, folder)
