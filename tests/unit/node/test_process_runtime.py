@@ -182,6 +182,20 @@ def test_its_own_folder_is_there_whatever_volumes_it_has(tmp_path: Path) -> None
     _run(tmp_path, story)
 
 
+def test_the_program_of_an_image_is_there_whatever_volumes_the_container_has(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+
+    async def story(runtime: ProcessRuntime) -> None:
+        log = Log()
+        # As a volume at /tmp is, for a program that was installed below it.
+        given = sandbox(image="python", env={"NODE_NAME": "n1"}, mounts={str(Path(sys.executable).parent): volume})
+        assert await (await runtime.start(given, log)).wait() == 0
+        assert log.text.splitlines()[-1] == "n1"
+
+    _run(tmp_path, story)
+
+
 def test_a_process_is_told_of_its_cluster_by_a_kubeconfig(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
