@@ -32,8 +32,7 @@ def ask(*lines: str) -> bytes:
     return "".join(f"{line}\r\n" for line in (*fixed, *lines, "")).encode()
 
 
-def masked(opcode: int, payload: bytes, *, final: bool = True) -> bytes:
-    mask = os.urandom(4)
+def masked(opcode: int, payload: bytes, *, final: bool = True, mask: bytes = b"\x9d\x00\x41\xff") -> bytes:
     plain = frame(opcode, payload)
     head = plain[: len(plain) - len(payload)]
     return bytes((head[0] & (0xFF if final else 0x7F), head[1] | 0x80)) + head[2:] + mask + unmasked(payload, mask)
