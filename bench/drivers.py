@@ -28,7 +28,7 @@ from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of
 from allotment.lab.plane import running
 from allotment.lab.settings import Settings
-from allotment.plugin.client import PluginInfo, connect
+from allotment.plugin.client import Connected, PluginInfo
 from allotment.plugin.messages import ClaimRef, Plugin
 from allotment.plugin.registration import register
 from allotment.plugin.server import served
@@ -108,8 +108,8 @@ async def _preparing() -> None:
                 endpoint, registration = place / "dra.sock", place / "reg.sock"
                 async with served(node_driver, endpoint, registration, on_registered=lambda well, error: None):
                     known: list[PluginInfo] = []
-                    await register(registration, known.append, known.remove)
-                    async with await connect(endpoint, known[0]) as plugin:
+                    await register(registration, known.append, known.clear)
+                    async with Connected(known[0]) as plugin:
                         prepared, undone = await _rounds(plugin, names["socket"])
                 _line("prepare it over the kubelet's socket", _told(prepared))
 

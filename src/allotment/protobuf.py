@@ -1,15 +1,18 @@
-"""Protobuf messages as bytes and back, for every protocol that speaks it: what gRPC calls serialising.
+"""What every gRPC protocol here shares: messages as bytes and back, and the text of a failed call.
 
-The same message gives the same bytes, and what is no message is said in grpc-go's words, since its peers know these.
+The same message gives the same bytes. Bytes that are no message are reported in grpc-go's words, which its users know.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 _M = TypeVar("_M", bound=Message)
+
+#: A status travels in a header, and peers see nothing of one over 8 KiB. Escaped, a byte takes up to three.
+_LONGEST_DETAILS: Final = 2048
 
 
 class Garbled(Exception):
@@ -30,3 +33,11 @@ def decode(kind: type[_M], data: bytes) -> _M:
         return kind.FromString(data)
     except DecodeError as error:
         raise Garbled from error
+
+
+def fitting(details: str) -> str:
+    """``details``, cut to what fits into a gRPC status."""
+    data = details.encode(errors="replace")
+    if len(data) <= _LONGEST_DETAILS:
+        return data.decode()
+    return data[: _LONGEST_DETAILS - 3].decode(errors="ignore") + "..."

@@ -25,8 +25,8 @@ from allotment.control.generated_claims import OF_GROUPS, OF_PODS, Generator
 from allotment.control.pods import is_finished
 from allotment.model import pod_groups
 from allotment.model.features import Features
+from allotment.model.resource import FINALIZER
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST_CONSUMERS: Final = 256
 _REMEMBERED_UIDS: Final = 500
 

@@ -36,9 +36,6 @@ CODES: Final[Mapping[type[failures.CallFailed], grpc.StatusCode]] = {
     failures.NotServed: grpc.StatusCode.UNIMPLEMENTED,
 }
 
-#: A status travels in a header; with one over 8 KiB peers see nothing of it. Escaped, a byte takes up to three.
-_LONGEST_DETAIL: Final = 2048
-
 
 def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Service:
     """The service ``CloudProvider``. ``slices_field``: number of a template's slices in the autoscaler, 0 for none."""
@@ -142,19 +139,11 @@ def _method(kind: type[_M], answer: Callable[[_M], Awaitable[Message | bytes]]) 
         except protobuf.Garbled as error:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))
         except Unreadable as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _fitting(str(error)))
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, protobuf.fitting(str(error)))
         except failures.CallFailed as error:
-            await context.abort(CODES.get(type(error), grpc.StatusCode.UNKNOWN), _fitting(str(error)))
+            await context.abort(CODES.get(type(error), grpc.StatusCode.UNKNOWN), protobuf.fitting(str(error)))
         except Exception as error:
             log.exception("A call of cluster-autoscaler failed for an unexpected reason")
-            await context.abort(grpc.StatusCode.INTERNAL, _fitting(f"{type(error).__name__}: {error}"))
+            await context.abort(grpc.StatusCode.INTERNAL, protobuf.fitting(f"{type(error).__name__}: {error}"))
 
     return grpc.unary_unary_rpc_method_handler(handle)
-
-
-def _fitting(details: str) -> str:
-    """``details`` as they fit into a status."""
-    data = details.encode(errors="replace")
-    if len(data) <= _LONGEST_DETAIL:
-        return data.decode()
-    return data[: _LONGEST_DETAIL - 3].decode(errors="ignore") + "..."

@@ -19,6 +19,7 @@ from allotment.model.quoting import quote
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.workloads import PodGroup
 
+#: Of a claim that was made from a template: what its pod calls it.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
 # A generated name is a DNS label: 63 characters less a dash and five random ones.

@@ -8,7 +8,7 @@ One API group is one file: its types refer to each other.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
@@ -16,7 +16,8 @@ from allotment.model.meta import Condition, Object, ObjectMeta, Value
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector
 
-GROUP = "resource.k8s.io"
+#: Keeps a claim that is allocated until its devices are given back.
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 # --- ResourceSlice -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The kubelet's side of a driver: a :class:`.Plugin` that is asked over its socket.
 
 As in a kubelet, the connection comes about by itself, is made anew whenever it breaks, and says whether it stands; a
-driver that is away is therefore an error of the call and never of :func:`connect`.
+driver that is away is therefore an error of the call, never of making the value.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def open_channel(path: Path) -> grpc.aio.Channel:
 
 
 class Connected:
-    """A driver behind a socket. To be closed."""
+    """A driver behind a socket, which need not be there yet. To be closed."""
 
     def __init__(self, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> None:
         """``seconds``: how long a call may take. Raises VersionsUnknown."""
@@ -195,11 +195,6 @@ class Connected:
         if connected is not self.connected:
             self.connected = connected
             self.on_connection()
-
-
-async def connect(endpoint: Path, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> Connected:
-    """Begin to talk to the plugin at ``endpoint``; it need not be there yet. Raises VersionsUnknown."""
-    return Connected(info._replace(endpoint=endpoint), seconds=seconds)
 
 
 def _complete(method: str, claims: Sequence[ClaimRef], answers: Mapping[str, object]) -> None:

@@ -30,7 +30,7 @@ class RegistrationFailed(Exception):
     """A plugin did not get registered; the text is what a kubelet logs."""
 
 
-async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Callable[[PluginInfo], None]) -> None:
+async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Callable[[], None]) -> None:
     """One handshake with the plugin that registers at ``socket``. Raises RegistrationFailed.
 
     ``add`` takes it in, or raises RegistrationFailed with a reason that the plugin is told; ``remove`` undoes that,
@@ -52,7 +52,7 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
         try:
             await _told(channel, socket, "")
         except BaseException:
-            remove(info)
+            remove()
             raise
 
 

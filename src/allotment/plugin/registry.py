@@ -90,7 +90,7 @@ class Registry:
         def add(info: PluginInfo) -> None:
             added.append(self._add(info))
 
-        def remove(info: PluginInfo) -> None:
+        def remove() -> None:
             self._remove(added.pop())
 
         wait = _RETRY_SECONDS

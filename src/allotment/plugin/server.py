@@ -23,10 +23,7 @@ from allotment import protobuf
 from allotment.plugin import encoding
 from allotment.plugin.encoding import Version
 from allotment.plugin.messages import CallFailed, DeviceHealth, Plugin
-from allotment.plugin.sockets import Sockets, bind, check_length, clear_leftovers
-from allotment.plugin.sockets import SocketUnusable as SocketUnusable
-from allotment.plugin.sockets import socket_paths as socket_paths
-from allotment.plugin.statuses import fitting
+from allotment.plugin.sockets import Sockets, SocketUnusable, bind, check_length, clear_leftovers
 from allotment.plugin.wire import registration_pb2
 
 log = logging.getLogger(__name__)
@@ -127,10 +124,10 @@ async def _answer(call: Awaitable[Any], context: _Context) -> Any:
         return await call
     except CallFailed as error:
         # Plain errors of a Go driver are of code Unknown, too.
-        await context.abort(grpc.StatusCode.UNKNOWN, fitting(str(error)))
+        await context.abort(grpc.StatusCode.UNKNOWN, protobuf.fitting(str(error)))
     except Exception as error:
         log.exception("A call of the kubelet failed for an unexpected reason")
-        await context.abort(grpc.StatusCode.INTERNAL, fitting(f"{type(error).__name__}: {error}"))
+        await context.abort(grpc.StatusCode.INTERNAL, protobuf.fitting(f"{type(error).__name__}: {error}"))
 
 
 def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:

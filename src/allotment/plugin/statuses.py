@@ -11,9 +11,6 @@ import grpc
 from allotment.plugin.messages import CallFailed
 from allotment.protobuf import Garbled
 
-#: A status travels in a header; with one over 8 KiB peers see nothing of it. Escaped, a byte takes up to three.
-_LONGEST_DETAIL: Final = 2048
-
 #: What the C core says about a connection that cannot be had, and how Go names the same.
 _REFUSALS: Final = (
     (re.compile(r"connection refused", re.IGNORECASE), "connection refused"),
@@ -54,11 +51,3 @@ def _unavailable(details: str, endpoint: Path) -> str:
         if pattern.search(details):
             return f'connection error: desc = "transport: Error while dialing: dial unix {endpoint}: connect: {reason}"'
     return "error reading from server: EOF" if _BROKEN.search(details) else details
-
-
-def fitting(details: str) -> str:
-    """``details`` as they fit into a status."""
-    data = details.encode(errors="replace")
-    if len(data) <= _LONGEST_DETAIL:
-        return data.decode()
-    return data[: _LONGEST_DETAIL - 3].decode(errors="ignore") + "..."

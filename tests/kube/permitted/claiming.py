@@ -8,7 +8,8 @@ from typing import Any
 from allotment.cluster.client import Resource
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, POD_GROUPS, PODS
-from allotment.control.resource_claims import FINALIZER, resource_claims
+from allotment.control.resource_claims import resource_claims
+from allotment.model.resource import FINALIZER
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
 from tests.kube.permitted.playing import renewed, running, scraped, until
 from tests.kube.permitted.scheduling import claim

@@ -9,9 +9,10 @@ from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS, TAINT_RULES
 from allotment.control.device_taints import device_taints
 from allotment.control.pod_group_protection import pod_group_protection
-from allotment.control.resource_claims import FINALIZER, resource_claims
+from allotment.control.resource_claims import resource_claims
 from allotment.model import pod_groups
 from allotment.model.features import Features
+from allotment.model.resource import FINALIZER
 from tests.unit.control.world import World, pod, world
 
 ON = Features("1.36", {pod_groups.GATE: True})

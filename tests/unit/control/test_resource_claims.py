@@ -9,8 +9,9 @@ import pytest
 
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS
-from allotment.control.resource_claims import FINALIZER, resource_claims
+from allotment.control.resource_claims import resource_claims
 from allotment.model.features import Features
+from allotment.model.resource import FINALIZER
 from tests.unit.control.world import World, pod, world
 
 CLAIMS_OF_PODS = resource_claims(Features("1.36"))

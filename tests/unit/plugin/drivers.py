@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from allotment.plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
-from allotment.plugin.server import socket_paths
-from allotment.plugin.sockets import Sockets
+from allotment.plugin.sockets import Sockets, socket_paths
 
 DRIVER = "gpu.example.com"
 CLAIM = ClaimRef("ml", "4f1c-uid", "train")

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from allotment.plugin import encoding
-from allotment.plugin.client import Connected, PluginInfo, VersionsUnknown, chosen, connect
+from allotment.plugin.client import Connected, PluginInfo, VersionsUnknown, chosen
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
 from allotment.plugin.server import served
 from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, until
@@ -35,7 +35,7 @@ async def driver_at(folder: Path, driver: Driver, *, seconds: float = 45) -> Asy
     info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
     async with (
         served(driver, endpoint, registration, on_registered=ignore),
-        await connect(endpoint, info, seconds=seconds) as kubelet,
+        Connected(info, seconds=seconds) as kubelet,
     ):
         yield kubelet
 
@@ -164,7 +164,7 @@ def test_a_driver_that_is_too_slow(folder: Path) -> None:
 def test_a_driver_that_is_not_there(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
-        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+        async with Connected(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             with pytest.raises(CallFailed) as failed:
                 await kubelet.prepare([CLAIM])
             assert str(failed.value) == (
@@ -180,7 +180,7 @@ def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         changes: list[bool] = []
-        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+        async with Connected(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             kubelet.on_connection = lambda: changes.append(kubelet.connected)
             async with process(folder, "before") as kill:
                 await until(lambda: kubelet.connected)
@@ -205,7 +205,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_call(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
-        async with process(folder, "never answers") as kill, await connect(endpoint, info) as kubelet:
+        async with process(folder, "never answers") as kill, Connected(info) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until(lambda: kubelet.connected)
             await asyncio.sleep(0.1)
@@ -239,7 +239,7 @@ def test_the_health_stream_tells_and_ends_with_the_driver(folder: Path) -> None:
 def test_a_driver_that_does_not_list_its_health_is_not_asked(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
-        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+        async with Connected(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             assert kubelet.health() is None
 
     asyncio.run(story())
@@ -267,7 +267,7 @@ def test_an_answer_that_is_no_message_is_the_call_s_failure(folder: Path) -> Non
         await server.start()
         text = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
         text += "proto: cannot parse invalid wire-format data"
-        async with await connect(endpoint, PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
+        async with Connected(PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
             assert await why(kubelet) == text
             stream = kubelet.health()
             assert stream is not None

@@ -15,9 +15,10 @@ import pytest
 
 from allotment import protobuf
 from allotment.plugin import encoding, sockets
-from allotment.plugin.client import PluginInfo, connect
+from allotment.plugin.client import Connected, PluginInfo
 from allotment.plugin.messages import CallFailed, DeviceHealth, Prepared
-from allotment.plugin.server import SocketUnusable, served, socket_paths
+from allotment.plugin.server import served
+from allotment.plugin.sockets import SocketUnusable, socket_paths
 from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
 from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in, until
 
@@ -85,7 +86,7 @@ def test_both_versions_are_one_driver_s(folder: Path) -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         async with served(driver, endpoint, registration, on_registered=ignore):
             for versions, answer in (("v1.DRAPlugin", device()), ("v1beta1.DRAPlugin", device()._replace(share_id=""))):
-                async with await connect(endpoint, of(endpoint, versions)) as kubelet:
+                async with Connected(of(endpoint, versions)) as kubelet:
                     assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((answer,))}
                     assert await kubelet.unprepare([CLAIM]) == {CLAIM.uid: ""}
         assert driver.asked == [(CLAIM,)] * 4
@@ -142,7 +143,7 @@ def test_the_registration_socket_goes_first_and_calls_under_way_are_answered(fol
 
         serving = asyncio.create_task(serve())
         await until(registration.exists)
-        async with await connect(endpoint, of(endpoint)) as kubelet:
+        async with Connected(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await started.wait()
             over.set()
@@ -164,10 +165,7 @@ def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: py
             raise raised
 
         driver.before = refuse
-        async with (
-            served(driver, endpoint, registration, on_registered=ignore),
-            await connect(endpoint, of(endpoint)) as kubelet,
-        ):
+        async with served(driver, endpoint, registration, on_registered=ignore), Connected(of(endpoint)) as kubelet:
             with pytest.raises(CallFailed) as failed:
                 await kubelet.prepare([CLAIM])
             assert str(failed.value) == "rpc error: code = Unknown desc = claim ml/train was replaced – größer"
@@ -207,7 +205,7 @@ def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path) -> None:
         news = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
         async with served(driver, endpoint, registration, on_registered=ignore):
             info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
-            async with await connect(endpoint, info) as kubelet:
+            async with Connected(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
                 for message in news:
@@ -216,7 +214,7 @@ def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path) -> None:
                 assert driver.watchers == 1
             # The kubelet went; nobody is told any more.
             await until(lambda: driver.watchers == 0)
-            async with await connect(endpoint, info) as kubelet:
+            async with Connected(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
                 driver.news.put_nowait(news[0])
@@ -332,7 +330,7 @@ def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
         first.before = slowly
         old = served(first, endpoint, registration, on_registered=ignore)
         await old.__aenter__()
-        async with await connect(endpoint, of(endpoint)) as kubelet:
+        async with Connected(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until(lambda: first.asked)
             ending = asyncio.create_task(old.__aexit__(None, None, None))
@@ -341,7 +339,7 @@ def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
                 go_on.set()
                 assert await call == {CLAIM.uid: Prepared((device("old"),))}
                 await ending
-                async with await connect(endpoint, of(endpoint)) as again:
+                async with Connected(of(endpoint)) as again:
                     assert await again.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("new"),))}
 
     asyncio.run(story())
@@ -363,10 +361,7 @@ def test_the_longest_path_is_served(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         longest = endpoint.parent / ("e" * (sockets.LONGEST - len(str(endpoint.parent)) - 1))
-        async with (
-            served(Driver(), longest, registration, on_registered=ignore),
-            await connect(longest, of(longest)) as kubelet,
-        ):
+        async with served(Driver(), longest, registration, on_registered=ignore), Connected(of(longest)) as kubelet:
             assert CLAIM.uid in await kubelet.prepare([CLAIM])
 
     asyncio.run(story())
@@ -381,10 +376,7 @@ def test_two_hundred_prepares_at_a_time(folder: Path) -> None:
             await waiting.wait()
 
         driver.before = together
-        async with (
-            served(driver, endpoint, registration, on_registered=ignore),
-            await connect(endpoint, of(endpoint)) as kubelet,
-        ):
+        async with served(driver, endpoint, registration, on_registered=ignore), Connected(of(endpoint)) as kubelet:
             refs = [CLAIM._replace(uid=f"uid-{number}") for number in range(200)]
             answers = await asyncio.gather(*(kubelet.prepare([ref]) for ref in refs))
             assert [set(answer) for answer in answers] == [{ref.uid} for ref in refs]
@@ -406,10 +398,7 @@ def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None
                 raise
 
         driver.before = slowly
-        async with (
-            served(driver, endpoint, registration, on_registered=ignore),
-            await connect(endpoint, of(endpoint)) as kubelet,
-        ):
+        async with served(driver, endpoint, registration, on_registered=ignore), Connected(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until(lambda: state)
             call.cancel()

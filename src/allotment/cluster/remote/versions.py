@@ -22,10 +22,10 @@ from allotment.cluster.resources import (
     SLICES,
     TAINT_RULES,
 )
+from allotment.model.fields import GROUP
 from allotment.model.patches import patch_from_v1
 from allotment.model.versions import HUB, from_v1, to_v1
 
-GROUP: Final = "resource.k8s.io"
 #: Versions in which a kind is understood, the best first.
 _ANY: Final = ("v1", "v1beta2", "v1beta1")
 _UNDERSTOOD: Final[Mapping[Resource, Sequence[str]]] = {

@@ -25,8 +25,6 @@ from allotment.model.resource import Device as PublishedDevice
 
 Tree = dict[str, Any]
 
-#: Of a claim that was made of a template: what its pod calls it.
-POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _INSIDE: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _FOLDER: Final = "dra-device-metadata"
 #: What the kubelet's own helper for drivers writes, whatever the fields need.

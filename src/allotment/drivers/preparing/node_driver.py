@@ -35,10 +35,11 @@ from allotment.drivers.host import Held, Host
 from allotment.drivers.preparing.checkpoint import VERSION, Checkpoint, Entry, Part
 from allotment.drivers.preparing.claims import fetched, granted
 from allotment.drivers.preparing.files import ClaimFiles
-from allotment.drivers.preparing.metadata import POD_CLAIM, documents
+from allotment.drivers.preparing.metadata import documents
 from allotment.drivers.preparing.recovering import recovered, refusal, revived, saved, swept
 from allotment.drivers.preparing.status import Statuses
 from allotment.drivers.preparing.turns import Turns
+from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.resource import Device
 from allotment.plugin import messages
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
@@ -204,7 +205,7 @@ class NodeDriver:
             prepared = await self.driver.prepare(claim, plan)
             told: dict[str, Tree] = {}
             if self._metadata is not None:
-                pod_claim = (tree["metadata"].get("annotations") or {}).get(POD_CLAIM, "")
+                pod_claim = (tree["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME, "")
                 told = documents(self.name, claim, pod_claim, prepared, self._published())
             entry = await self._completed(uid, entry, prepared, told)
         except Exception as error:

@@ -9,7 +9,6 @@ from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.validation import names
-from allotment.plugin.client import PluginInfo
 from allotment.plugin.encoding import HEALTH, VERSIONS
 from allotment.plugin.messages import CallFailed
 from allotment.plugin.registration import RegistrationFailed, introduced, register
@@ -77,11 +76,9 @@ def _list(listed: tuple[str, ...]) -> str:
 
 
 async def _takes_the_news(trial: Trial) -> str:
-    def nothing(info: PluginInfo) -> None:
-        """The kit keeps no list of plugins."""
-
     try:
-        await register(_registration(trial), nothing, nothing)
+        # The kit keeps no list of plugins.
+        await register(_registration(trial), add=lambda info: None, remove=lambda: None)
     except RegistrationFailed as error:
         raise Wrong(str(error), "answer NotifyRegistrationStatus with an empty message") from None
     return "told that it is registered"

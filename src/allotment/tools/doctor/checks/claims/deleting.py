@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-from allotment.model.resource import ResourceClaim
+from allotment.model.resource import FINALIZER, ResourceClaim
 from allotment.tools.doctor.case import Case, is_finished, name_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import about, of, remedy, some, subject
-
-_OWN: Final = "resource.kubernetes.io/delete-protection"
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -21,7 +18,7 @@ def find(case: Case) -> Iterable[Sign]:
     for claim in case.claims.values():
         if claim.metadata.deletion_timestamp is None or not case.is_old(claim.metadata.deletion_timestamp):
             continue
-        others = [one for one in claim.metadata.finalizers if one != _OWN]
+        others = [one for one in claim.metadata.finalizers if one != FINALIZER]
         if others:
             foreign.setdefault(others[0], []).append(claim)
         elif claim.status.reserved_for:
@@ -41,7 +38,9 @@ def find(case: Case) -> Iterable[Sign]:
         yield Sign(subject("claim", names), text, remedy(words, look), objects=tuple(names))
     if left:
         names = [name_of(claim) for claim in left]
-        text = f"{about('claim', names)} deleted and used by nobody, but still there: finalizer {_OWN} is not removed"
+        text = (
+            f"{about('claim', names)} deleted and used by nobody, but still there: finalizer {FINALIZER} is not removed"
+        )
         words = "The claim controller of kube-controller-manager does that: see whether it runs."
         look = "kubectl get lease -n kube-system kube-controller-manager"
         yield Sign(subject("claim", names), text, remedy(words, look), "error", tuple(names))
