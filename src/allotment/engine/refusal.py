@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from allotment.model.meta import Value
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
+NO_NODES = "no nodes available to schedule pods"
 
 
 class Code(NamedTuple):
@@ -165,7 +166,7 @@ CODES: Mapping[str, Code] = {
     ),
     "feature-off": Code(
         "The claim uses a feature that is off, or does not exist, in this release of Kubernetes.",
-        "Turn the feature gate on, or say --kube with the release that the cluster runs.",
+        "Turn the feature gate on, or say --kube-version with the release that the cluster runs.",
         "the … feature is disabled",
     ),
     "claim-in-use": Code(
@@ -175,7 +176,7 @@ CODES: Mapping[str, Code] = {
     ),
     "class-missing": Code(
         "The request names a DeviceClass that does not exist.",
-        "Use one of the classes that exist, or create it.",
+        "Use one of the classes that exist, or create it: a driver's Helm chart brings its own.",
         "request R: device class C does not exist",
     ),
     "claim-missing": Code(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.observing import Work
+from allotment.engine.refusal import NO_NODES
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
 from allotment.placing.machines import Machines
@@ -86,7 +87,7 @@ class Deciding:
         key = self._waiting.group_of(pod)
         nominated: str | None = "" if pod.nominated else None
         if not outcome.nodes:
-            verdict = Verdict("Unschedulable", sentence.NO_NODES)
+            verdict = Verdict("Unschedulable", NO_NODES)
         elif outcome.before:
             self._attempts.nominations.pop(pod.uid, None)
             after = sentence.afterwards(sentence.NO_CLAIMS, outcome.nodes, {sentence.NOT_HELPFUL: outcome.nodes})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from allotment.engine.refusal import CODES
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
@@ -282,3 +283,23 @@ def test_nodes_that_the_pod_excludes_are_told_once() -> None:
     assert codes(explanation) == ["node-not-eligible"]
     assert text.count("nodeSelector zone=b") == 1
     assert text.count("node taint busy:NoSchedule") == 1
+
+
+def test_where_no_change_helps_it_says_what_does() -> None:
+    text = "\n".join(lines(told(TEMPLATE, node("a"), slice_("a", 1), pod("p")), 200))
+    assert 'DeviceClass "gpu" does not exist. There is none at all. (class-missing)' in text
+    advice = CODES["class-missing"].advice
+    assert f"  what to do: {advice}" in text
+
+
+def test_without_a_node_nothing_is_advised() -> None:
+    text = "\n".join(lines(told(CLASS, TEMPLATE, pod("p"))))
+    assert "what to do" not in text
+    assert "Kubernetes says: no nodes available to schedule pods" in text
+
+
+def test_what_no_node_can_help_is_not_told_of_each() -> None:
+    nodes = [part for name in "ab" for part in (node(name), slice_(name, 1, name))]
+    text = "\n".join(lines(told(TEMPLATE, *nodes, pod("p"))))
+    assert "(class-missing)" in text
+    assert "the same on" not in text

@@ -23,7 +23,7 @@ from allotment.engine.diagnosis.names import Published, published
 from allotment.engine.diagnosis.scene import Cause, Inquiry, places
 from allotment.engine.diagnosis.world import World, claim_name
 from allotment.engine.outcome import Aborted, Allocated
-from allotment.engine.refusal import CODES, RANK, Diagnosis, NodeReason, Refused
+from allotment.engine.refusal import CODES, NO_NODES, RANK, Diagnosis, NodeReason, Refused
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 
 #: Groups of like nodes for which a change is sought; a cluster of hundreds of kinds gets it for the nearest ones.
@@ -163,7 +163,7 @@ def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:
         summary=summary,
         claim=claim_name(claims[0]) if claims else "",
         notes=notes,
-        kubernetes="0/0 nodes are available",
+        kubernetes=NO_NODES,
     )
 
 

@@ -62,7 +62,7 @@ def unknown_class(world: World, place: Place, class_name: str) -> Cause:
     """A request that names a class that is not there."""
     known = sorted(world.classes)
     summary = f'DeviceClass "{class_name}" does not exist.' + (
-        did_you_mean(class_name, known) or (f" Classes here: {', '.join(known)}" if known else " No class was given.")
+        did_you_mean(class_name, known) or (f" Classes here: {', '.join(known)}" if known else " There is none at all.")
     )
     candidates = tuple(other_classes(world, place, class_name))
     kubernetes = f"request {place.name}: device class {class_name} does not exist"

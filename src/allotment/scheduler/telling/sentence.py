@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-NO_NODES = "no nodes available to schedule pods"
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"

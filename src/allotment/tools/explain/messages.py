@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
+from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.tools.explain.report import Answer, Explanation
-from allotment.tools.explain.text import lines
+from allotment.tools.explain.text import ADVICE, lines
 
 #: What events.k8s.io/v1 lets a note have, in bytes.
 EVENT_BYTES = 1024
@@ -22,8 +22,7 @@ EVENT_BYTES = 1024
 _CONDITION_LINES = 60
 _UNFOLDED = 1_000_000
 
-ADVICE: Final = "  what to do: "
-#: How lines begin that tell most; all but the advice are `allotment.tools.explain.text`'s.
+#: How lines begin that tell most.
 _CHANGES: Final = ("  to make it fit", ADVICE)
 _NEAREST: Final = ("  nearest miss: ", "  alternative ")
 #: Where lines are left out.
@@ -33,7 +32,7 @@ _GAP: Final = "  …"
 def of_diagnosis(pod: str, reasons: Diagnosis, likely: Sequence[Change] = ()) -> list[str]:
     """The engine's reasons as lines: summary and code, then funnels, nearest miss and smallest change.
 
-    Where no change is known to help, a ``likely`` one is told as advice, or else what helps in general.
+    Where no change is known to help, a ``likely`` one is told as advice, in place of what helps in general.
     """
     nodes = tuple(replace(row, refused=_practical(row.refused)) for row in reasons.nodes)
     headline = _practical(reasons.headline)
@@ -43,11 +42,9 @@ def of_diagnosis(pod: str, reasons: Diagnosis, likely: Sequence[Change] = ()) ->
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
     first = first.removeprefix(f"Pod {pod} does not fit: ")
     told = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
-    if not headline.changes and likely:
+    if likely and told[-1].startswith(ADVICE):
         first, *rest = way(likely[:1])
-        told += [f"{ADVICE}{first.partition(': ')[2]}", *rest]
-    elif not headline.changes:
-        told.append(f"{ADVICE}{CODES[headline.code].advice}")
+        told[-1:] = [f"{ADVICE}{first.partition(': ')[2]}", *rest]
     return told
 
 

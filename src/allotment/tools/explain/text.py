@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Final
 
-from allotment.engine.refusal import Diagnosis, Funnel, Refused
+from allotment.engine.refusal import CODES, NO_NODES, Diagnosis, Funnel, Refused
 from allotment.tools.explain.report import Answer, Explanation
 
 #: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
@@ -15,6 +16,8 @@ _ROWS = 8
 _NAMES = 4
 #: Characters of a sentence before its middle is left out.
 _LONGEST = 600
+#: How the line begins that says what helps in general, where no change was found that does.
+ADVICE: Final = "  what to do: "
 
 
 def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list[str]:
@@ -155,7 +158,8 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
                 yield f"  {refused.summary}"
             continue
         if (refused.code, refused.summary) == (reasons.headline.code, reasons.headline.summary) and not wide:
-            yield f"  the same on {_nodes(nodes)}"
+            if reasons.headline.funnels:  # which name the nodes that they are about
+                yield f"  the same on {_nodes(nodes)}"
             continue
         yield f"  {_nodes(nodes)}: {_brief(refused.summary)} ({refused.code})"
         if wide:
@@ -165,8 +169,16 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
         yield f"  {sum(len(nodes) for nodes, _ in rest)} more nodes for {len(rest)} other reasons (-o wide)"
     if reasons.fitting:
         yield f"  {_names(list(reasons.fitting))}: would fit, but Kubernetes gives up on the error"
+    yield from _advice(reasons)
     if reasons.headline.kubernetes:
         yield f"  Kubernetes says: {reasons.headline.kubernetes}"
+
+
+def _advice(reasons: Diagnosis) -> Iterator[str]:
+    """What helps in general, where no change was found that does. Without any node nobody can know."""
+    headline = reasons.headline
+    if not headline.changes and headline.kubernetes != NO_NODES:
+        yield f"{ADVICE}{CODES[headline.code].advice}"
 
 
 def _others(reasons: Diagnosis, wide: bool) -> list[tuple[tuple[str, ...], Refused]]:
