@@ -1,8 +1,9 @@
 """What a program knows of a resource: every object, kept current by list and watch, shared by all who ask.
 
 A cache lists once and then only watches. A watch that ends goes on where it stopped; one that came too late (410)
-lists again and tells the difference. Callbacks run at once and in order: whoever is called sees the cache as the change
-left it, and must only note what to do.
+lists again and tells the difference. So does one that broke, if the cluster's revisions went back meanwhile: its store
+was restored from a backup, and a watch from a revision that is still to come would be told nothing. Callbacks run at
+once and in order: whoever is called sees the cache as the change left it, and must only note what to do.
 
 Revisions are compared as numbers, which Kubernetes promises since 1.35. That is what makes :meth:`Cache.noted` safe: a
 program puts the answer to its own write in at once and never acts on what it has itself replaced, and an older watch
@@ -164,6 +165,8 @@ class Cache(Generic[T]):
         """When it was last said that no answer came."""
         self.heard = -inf
         """When the server last said anything of it, by the clock's ``seconds``: a quiet watch has bookmarks."""
+        self.since = inf
+        """Since when it has followed without a break, by the clock's ``seconds``; infinite while it does not."""
         self._client = client
         self._type = type
         self._clock = clock
@@ -176,6 +179,8 @@ class Cache(Generic[T]):
         self._callbacks: list[Changed[T]] = []
         # Up to which revision the list and the watch have told everything; "" before the first list.
         self._revision = ""
+        self._continues = False
+        """Whether a watch from there would tell the rest."""
         self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = itertools.count()
 
@@ -269,17 +274,21 @@ class Cache(Generic[T]):
         while True:
             began = self._clock.seconds()
             try:
-                if not self._revision:
+                if self._continues and self.since == inf:
+                    self._continues = await self._as_before()
+                if not self._continues:
                     await self._list()
                 await self._watch()
             except StatusError as error:
-                if error.code == 410 or error.reason in ("Expired", "Gone"):
-                    self._revision = ""
-                elif error.code == 404:
+                if error.code == 404:
                     self._not_served()
+                elif error.code == 410 or error.reason in ("Expired", "Gone"):
+                    self._continues, self.since = False, inf
                 else:
+                    self.since = inf
                     log.warning("%s: %s", self.resource.plural, error)
             except Unreachable as error:
+                self.since = inf
                 # That a server is gone is news once: it may be for long.
                 news = self._told is None or self.heard > self._told
                 log.log(logging.INFO if news else logging.DEBUG, "%s: %s", self.resource.plural, error)
@@ -292,26 +301,46 @@ class Cache(Generic[T]):
         listing = await self._client.list(
             self.resource, self._namespace, labels=self._labels, fields=self._fields, limit=500
         )
-        self.heard = self._clock.seconds()
+        self._hear()
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
         revision = _number(listing.revision)
-        self._revision = listing.revision
+        restored = revision < _number(self._revision)
+        self._revision, self._continues = listing.revision, True
         for key, known in tuple(self._items.items()):
             # What was noted after the list was made is not in it, and is there all the same.
-            if key not in listed and known.revision <= revision:
+            if key not in listed and (restored or known.revision <= revision):
                 self._put(known, None)
         for key, item in listed.items():
             old = self._items.get(key)
-            if old is None or old.revision < item.revision:
+            if old is None or restored or old.revision < item.revision:
                 self._put(old, item)
+        if restored:  # what is waited for will never come
+            self._awaited = [(0, ticket, arrived) for _, ticket, arrived in self._awaited]
         self._moved(listing.revision)
         self.synced.set()
 
+    async def _as_before(self) -> bool:
+        """Whether the cluster that is back has come as far as this cache; a list of nothing tells."""
+        namespace = self._namespace or ("default" if self.resource.namespaced else "")
+        listing = await self._client.list(self.resource, namespace, fields="metadata.name=none", limit=1)
+        self._hear()
+        if _number(listing.revision) >= _number(self._revision):
+            return True
+        log.warning(
+            "%s: the cluster is at revision %s, and was at %s before: it was restored from a backup, and is read anew",
+            self.resource.plural, listing.revision, self._revision,
+        )  # fmt: skip
+        return False
+
+    def _hear(self) -> None:
+        self.heard = self._clock.seconds()
+        self.since = min(self.since, self.heard)
+
     def _not_served(self) -> None:
         """The cluster has no such resource, so there is nothing of it; it may come (a gate, a definition of a kind)."""
-        self.heard = self._clock.seconds()
+        self._hear()
         log.debug("%s are not served", self.resource.plural)
-        self._revision = ""
+        self._continues = False
         for item in tuple(self._items.values()):
             self._put(item, None)
         self.synced.set()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
-from allotment.cluster.errors import StatusError
+from allotment.cluster.errors import StatusError, Unreachable
 
 
 def refusal(code: int, reason: str, message: str = "") -> StatusError:
@@ -17,7 +17,8 @@ def refusal(code: int, reason: str, message: str = "") -> StatusError:
 
 
 class MemoryClient:
-    """Objects, a history, and watches of it. ``forget`` compacts, ``drop`` ends all watches."""
+    """Objects, a history, and watches of it. ``forget`` compacts, ``drop`` ends all watches, ``break_off`` as a server
+    that is killed; ``backup`` makes what brings back the objects and the revision of now."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[Resource, str, str], Tree] = {}
@@ -31,6 +32,7 @@ class MemoryClient:
         self._revision = 0
         self._moved = asyncio.Event()
         self._generation = 0
+        self._broken = False
 
     def _refused(self) -> None:
         if self.refuse:
@@ -52,6 +54,21 @@ class MemoryClient:
         self._generation += 1
         self._moved.set()
         self._moved = asyncio.Event()
+
+    def break_off(self) -> None:
+        self._broken = True
+        self.drop()
+
+    def backup(self) -> Callable[[], None]:
+        objects, revision = dict(self.objects), self._revision
+
+        def restore() -> None:
+            self.objects, self._revision = dict(objects), revision
+            self._numbers = itertools.count(revision + 1)
+            self.history = [one for one in self.history if one[0] <= revision]
+            self.break_off()
+
+        return restore
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
         """Create or replace."""
@@ -82,6 +99,8 @@ class MemoryClient:
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
         self._refused()
+        if fields == "metadata.name=none":
+            return Listing([], str(self._revision))
         self.lists += 1
         items = [
             tree
@@ -96,6 +115,7 @@ class MemoryClient:
         self._refused()
         seen = int(revision)
         generation = self._generation
+        self._broken = False
         while generation == self._generation:
             if seen < self.oldest:
                 raise refusal(410, "Expired", "too old resource version")
@@ -105,6 +125,8 @@ class MemoryClient:
                     seen = number
                     yield event
             await moved.wait()
+        if self._broken:
+            raise Unreachable("it broke off")
 
     async def create(
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",

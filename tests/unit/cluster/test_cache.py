@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from random import Random
 from typing import Any
 
@@ -93,6 +94,54 @@ def test_after_410_the_difference_is_told() -> None:
             assert set(told) == {("goes", None), (None, "comes")}
             assert len(told) == 2
             assert client.lists == 2
+
+    asyncio.run(story())
+
+
+def test_a_watch_that_broke_goes_on_where_it_was_and_says_since_when() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("a"))
+        async with following(client) as cache:
+            first = cache.since
+            assert first <= FAST.seconds()
+            client.drop()
+            client.put(PODS, pod("b"))
+            await until(lambda: names(cache) == ["a", "b"])
+            assert cache.since == first  # a server ends watches, and that is no break
+            client.refuse = [Unreachable("no route")] * 3
+            client.break_off()
+            await until(lambda: cache.since == inf)
+            client.put(PODS, pod("c"))
+            await until(lambda: names(cache) == ["a", "b", "c"])
+            assert first < cache.since <= FAST.seconds()
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("stays"))
+        client.put(PODS, pod("changes", "old"))
+        client.put(PODS, pod("comes again"))
+        restore = client.backup()
+        client.put(PODS, pod("changes", "new"))
+        client.remove(PODS, "ns", "comes again")
+        client.put(PODS, pod("goes"))
+        client.put(PODS, pod("goes"))
+        async with following(client) as cache:
+            assert names(cache) == ["changes", "goes", "stays"]
+            coming = asyncio.create_task(cache.reached("1000"))
+            restore()
+            await until(lambda: names(cache) == ["changes", "comes again", "stays"])
+            changed = cache.item("ns", "changes")
+            assert changed is not None
+            assert changed.spec == {"nodeName": "old"}
+            await coming  # nobody waits for what will never be
+            # Its revisions come once more, and this time for something else.
+            client.put(PODS, pod("next"))
+            await until(lambda: "next" in names(cache))
 
     asyncio.run(story())
 

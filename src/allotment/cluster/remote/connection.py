@@ -130,7 +130,8 @@ class Connection:
 
     @asynccontextmanager
     async def pieces(self, question: Question) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer that goes on and on, as it comes. Raises StatusError and Unreachable."""
+        """An answer that goes on and on, as it comes; it ends if it pauses for too long. Raises StatusError and
+        Unreachable."""
         response = await self._answered(question, _Tries(self._patience, self._random))
         try:
             yield self._pieces(question, response)
@@ -141,6 +142,8 @@ class Connection:
         try:
             async for piece in response.content.iter_any():
                 yield piece
+        except TimeoutError:
+            return
         except _FAILURES as error:
             raise self._unreachable(question, error) from _cause(error)
 

@@ -20,8 +20,11 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
 
 _PAGE = 500  # as kubectl
-#: A watch is asked to end after so long, so that a connection which died silently is noticed.
+#: A watch is asked to end after so long, so that many do not come back together.
 _WATCH_SECONDS = (290, 590)
+#: One that has said nothing for so long is asked for anew: its server may hang, and another be there by now. Bookmarks
+#: come each minute, but of what never changed only where etcd tells of its progress.
+_SILENT_SECONDS = 150
 
 _PATCHES: Final[dict[PatchKind, str]] = {
     "merge": "application/merge-patch+json",
@@ -99,14 +102,13 @@ class HttpClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision``, until the server ends it."""
-        seconds = random.randint(*_WATCH_SECONDS)
+        """Changes after ``revision``, until the server ends it or says nothing for long."""
         query = [("watch", "true"), ("resourceVersion", revision), ("allowWatchBookmarks", "true"),
-                 ("timeoutSeconds", str(seconds)), *_selectors(labels, fields)]  # fmt: skip
+                 ("timeoutSeconds", str(random.randint(*_WATCH_SECONDS))), *_selectors(labels, fields)]  # fmt: skip
         path = _path(resource, namespace)
         url = f"{self.target.server}{path}"
         async with self._connection.pieces(
-            Question("GET", path, query, silence=seconds + 30, repeatable=True)
+            Question("GET", path, query, silence=_SILENT_SECONDS, repeatable=True)
         ) as pieces:
             async for line in _lines(pieces):
                 tree = _decoded(line, url)

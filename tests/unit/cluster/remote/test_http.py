@@ -246,6 +246,27 @@ def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
     asyncio.run(story())
 
 
+def test_a_watch_whose_server_hangs_ends_so_that_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.cluster.remote.http._SILENT_SECONDS", 0.2)
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        event = b'{"type":"ADDED","object":{}}\n'
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(event), event))
+        await reader.read()
+        writer.close()
+
+    async def story() -> None:
+        listener = await asyncio.start_server(hang, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+            assert [event.type async for event in client.watch(NODES, revision="1")] == ["ADDED"]
+        listener.close()
+        await listener.wait_closed()
+
+    asyncio.run(story())
+
+
 def test_a_watch_that_breaks_off_is_unreachable() -> None:
     async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
