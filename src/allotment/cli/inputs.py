@@ -40,6 +40,7 @@ from allotment.model.validation import FieldError
 from allotment.model.validation.context import Context
 from allotment.model.validation.refusals import refusals
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
+from allotment.tools.explain.nodes import labels_by_node
 from allotment.tools.strays import standing
 
 #: What to do about the compile errors that everybody makes once.
@@ -99,15 +100,10 @@ class ClusterState:
         )
 
     def inventory(self) -> Inventory:
-        """The engine's state; nodes that only slices name have no labels."""
-        nodes = {node.metadata.name: node.metadata.labels for node in self.nodes}
-        for one in self.slices:
-            for name in (one.spec.node_name, *(device.node_name for device in one.spec.devices or ())):
-                if name:
-                    nodes.setdefault(name, {"kubernetes.io/hostname": name})
+        """The engine's state; nodes that only slices name have no labels but their name."""
         return Inventory.of(
             self.features,
-            nodes=nodes.items(),
+            nodes=labels_by_node(self.nodes, self.slices).items(),
             slices=self.slices,
             classes=self.classes,
             claims=self.claims,

@@ -24,7 +24,6 @@ from allotment.engine.results import Assembler
 from allotment.engine.search.depth_first import STEP_LIMIT, Search
 from allotment.engine.search.pattern import Pattern, PatternTable
 from allotment.engine.search.verdict import NoFit, Solution, Stop, Verdict
-from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim
 
 #: Shapes whose work is kept.
@@ -196,7 +195,7 @@ class Allocator:
         return Placed(node, place, outcome.results)
 
     def _outcome(self, work: Work, view: NodeView, verdict: Verdict, claims: Sequence[ResourceClaim]) -> Outcome:
-        keys = [ObjectKey(claim.metadata.namespace, claim.metadata.name) for claim in claims]
+        keys = [claim.key for claim in claims]
         if isinstance(verdict, Solution):
             results = work.assembler.results(view, verdict, keys, self._share_id)
             return results if isinstance(results, Aborted) else Allocated(results)

@@ -68,7 +68,7 @@ def examine(cluster: Iterable[Object], pods: Sequence[Pod], features: Features) 
     there = (
         value
         for value in cluster
-        if not isinstance(value, ResourceClaim) or value.status.allocation is not None or key_of(value) in named
+        if not isinstance(value, ResourceClaim) or value.status.allocation is not None or value.key in named
     )
     answers = iter(explain((*there, *asked), features, tries=0).answers)
     for pod in pods:
@@ -86,14 +86,9 @@ def claims_of(pod: Pod) -> Iterator[ObjectKey]:
     return (ObjectKey(pod.metadata.namespace, name) for name in names if name)
 
 
-def key_of(value: Object) -> ObjectKey:
-    """Namespace and name of an object."""
-    return ObjectKey(value.metadata.namespace, value.metadata.name)
-
-
 def queued(pod: Pod) -> tuple[int, str, ObjectKey]:
     """For sorting pods as a scheduler takes them: by priority, then by age."""
-    return -(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", key_of(pod)
+    return -(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", pod.key
 
 
 class Causes:
@@ -126,4 +121,4 @@ class Causes:
 
     def of(self, waiting: Iterable[Pod]) -> dict[ObjectKey, str]:
         """The cause of each pod."""
-        return {key_of(pod): self._known.get(kind, UNEXAMINED) for kind, pods in kinds(waiting).items() for pod in pods}
+        return {pod.key: self._known.get(kind, UNEXAMINED) for kind, pods in kinds(waiting).items() for pod in pods}

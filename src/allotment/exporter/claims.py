@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -54,5 +54,4 @@ def claims(state: State, causes: Mapping[ObjectKey, str]) -> Iterator[Family]:
 
 
 def _samples(counts: Mapping[tuple[str, str], int]) -> list[Sample]:
-    listed: Iterable[tuple[tuple[str, str], int]] = sorted(counts.items())
-    return [Sample(labels, count) for labels, count in listed]
+    return [Sample(labels, count) for labels, count in sorted(counts.items())]

@@ -1,7 +1,7 @@
 """Every metric: its name, its labels and what bounds them. Dashboards, alerts and ``docs/metrics.md`` are made of this.
 
-No label names a pod or a claim, but for those that ``PER_CLAIM`` lists, which somebody must ask for. Amounts are in
-base units: bytes, seconds, devices. Money is US dollars per hour, as the catalogue has it.
+No label names a pod or a claim, except in ``CLAIM_COST``, which somebody must ask for. Amounts are in base units:
+bytes, seconds, devices. Money is US dollars per hour, as the catalogue has it.
 """
 
 from __future__ import annotations
@@ -230,5 +230,3 @@ GROUPS: Final[Mapping[str, tuple[Metric, ...]]] = {
 #: Of components, the exporter among them; what they do for a cluster is not in it.
 COMPONENTS: Final[tuple[Metric, ...]] = (WORK, RESTARTS, REQUESTS, REQUEST_SECONDS, LEADER, QUEUE, BUILD_INFO)
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for group in GROUPS.values() for metric in group}
-#: Metrics that name claims.
-PER_CLAIM: Final = frozenset({CLAIM_COST.name})

@@ -48,11 +48,6 @@ def query(expression: str, legend: str = "") -> Query:
     return Query(text, legend)
 
 
-def metrics_of(expression: str) -> frozenset[str]:
-    """The metrics that an expression asks for."""
-    return frozenset(metric.name for _, metric in _series(expression))
-
-
 def _series(text: str) -> Iterator[tuple[str, Metric]]:
     for name, matchers in _SERIES.findall(text):
         metric = _metric(name)

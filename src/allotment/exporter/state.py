@@ -12,14 +12,11 @@ from collections.abc import Iterable, Iterator
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.contested import is_set_aside
-from allotment.model.core import Namespace, Node, Pod
+from allotment.model.core import HOSTNAME, Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.tools.explain.extended import is_extended
-
-#: What of a node that is known from slices only.
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class State:
@@ -52,7 +49,7 @@ class State:
 
     def put(self, value: Object) -> None:
         """Add an object, or replace the one of its name."""
-        key = ObjectKey(value.metadata.namespace, value.metadata.name)
+        key = value.key
         if isinstance(value, ResourceClaim):
             self._put_claim(key, value)
         elif isinstance(value, Pod):
@@ -174,7 +171,7 @@ class State:
         if name in self.nodes:
             return
         if self._named[name] > 0:
-            self.inventory.put_node(name, {_HOSTNAME: name})
+            self.inventory.put_node(name, {HOSTNAME: name})
         else:
             self.inventory.remove_node(name)
 

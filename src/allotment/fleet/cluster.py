@@ -9,7 +9,7 @@ from allotment.fleet.classes import AMD_WHOLE, CLASSES
 from allotment.fleet.description import Machine
 from allotment.fleet.modes import AutoPartition
 from allotment.fleet.slices import slices_of
-from allotment.model.core import Node
+from allotment.model.core import HOSTNAME, Node
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import DeviceClass, ResourceSlice
 
@@ -53,7 +53,7 @@ def node_of(machine: Machine) -> Node:
     """The node of one machine, with the labels that kubelet and feature discovery would set."""
     labels = {
         "kubernetes.io/arch": "amd64",
-        "kubernetes.io/hostname": machine.node,
+        HOSTNAME: machine.node,
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": machine.hardware.id,
     }

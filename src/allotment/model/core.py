@@ -6,6 +6,8 @@ product reads.
 
 from __future__ import annotations
 
+from typing import Final
+
 from allotment.model.meta import Object, ObjectMeta, Value
 from allotment.model.pod_placement import ContainerPort, PodAffinity, PodSchedulingGate, TopologySpreadConstraint
 from allotment.model.quantity import Quantity
@@ -154,6 +156,9 @@ class PodTemplateSpec(Value, frozen=True):
 
 
 # --- Node and Namespace ------------------------------------------------------------------------------------------
+
+#: The label of a node's own name. Every kubelet sets it; manifests written by hand leave it out.
+HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class Taint(Value, frozen=True):

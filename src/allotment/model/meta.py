@@ -47,6 +47,11 @@ class Object(Value, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
 
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return ObjectKey(self.metadata.namespace, self.metadata.name)
+
 
 class Condition(Value, frozen=True):
     """A ``metav1.Condition``."""

@@ -85,7 +85,7 @@ def pods_of(
 
 
 def _identified(pod: Pod, uid: Uid) -> Pod:
-    key = ObjectKey(pod.metadata.namespace, pod.metadata.name)
+    key = pod.key
     return replace(pod, metadata=replace(pod.metadata, uid=uid(key)))
 
 

@@ -153,7 +153,7 @@ class _Holders:
 
     def __init__(self, inventory: Inventory, claims: Iterable[ResourceClaim]) -> None:
         self._inventory = inventory
-        self._claims = {ObjectKey(c.metadata.namespace, c.metadata.name): c for c in claims}
+        self._claims = {c.key: c for c in claims}
 
     def of(self, device: DeviceID) -> tuple[Holder, ...]:
         return tuple(

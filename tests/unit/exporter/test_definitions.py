@@ -11,7 +11,7 @@ from allotment.cluster.observing import Done, Observing
 from allotment.components.metrics import Metrics
 from allotment.exporter.definition import Metric
 from allotment.exporter.definitions import COMPONENTS, METRICS
-from allotment.exporter.queries import UnknownName, metrics_of, query
+from allotment.exporter.queries import UnknownName, query
 
 EVERY = (*METRICS.values(), *COMPONENTS)
 
@@ -75,8 +75,3 @@ def test_a_legend_has_labels_of_what_is_asked() -> None:
     with pytest.raises(UnknownName, match="namespace"):
         query("allotment_devices", "{{namespace}}")
     assert query("sum by (node) (allotment_devices)", "{{node}}").legend == "{{node}}"
-
-
-def test_the_metrics_of_an_expression() -> None:
-    text = 'rate(allotment_claim_allocation_seconds_bucket{origin="user"}[5m]) / allotment_devices'
-    assert metrics_of(text) == {"allotment_claim_allocation_seconds", "allotment_devices"}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from allotment.engine.refusal import CODES
-from allotment.exporter.causes import CAUSES, key_of
-from allotment.exporter.definitions import METRICS, PER_CLAIM
+from allotment.exporter.causes import CAUSES
+from allotment.exporter.definitions import CLAIM_COST, METRICS
 from allotment.exporter.families import Measured, families
 from allotment.exporter.latency import Latencies
 from allotment.exporter.prices import Prices
@@ -213,8 +213,8 @@ def test_labels_and_values_are_those_of_the_definitions() -> None:
         assert METRICS[metric.name] is metric
         assert len({one.labels for one in samples}) == len(samples)
         assert all(len(one.labels) == len(metric.labels) for one in samples)
-    assert {family.metric.name for family in found} >= PER_CLAIM
-    assert not PER_CLAIM & {family.metric.name for family in families(cluster, FEATURES, catalog())}
+    assert CLAIM_COST in {family.metric for family in found}
+    assert CLAIM_COST not in {family.metric for family in families(cluster, FEATURES, catalog())}
 
 
 def test_what_is_too_much_is_cut_and_counted() -> None:
@@ -251,7 +251,7 @@ def test_changes_one_by_one_come_to_the_same_as_all_at_once(data: st.DataObject)
     ]
     state = State.of(cluster, FEATURES)
     measured = Measured(state, Prices(catalog()), Latencies(), per_claim=True, most=10_000)
-    there: dict[tuple[type[Object], ObjectKey], Object] = {(type(one), key_of(one)): one for one in cluster}
+    there: dict[tuple[type[Object], ObjectKey], Object] = {(type(one), one.key): one for one in cluster}
     for number in range(data.draw(st.integers(1, 8))):
         what = data.draw(st.sampled_from(("claim", "claim", "claim", "rule", "slice", "gone")))
         if what == "gone":
@@ -275,7 +275,7 @@ def test_changes_one_by_one_come_to_the_same_as_all_at_once(data: st.DataObject)
                     new, spec=replace(new.spec, devices=(new.spec.devices or ())[: data.draw(st.integers(0, 9))])
                 )
             state.put(new)
-            there[type(new), key_of(new)] = new
+            there[type(new), new.key] = new
         if data.draw(st.booleans()):
             measured.families({})
     fresh = families(there.values(), FEATURES, catalog(), per_claim=True)

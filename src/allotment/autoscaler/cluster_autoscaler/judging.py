@@ -14,12 +14,11 @@ from msgspec.structs import replace
 
 from allotment.cluster.client import Tree
 from allotment.externalgrpc.expander import Option
+from allotment.model.core import HOSTNAME
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.consolidating.rehousing import House, NoPlace
-
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class Growth(NamedTuple):
@@ -169,6 +168,6 @@ def _copy(growth: Growth, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]
     """One of the option's nodes, under a name of its own."""
     metadata = growth.node["metadata"]
     name = f"{metadata['name']}-{number}"
-    labels = {**(metadata.get("labels") or {}), _HOSTNAME: name}
+    labels = {**(metadata.get("labels") or {}), HOSTNAME: name}
     node = {**growth.node, "metadata": {**metadata, "name": name, "labels": labels}}
     return node, renamed(growth.slices or (), metadata["name"], name)

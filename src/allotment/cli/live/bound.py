@@ -21,24 +21,19 @@ def is_bound(pod: Pod) -> bool:
 
 def answers(pods: Iterable[Pod], values: Sequence[Object]) -> list[Answer]:
     """What has become of each pod; ``values`` are the cluster's objects."""
-    claims = {
-        ObjectKey(value.metadata.namespace, value.metadata.name): value
-        for value in values
-        if isinstance(value, ResourceClaim)
-    }
+    claims = {value.key: value for value in values if isinstance(value, ResourceClaim)}
     devices = _devices(values)
     return [_answer(pod, claims, devices) for pod in pods]
 
 
 def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     """What an allocated claim has, and who uses it."""
-    name = str(ObjectKey(claim.metadata.namespace, claim.metadata.name))
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
     note = f"it is reserved for {', '.join(users)}" if users else "nobody uses it"
     if is_set_aside(claim):
         note = "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
     given = given_claim(claim, "", False, _devices(values))
-    return Answer(kind="ResourceClaim", name=name, outcome="fits", claims=(given,), bound=True, notes=(note,))
+    return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
 
 
 def _devices(values: Sequence[Object]) -> dict[DeviceID, Device]:
@@ -62,7 +57,6 @@ def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[Devi
         if claim is not None and claim.status.allocation is not None:
             given.append(given_claim(claim, template, False, devices))
     return Answer(
-        kind="Pod", name=str(ObjectKey(pod.metadata.namespace, pod.metadata.name)), outcome="fits",
-        node=pod.spec.node_name or "", claims=tuple(given), owner=owner_of(pod), bound=True,
-        notes=(f"its phase is {pod.status.phase or 'Pending'}",),
+        kind="Pod", name=str(pod.key), outcome="fits", node=pod.spec.node_name or "", claims=tuple(given),
+        owner=owner_of(pod), bound=True, notes=(f"its phase is {pod.status.phase or 'Pending'}",),
     )  # fmt: skip

@@ -128,7 +128,7 @@ class Inventory:
             inventory.put_slice(slice_)
         for claim in claims:
             if claim.status.allocation is not None:
-                key = ObjectKey(claim.metadata.namespace, claim.metadata.name)
+                key = claim.key
                 inventory.allocate(key, claim.status.allocation)
         return inventory
 

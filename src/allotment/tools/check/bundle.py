@@ -175,21 +175,17 @@ class Bundle:
     @cached_property
     def cluster_claims(self) -> Mapping[ObjectKey, ResourceClaim]:
         """The claims of the given cluster."""
-        return {_key(c): c for c in (self.world.of(ResourceClaim) if self.world else ())}
+        return {c.key: c for c in (self.world.of(ResourceClaim) if self.world else ())}
 
     @cached_property
     def cluster_templates(self) -> Mapping[ObjectKey, ResourceClaimTemplate]:
         """The claim templates of the given cluster."""
-        return {_key(c): c for c in (self.world.of(ResourceClaimTemplate) if self.world else ())}
+        return {c.key: c for c in (self.world.of(ResourceClaimTemplate) if self.world else ())}
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes of the given cluster."""
         return self.world.of(Node) if self.world else ()
-
-
-def _key(value: Object) -> ObjectKey:
-    return ObjectKey(value.metadata.namespace, value.metadata.name)
 
 
 def _decoded(document: Document) -> Manifest | DecodingError:

@@ -29,6 +29,7 @@ from allotment.tools.doctor.found import Found
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.explain import Explanation, explain
+from allotment.tools.explain.nodes import labels_by_node
 from allotment.tools.explain.trying import to_try
 from allotment.tools.matches import ClassMatches, matches
 
@@ -96,12 +97,12 @@ class Case:
     @cached_property
     def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
         """Claims by namespace and name."""
-        return {key_of(one): one for one in self.of(ResourceClaim)}
+        return {one.key: one for one in self.of(ResourceClaim)}
 
     @cached_property
     def templates(self) -> Mapping[ObjectKey, ResourceClaimTemplate]:
         """Templates by namespace and name."""
-        return {key_of(one): one for one in self.of(ResourceClaimTemplate)}
+        return {one.key: one for one in self.of(ResourceClaimTemplate)}
 
     @cached_property
     def rules(self) -> Sequence[DeviceTaintRule]:
@@ -215,10 +216,8 @@ class Case:
 
     @cached_property
     def inventory(self) -> Inventory:
-        """The engine's state; nodes that only slices name have no labels."""
-        nodes: dict[str, Mapping[str, str]] = {name: node.metadata.labels for name, node in self.nodes.items()}
-        for name in self.drivers_on:
-            nodes.setdefault(name, {"kubernetes.io/hostname": name})
+        """The engine's state; nodes that only slices name have no labels but their name."""
+        nodes = labels_by_node(self.nodes.values(), self.slices)
         return Inventory.of(
             self.features, nodes=nodes.items(), slices=self.slices, classes=self.classes.values(),
             claims=self.claims.values(), taint_rules=self.rules,
@@ -310,14 +309,9 @@ class Case:
         return explain(to_try(self.found.values, ()), self.features, _TRIES)
 
 
-def key_of(value: Object) -> ObjectKey:
-    """Namespace and name."""
-    return ObjectKey(value.metadata.namespace, value.metadata.name)
-
-
 def name_of(value: Object) -> str:
     """Namespace and name as people write them."""
-    return str(key_of(value))
+    return str(value.key)
 
 
 def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:

@@ -20,14 +20,13 @@ def without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator
     templates: dict[ObjectKey, ResourceClaimSpec] = {}
     for value in values:
         if isinstance(value, ResourceClaim):
-            claims[ObjectKey(value.metadata.namespace, value.metadata.name)] = value.spec
+            claims[value.key] = value.spec
         elif isinstance(value, ResourceClaimTemplate):
-            templates[ObjectKey(value.metadata.namespace, value.metadata.name)] = value.spec.spec
+            templates[value.key] = value.spec.spec
     for value in pods:
         pod = next(iter(pods_of(value, nodes=("any",), limit=1)), None)
         if pod is not None:
-            name = ObjectKey(value.metadata.namespace, value.metadata.name)
-            yield from _of_pod(f"{type(value).__name__} {name}", pod, claims, templates)
+            yield from _of_pod(f"{type(value).__name__} {value.key}", pod, claims, templates)
 
 
 def lacking(container: str, request: str, claim: str, requests: Iterable[str]) -> str:

@@ -49,8 +49,7 @@ class Input:
 
 def key_of(value: Object) -> ObjectKey:
     """Namespace and name of an object."""
-    metadata = value.metadata
-    return ObjectKey(metadata.namespace, metadata.name)
+    return value.key
 
 
 def sort(values: Iterable[Object], features: Features) -> Input:
@@ -66,11 +65,11 @@ def sort(values: Iterable[Object], features: Features) -> Input:
             found.pods.append(value)
             found.workloads.append(value)
         elif isinstance(value, PodGroup):
-            found.groups[key_of(value)] = value
+            found.groups[value.key] = value
         elif isinstance(value, PersistentVolume):
             found.volumes[value.metadata.name] = value
         elif isinstance(value, PersistentVolumeClaim):
-            found.volume_claims[key_of(value)] = value
+            found.volume_claims[value.key] = value
         elif isinstance(value, StorageClass):
             found.storage_classes[value.metadata.name] = value
         elif isinstance(value, ResourceSlice | DeviceClass | DeviceTaintRule | ResourceClaim | ResourceClaimTemplate):
@@ -115,14 +114,14 @@ def after(given: Input, change: Change) -> Input | None:
     for value in again:
         if value is None:
             return None
-        new.refused.pop((type(value).__name__, key_of(value)), None)
+        new.refused.pop((type(value).__name__, value.key), None)
         _admit(new, value if kind == "Namespace" else applied(value, change.path, change.becomes))
     return new
 
 
 def _admit(found: Input, value: Object) -> None:
     """Complete and validate an object that no API server has seen, and file it."""
-    key = key_of(value)
+    key = value.key
     if value.metadata.uid:  # an API server has accepted and completed it
         _keep(found, value, value)
         return
@@ -143,6 +142,6 @@ def _keep(found: Input, given: Object, stored: Object) -> None:
     elif isinstance(stored, DeviceTaintRule):
         found.rules.append(stored)
     elif isinstance(stored, ResourceClaim) and isinstance(given, ResourceClaim):
-        found.claims[key_of(stored)] = replace(stored, status=given.status)
+        found.claims[stored.key] = replace(stored, status=given.status)
     elif isinstance(stored, ResourceClaimTemplate):
-        found.templates[key_of(stored)] = stored
+        found.templates[stored.key] = stored

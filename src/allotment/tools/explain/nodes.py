@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
-from allotment.model.core import Node, Pod, PodSpec, Taint, Toleration
+from allotment.model.core import HOSTNAME, Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
@@ -32,14 +32,18 @@ def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[
     for node in nodes:
         name = node.metadata.name
         taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
-        # The kubelet sets this label on every node; manifests written by hand leave it out.
-        labels = {"kubernetes.io/hostname": name, **node.metadata.labels}
+        labels = {HOSTNAME: name, **node.metadata.labels}
         known[name] = KnownNode(NodeFacts(name, labels), taints)
     for slice_ in slices:
         for named in (slice_.spec.node_name, *(d.node_name for d in slice_.spec.devices or ())):
             if named and named not in known:
-                known[named] = KnownNode(NodeFacts(named, {"kubernetes.io/hostname": named}), given=False)
+                known[named] = KnownNode(NodeFacts(named, {HOSTNAME: named}), given=False)
     return known
+
+
+def labels_by_node(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[str, Mapping[str, str]]:
+    """The labels of the same nodes."""
+    return {name: node.facts.labels for name, node in known_nodes(nodes, slices).items()}
 
 
 def excluded(pod: Pod, nodes: Mapping[str, KnownNode]) -> dict[str, str]:

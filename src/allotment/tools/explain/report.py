@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.diagnosis.names import kind_of
 from allotment.engine.refusal import Diagnosis
-from allotment.model.meta import ObjectKey, Value
+from allotment.model.meta import Value
 from allotment.model.resource import Device, ResourceClaim
 
 
@@ -84,5 +84,5 @@ def given_claim(claim: ResourceClaim, template: str, before: bool, devices: Mapp
                 admin_access=bool(result.admin_access),
             )
         )
-    name = str(ObjectKey(claim.metadata.namespace, claim.metadata.name))
+    name = str(claim.key)
     return GivenClaim(name=name, devices=tuple(given), template=template, before=before)

@@ -26,7 +26,7 @@ _POD_SPEC = {"CronJob": "spec.jobTemplate.spec.template."}
 def template_of(pod: Pod, owner: str) -> tuple[str, str]:
     """The object whose author can change the pod, and where the pod stands in it."""
     if not owner:
-        return f"Pod {ObjectKey(pod.metadata.namespace, pod.metadata.name)}", ""
+        return f"Pod {pod.key}", ""
     return owner, _POD_SPEC.get(owner.partition(" ")[0], "spec.template.")
 
 

@@ -33,7 +33,7 @@ from allotment.model.resource import (
 from allotment.placing.devices import DeviceTables
 from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.groups import claim_of, group_of, user_of
-from allotment.tools.explain.input import Input, after, key_of, sort
+from allotment.tools.explain.input import Input, after, sort
 from allotment.tools.explain.known import Known
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
@@ -88,7 +88,7 @@ class _Run:
 
     def __init__(self, given: Input, tries: int | None = None) -> None:
         self.given = given
-        self.slices = [s for s in given.slices if ("ResourceSlice", key_of(s)) not in given.refused]
+        self.slices = [s for s in given.slices if ("ResourceSlice", s.key) not in given.refused]
         self.nodes: dict[str, KnownNode] = known_nodes(given.nodes, self.slices)
         self.inventory = Inventory.of(
             given.features,
@@ -139,7 +139,7 @@ class _Run:
 
     def pod(self, pod: Pod, owner: str) -> Answer:
         """Try one pod and keep what it gets."""
-        name = str(key_of(pod))
+        name = str(pod.key)
         named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
@@ -192,11 +192,11 @@ class _Run:
                 claim = self.claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
                 if claim is not None and not is_made_for(claim, pod, group):
                     text = not_owner_text(claim, pod, group)
-                    return Obstacle(told("claim-not-owned", text, str(key_of(claim)), kubernetes=text))
+                    return Obstacle(told("claim-not-owned", text, str(claim.key), kubernetes=text))
                 if claim is None and shared is not None and entry in shared.spec.resource_claims:
                     claim = claim_of(shared, entry, template, self.claims)
                 claim = claim or generated_claim(pod, entry, template, str(number))
-                own = key_of(claim)
+                own = claim.key
                 ask.templates[own] = key.name
             else:
                 own = ObjectKey(namespace, entry.resource_claim_name or "")
@@ -218,7 +218,7 @@ class _Run:
             return Obstacle(extended)
         if extended is not None:
             ask.pending.append(extended)
-            ask.extended = f"ResourceClaim {key_of(extended)}"
+            ask.extended = f"ResourceClaim {extended.key}"
         return ask
 
     def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
@@ -279,7 +279,7 @@ class _Run:
         """Nodes that reach an allocated claim's devices."""
         allocation = claim.status.allocation
         assert allocation is not None
-        key = key_of(claim)
+        key = claim.key
         if len(claim.status.reserved_for) >= 256:
             return [], taken(str(key), len(claim.status.reserved_for))
         if allocation.node_selector is None:
@@ -375,7 +375,7 @@ class _Run:
         """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""
         if pod is None:
             return replace(claim, status=ResourceClaimStatus(allocation=allocation))
-        key = key_of(claim)
+        key = claim.key
         own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         user = ask.users.get(key, own)
         booked = replace(claim, status=ResourceClaimStatus(allocation=allocation, reserved_for=(user,)))
@@ -387,7 +387,7 @@ class _Run:
         return booked
 
     def _given(self, claim: ResourceClaim, ask: _Ask) -> GivenClaim:
-        template = ask.templates.get(key_of(claim), "")
+        template = ask.templates.get(claim.key, "")
         return given_claim(claim, template, any(claim is c for c in ask.before), self.devices)
 
 

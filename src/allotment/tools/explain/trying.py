@@ -84,8 +84,7 @@ def user_of_class(device_class: DeviceClass) -> ResourceClaim:
 
 def identity(value: Object) -> tuple[str, ObjectKey]:
     """Kind, namespace and name."""
-    metadata = value.metadata
-    return type(value).__name__, ObjectKey(metadata.namespace, metadata.name)
+    return type(value).__name__, value.key
 
 
 def is_state(value: Object, only_state: bool) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from allotment.model.core import HOSTNAME
+
 Tree = dict[str, Any]
 
 #: Names that everybody's cluster has tell nothing.
@@ -69,7 +71,7 @@ class Names:
     def value(self, key: str, value: Any) -> str:
         """The pseudonym of a label's value; yes, no and small numbers are no secret."""
         text = str(value)
-        if key == "kubernetes.io/hostname":
+        if key == HOSTNAME:
             return self.of("node", text)
         if key == "kubernetes.io/metadata.name":
             return self.of("namespace", text)

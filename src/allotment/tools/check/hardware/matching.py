@@ -8,6 +8,7 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import CELDeviceSelector, Device, DeviceClass, DeviceClassSpec, DeviceSelector
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.explain.nodes import labels_by_node
 from allotment.tools.matches import ClassMatches, matches
 from allotment.tools.views import RequestView
 
@@ -17,11 +18,7 @@ class Devices:
 
     def __init__(self, bundle: Bundle) -> None:
         slices = bundle.slices or ()
-        nodes = {node.metadata.name: node.metadata.labels for node in bundle.nodes}
-        for one in slices:
-            for name in (one.spec.node_name, *(device.node_name for device in one.spec.devices or ())):
-                if name:
-                    nodes.setdefault(name, {"kubernetes.io/hostname": name})
+        nodes = labels_by_node(bundle.nodes, slices)
         self._features: Features = bundle.features
         self._classes = bundle.known_classes
         self._inventory = Inventory.of(bundle.features, nodes=nodes.items(), slices=slices)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.fleet.model_names import product_of_label
-from allotment.model.core import Node, Pod
+from allotment.model.core import HOSTNAME, Node, Pod
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
 from allotment.tools.explain.nodes import UNSCHEDULABLE
@@ -33,7 +33,7 @@ def cluster_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice], users:
 
 
 def _node(node: Node, product: str, users: Iterable[Pod]) -> PluginNode:
-    labels = {"kubernetes.io/hostname": node.metadata.name, **node.metadata.labels}
+    labels = {HOSTNAME: node.metadata.name, **node.metadata.labels}
     taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
     supply = Counted({name: (count, _kind(name, labels, product)) for name, count in plugged_resources(node).items()})
     for pod in users:

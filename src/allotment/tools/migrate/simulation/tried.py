@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.model.core import Pod
-from allotment.model.meta import ObjectKey, Value
+from allotment.model.meta import Value
 from allotment.tools.migrate.simulation.kind import Got
 
 
@@ -24,4 +24,4 @@ class Tried(Value, frozen=True):
 
 def name_of(pod: Pod) -> str:
     """``namespace/name``."""
-    return str(ObjectKey(pod.metadata.namespace, pod.metadata.name))
+    return str(pod.key)

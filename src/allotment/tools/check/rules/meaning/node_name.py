@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.model.core import HOSTNAME
 from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValue
 from allotment.model.resource import ResourceClaim
 from allotment.tools.check import examples
@@ -11,8 +12,6 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.targets import Target, targets
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import PodView, mapping
-
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:
@@ -50,12 +49,12 @@ def _fix(pod: PodView) -> Fix:
     selector = (*pod.spec, "nodeSelector")
     edits: tuple[Edit, ...]
     if mapping(pod.tree.get("nodeSelector")):
-        edits = (SetValue((*selector, _HOSTNAME), pod.node_name), Remove(path))
+        edits = (SetValue((*selector, HOSTNAME), pod.node_name), Remove(path))
     elif "nodeSelector" in pod.tree:
-        edits = (SetValue(selector, {_HOSTNAME: pod.node_name}), Remove(path))
+        edits = (SetValue(selector, {HOSTNAME: pod.node_name}), Remove(path))
     else:  # a comment on the name stays with it
-        edits = (RenameKey(path, _HOSTNAME), Nest(pod.spec, (_HOSTNAME,), "nodeSelector"))
-    text = f"select node {pod.node_name} by its label {_HOSTNAME} instead"
+        edits = (RenameKey(path, HOSTNAME), Nest(pod.spec, (HOSTNAME,), "nodeSelector"))
+    text = f"select node {pod.node_name} by its label {HOSTNAME} instead"
     return Fix(text, tuple((pod.document, edit) for edit in edits), safe=False)
 
 
