@@ -26,6 +26,7 @@ from allotment.scheduler.preempting.sending import Sender
 from allotment.scheduler.telling import sentence
 from allotment.scheduler.telling.verdict import Verdict
 from allotment.scheduler.waiting import Start, Waiting, alone
+from allotment.tools.explain.extended import served
 
 _NOBODY: Final = ObjectKey("", "")
 
@@ -129,7 +130,9 @@ class Deciding:
                 if any(is_group(user) and user.get("name") == group for user in claim.users):
                     self._start(self._claims.unreserve(claim, group), f"unreserve {claim.key}")
                     return sentence.UNRESERVED
-        return sentence.STILL_NOT if claims else sentence.NO_CLAIMS
+        classes, features = self._attempts.allocator.inventory.classes, self._attempts.features
+        asks = claims or served(classes, pod.demand, features)
+        return sentence.STILL_NOT if asks else sentence.NO_CLAIMS
 
     def _preempt(
         self, pod: WaitingPod, claims: list[KnownClaim], outcome: NoNode

@@ -19,7 +19,8 @@ from allotment.placing.demand import Demand
 from allotment.placing.machines import Machines
 from allotment.placing.table import places_in
 from allotment.scheduler.ledger import EXTENDED
-from allotment.tools.explain.extended import extended_claim, is_extended, provided_by_none, served
+from allotment.tools.explain.extended import extended_claim, provided_by_none, served
+from allotment.tools.explain.extended_requests import is_extended, uses_of
 
 Tree = dict[str, Any]
 
@@ -89,20 +90,8 @@ def claim_tree(pod: Tree, claim: ResourceClaim) -> Tree:
 
 def mappings(pod: Tree, claim: ResourceClaim) -> list[Tree]:
     """Which request of the claim serves which container's resource (``extendedResourceClaimStatus``)."""
-    spec = pod["spec"]
-    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    found: list[Tree] = []
-    for request in claim.spec.devices.requests:
-        _, container, _, resource = request.name.split("-")
-        asked = containers[int(container)]
-        resources = asked.get("resources") or {}
-        names = sorted(
-            name for name in {*(resources.get("requests") or ()), *(resources.get("limits") or ())} if is_extended(name)
-        )
-        found.append(
-            {"containerName": asked["name"], "resourceName": names[int(resource)], "requestName": request.name}
-        )
-    return found
+    uses = uses_of(to_value(_readable(pod), Pod), [request.name for request in claim.spec.devices.requests])
+    return [{"containerName": one.container, "resourceName": one.resource, "requestName": one.request} for one in uses]
 
 
 def _readable(pod: Tree) -> Tree:

@@ -300,6 +300,16 @@ def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
     asyncio.run(scenario())
 
 
+def test_a_pod_with_extended_resources_counts_as_one_with_claims_where_it_waits() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        asks = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}, nodeSelector={"zone": "b"})
+        async with world(node("a"), gpus("a", 2), served, asks) as lab:
+            assert ". still not schedulable, preemption:" in await lab.told("p")
+
+    asyncio.run(scenario())
+
+
 def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
     async def scenario() -> None:
         served = device_class(extendedResourceName="example.com/gpu")

@@ -9,6 +9,7 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
 from allotment.tools.explain.extended import extended_claim, plugged
+from allotment.tools.explain.extended_requests import shared_out, uses_of
 
 FEATURES = Features(kube="1.36")
 GPU = "example.com/gpu"
@@ -44,28 +45,71 @@ def asked(
 
 def test_one_request_per_container_and_resource() -> None:
     found = asked(pod(container(2), container(1)), class_("gpu", GPU))
-    assert found == [("container-0-request-0", "gpu", 2), ("container-1-request-0", "gpu", 1)]
+    assert found == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 1)]
+
+
+def test_requests_are_numbered_by_all_resources_of_the_container() -> None:
+    """``cpu`` stands before, and counts, as the claims of kube-scheduler 1.36.3 show."""
+    both = container(1)
+    amounts = {**both.resources.limits, "acme.com/tpu": Quantity.of_int(3), "zoo.org/x": Quantity.of_int(2)}
+    both = Container(name="c", resources=ResourceRequirements(limits=amounts))
+    classes = class_("gpu", GPU), class_("tpu", "acme.com/tpu"), class_("x", "zoo.org/x")
+    found = [
+        ("container-0-request-0", "tpu", 3),
+        ("container-0-request-2", "gpu", 1),
+        ("container-0-request-3", "x", 2),
+    ]
+    assert asked(pod(both), *classes) == found
 
 
 def test_every_class_serves_a_resource_of_its_own() -> None:
     resource = "deviceclass.resource.kubernetes.io/gpu"
-    assert asked(pod(container(1, resource)), class_("gpu")) == [("container-0-request-0", "gpu", 1)]
+    assert asked(pod(container(1, resource)), class_("gpu")) == [("container-0-request-1", "gpu", 1)]
     assert asked(pod(container(1, resource + "x")), class_("gpu")) == "extended-resource-missing"
 
 
 def test_of_several_classes_the_newest_serves_then_the_first_by_name() -> None:
     old, new = class_("a", GPU, "2026-01-01T00:00:00Z"), class_("b", GPU, "2026-02-01T00:00:00Z")
-    assert asked(pod(container(1)), old, new) == [("container-0-request-0", "b", 1)]
-    assert asked(pod(container(1)), class_("b", GPU), class_("a", GPU)) == [("container-0-request-0", "a", 1)]
+    assert asked(pod(container(1)), old, new) == [("container-0-request-1", "b", 1)]
+    assert asked(pod(container(1)), class_("b", GPU), class_("a", GPU)) == [("container-0-request-1", "a", 1)]
 
 
 def test_an_init_container_uses_the_devices_of_the_others_first() -> None:
     gpu = class_("gpu", GPU)
-    assert asked(pod(container(2), init=(container(2),)), gpu) == [("container-1-request-0", "gpu", 2)]
+    assert asked(pod(container(2), init=(container(2),)), gpu) == [("container-1-request-1", "gpu", 2)]
     beyond = asked(pod(container(1), init=(container(3),)), gpu)
-    assert beyond == [("container-0-request-0", "gpu", 2), ("container-1-request-0", "gpu", 1)]
+    assert beyond == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 1)]
     sidecar = asked(pod(container(1), init=(container(1, restart="Always"),)), gpu)
-    assert sidecar == [("container-0-request-0", "gpu", 1), ("container-1-request-0", "gpu", 1)]
+    assert sidecar == [("container-0-request-1", "gpu", 1), ("container-1-request-1", "gpu", 1)]
+
+
+def test_of_init_containers_only_the_one_that_needs_most_gets_devices_of_its_own() -> None:
+    inits = (container(3), container(5), container(4))
+    found = asked(pod(container(1), init=inits), class_("gpu", GPU))
+    assert found == [("container-1-request-1", "gpu", 4), ("container-3-request-1", "gpu", 1)]
+
+
+def test_an_init_container_has_what_starts_later_and_not_what_runs_beside_it() -> None:
+    gpu, sidecar = class_("gpu", GPU), container(2, restart="Always")
+    assert asked(pod(init=(container(2), sidecar)), gpu) == [("container-1-request-1", "gpu", 2)]
+    beside = asked(pod(init=(sidecar, container(2))), gpu)
+    assert beside == [("container-0-request-1", "gpu", 2), ("container-1-request-1", "gpu", 2)]
+
+
+def named(name: str, amount: int, restart: str | None = None) -> Container:
+    return Container(name=name, resources=container(amount).resources, restart_policy=restart)
+
+
+def test_every_container_is_told_where_its_devices_are() -> None:
+    tried = pod(named("main", 1), named("more", 1), init=(named("small", 1), named("large", 4), named("middle", 3)))
+    shares, uses = shared_out(tried, [GPU])
+    most, main, more = (f"container-{number}-request-1" for number in (1, 3, 4))
+    assert [(share.request, share.devices) for share in shares] == [(most, 2), (main, 1), (more, 1)]
+    assert [(use.container, use.request) for use in uses] == [
+        ("main", main), ("more", more), ("small", main), ("large", main), ("large", more), ("large", most),
+        ("middle", main), ("middle", more), ("middle", most),
+    ]  # fmt: skip
+    assert uses_of(tried, [most, main, more]) == uses
 
 
 def test_a_device_plugin_serves_without_claim() -> None:

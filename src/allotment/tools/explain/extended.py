@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from allotment.engine.diagnosis.names import did_you_mean
 from allotment.engine.refusal import Diagnosis
-from allotment.model.core import Container, Node, Pod
+from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import (
@@ -22,9 +22,9 @@ from allotment.model.resource import (
     ResourceClaimSpec,
 )
 from allotment.placing.demand import Demand
+from allotment.tools.explain.extended_requests import IMPLICIT, asked, shared_out
+from allotment.tools.explain.extended_requests import is_extended as is_extended
 from allotment.tools.explain.obstacles import told
-
-_IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 def plugged(nodes: Iterable[Node]) -> frozenset[str]:
@@ -34,51 +34,33 @@ def plugged(nodes: Iterable[Node]) -> frozenset[str]:
     )
 
 
-def is_extended(resource: str) -> bool:
-    """Whether a resource name is one that device plugins or classes serve.
-
-    >>> [is_extended(r) for r in ("cpu", "hugepages-2Mi", "kubernetes.io/batteries", "nvidia.com/gpu")]
-    [False, False, False, True]
-    """
-    domain, slash, _ = resource.partition("/")
-    if not slash or domain.startswith("requests."):
-        return False
-    return resource.startswith(_IMPLICIT) or not (domain == "kubernetes.io" or domain.endswith(".kubernetes.io"))
-
-
 def extended_claim(
     pod: Pod, classes: Mapping[str, DeviceClass], features: Features, plugins: frozenset[str]
 ) -> ResourceClaim | Diagnosis | None:
     """The claim for a pod's extended resources, why there can be none, or None if it needs none."""
     serving = _serving(classes) if features.enabled("DRAExtendedResource") else {}
-    requests: list[DeviceRequest] = []
-    own = pod.spec.containers
-    # An init container that ends before the others start uses their devices again, as far as they go.
-    later: dict[str, int] = {}
-    for container in own:
-        for resource, count in _asked(container):
-            later[resource] = later.get(resource, 0) + count
-    everyone = (*pod.spec.init_containers, *own)
-    for i, container in enumerate(everyone):
-        ends = i < len(pod.spec.init_containers) and container.restart_policy != "Always"
-        for j, (resource, count) in enumerate(_asked(container)):
-            if resource in plugins:
-                continue
-            class_ = serving.get(resource)
-            if class_ is None and features.enabled("DRAExtendedResource") and resource.startswith(_IMPLICIT):
-                name = resource.removeprefix(_IMPLICIT)
-                class_ = name if name in classes else None
-            if class_ is None:
-                return provided_by_none(resource, classes, features)
-            if ends:
-                beyond = count - later.get(resource, 0)
-                later[resource] = max(count, later.get(resource, 0))
-                count = beyond
-            if count > 0:
-                exactly = ExactDeviceRequest(device_class_name=class_, allocation_mode="ExactCount", count=count)
-                requests.append(DeviceRequest(name=f"container-{i}-request-{j}", exactly=exactly))
-    if not requests:
+    on = features.enabled("DRAExtendedResource")
+    classes_of: dict[str, str] = {}
+    for resource in asked(pod):
+        if resource in plugins:
+            continue
+        class_ = serving.get(resource)
+        if class_ is None and on and resource.startswith(IMPLICIT) and resource.removeprefix(IMPLICIT) in classes:
+            class_ = resource.removeprefix(IMPLICIT)
+        if class_ is None:
+            return provided_by_none(resource, classes, features)
+        classes_of[resource] = class_
+    if not classes_of:
         return None
+    requests = [
+        DeviceRequest(
+            name=share.request,
+            exactly=ExactDeviceRequest(
+                device_class_name=classes_of[share.resource], allocation_mode="ExactCount", count=share.devices
+            ),
+        )
+        for share in shared_out(pod, classes_of)[0]
+    ]
     return ResourceClaim(
         metadata=ObjectMeta(name=f"{pod.metadata.name}-extended-resources", namespace=pod.metadata.namespace),
         spec=ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests))),
@@ -93,14 +75,8 @@ def served(classes: Mapping[str, DeviceClass], demand: Demand, features: Feature
     return frozenset(
         name
         for name in demand.extended
-        if name in names or (name.startswith(_IMPLICIT) and name.removeprefix(_IMPLICIT) in classes)
+        if name in names or (name.startswith(IMPLICIT) and name.removeprefix(IMPLICIT) in classes)
     )
-
-
-def _asked(container: Container) -> list[tuple[str, int]]:
-    """Extended resources of a container with their counts, in the order of their names."""
-    amounts = {**container.resources.requests, **container.resources.limits}
-    return [(name, amounts[name].value()) for name in sorted(amounts) if is_extended(name) and amounts[name].sign() > 0]
 
 
 def _serving(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
@@ -120,6 +96,6 @@ def _serving(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
 def provided_by_none(resource: str, classes: Mapping[str, DeviceClass], features: Features) -> Diagnosis:
     """Why a pod cannot have a resource that no node has and no class serves."""
     serving = _serving(classes) if features.enabled("DRAExtendedResource") else {}
-    known = [*serving, *(_IMPLICIT + name for name in classes)]
+    known = [*serving, *(IMPLICIT + name for name in classes)]
     summary = f'no node and no DeviceClass provides "{resource}".{did_you_mean(resource, known)}'
     return told("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")
