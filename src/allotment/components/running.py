@@ -24,6 +24,7 @@ from allotment import __version__
 from allotment.cluster.asking.release import features_of
 from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
+from allotment.cluster.collection import tended
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import Observing
@@ -166,6 +167,7 @@ class _Process:
         context = self._context
         beside = [
             asyncio.create_task(self._pulse.run(), name="pulse"),
+            asyncio.create_task(tended(), name="collection"),
             asyncio.create_task(kept_alive("caches", context, lambda _: context.caches.run()), name="caches"),
             asyncio.create_task(kept_alive("events", context, lambda _: context.events.run()), name="events"),
         ]

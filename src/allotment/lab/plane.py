@@ -30,12 +30,12 @@ from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
-from allotment.cluster import program
+from allotment.cluster import collection, program
 from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
-from allotment.lab import collection, fleet
+from allotment.lab import fleet
 from allotment.lab.drivers import Drivers
 from allotment.lab.first_objects import FirstObjects
 from allotment.lab.ground import Ground

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
-from allotment.lab import collection, kubeconfig
+from allotment.cluster import collection
+from allotment.lab import kubeconfig
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
 

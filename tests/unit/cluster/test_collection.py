@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from allotment.lab import collection
-from allotment.lab.collection import Look, paused, tended
+from allotment.cluster import collection
+from allotment.cluster.collection import Look, paused, tended
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
         with suppress(asyncio.CancelledError):
             await task
         assert gc.isenabled()
+        assert gc.get_freeze_count() == 0
 
     asyncio.run(story())
-    gc.unfreeze()
 
 
 def test_a_start_is_not_interrupted() -> None:
