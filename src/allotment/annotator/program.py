@@ -4,6 +4,9 @@ Kubernetes' own scheduler says "cannot allocate all claims" and not which device
 claim cannot be made it says nothing at all. A cluster that keeps it can have our reasons beside it: this program reads,
 explains all that waits as ``allot explain`` does, and writes events and nothing else. A pod is told again only when the
 reason is another one, also after a restart.
+
+A pod is left a while to be placed. That is time in which we saw it wait: what became of it while the cluster could not
+be seen nobody knows, and when the cluster is back, its scheduler and controllers need a moment, too.
 """
 
 from __future__ import annotations
@@ -40,9 +43,9 @@ _SHARE: Final = 0.2
 
 
 class Options(NamedTuple):
-    """``patience``: seconds that a pod may wait before it is told. ``every``: seconds between two looks. ``most``:
-    pods that are explained in one, and so events of one; the others follow in the next. ``tries``: bounds the search
-    for changes that would help, which takes longest."""
+    """``patience``: seconds that a pod was seen to wait, without a break, before it is told. ``every``: seconds
+    between two looks. ``most``: pods that are explained in one, and so events of one; the others follow in the next.
+    ``tries``: bounds the search for changes that would help, which takes longest."""
 
     features: Features
     patience: float = 5.0
@@ -72,6 +75,8 @@ class _Annotator:
         self._changed = asyncio.Event()
         self._age = 1
         """How often the cluster has changed, as far as it was looked at."""
+        self._seen: dict[str, float] = {}
+        """Since when pods (uid) wait that do, as far as was seen, by the clock's ``seconds``."""
         self._looked: dict[str, int] = {}
         """When pods (uid) were explained last, as such an age."""
         self._told: dict[str, tuple[str, bool]] = {}
@@ -117,11 +122,15 @@ class _Annotator:
 
     def _due(self) -> Iterator[Item[Any]]:
         """What has waited long enough; whoever has not is looked at later."""
+        now, patience = self._clock.seconds(), self._options.patience
+        unbroken = max(cache.since for cache in self._objects.caches)
+        waiting = [pod for pod in self._pods.items() if _waits(pod)]
+        self._seen = {pod.uid: self._seen.get(pod.uid, now) for pod in waiting}
         soonest = inf
-        for pod in filter(_waits, self._pods.items()):
-            left = self._clock.left(pod.tree["metadata"]["creationTimestamp"], self._options.patience)
+        for pod in waiting:
+            left = max(self._seen[pod.uid], unbroken) + patience - now
             if left > 0:
-                soonest = min(soonest, left)
+                soonest = min(soonest, left, patience)
             else:
                 yield pod
         if soonest < inf:

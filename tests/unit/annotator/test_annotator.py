@@ -10,6 +10,9 @@ from typing import Any
 
 from allotment.annotator.program import FITS, NAME, WAITS, Options, annotator
 from allotment.cluster.cache import Caches
+from allotment.cluster.client import Client, Event, Listing
+from allotment.cluster.clock import parse
+from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, PODS
@@ -21,11 +24,44 @@ FEATURES = Features(kube="1.36")
 SAID = "0/1 nodes are available: 1 cannot allocate all claims."
 
 
+class Line:
+    """A client whose line to the cluster may be cut; what it writes goes another way."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._cut = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def cut(self) -> None:
+        self._cut.set()
+
+    def mend(self) -> None:
+        self._cut = asyncio.Event()
+
+    async def list(self, *words: Any, **options: Any) -> Listing:
+        if self._cut.is_set():
+            raise Unreachable("no route")
+        return await self._client.list(*words, **options)
+
+    async def watch(self, *words: Any, **options: Any) -> AsyncIterator[Event]:
+        events = self._client.watch(*words, **options)
+        ended = asyncio.ensure_future(self._cut.wait())
+        while True:
+            coming = asyncio.ensure_future(anext(events))
+            await asyncio.wait((coming, ended), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                coming.cancel()
+                raise Unreachable("it broke off")
+            yield coming.result()
+
+
 @asynccontextmanager
-async def annotated(on: Stage, **options: Any) -> AsyncIterator[None]:
+async def annotated(on: Stage, line: Line | None = None, **options: Any) -> AsyncIterator[Caches]:
     """The annotator runs, beside a scheduler that says no more than Kubernetes' own."""
     plane = on.plane
-    client = plane.client(NAME)
+    client: Any = line or plane.client(NAME)
     caches = Caches(client, clock=plane.clock, random=Random(1))
     context = Context(
         lambda name, manager="": client, caches, plane.clock, Events(client, clock=plane.clock), Random(1)
@@ -33,7 +69,7 @@ async def annotated(on: Stage, **options: Any) -> AsyncIterator[None]:
     program = annotator(Options(FEATURES, **{"patience": 0.0, "every": 0.5, **options}))
     task = asyncio.create_task(run({NAME: program}, context))
     try:
-        yield
+        yield caches
     finally:
         task.cancel()
         await asyncio.wait([task])
@@ -194,6 +230,40 @@ def test_a_pod_is_given_time_to_be_placed() -> None:
             assert await told(on, "greedy") == []
             await until(on, "greedy", bool)
             assert on.plane.clock.left(made["metadata"]["creationTimestamp"], 10.0) <= 0
+
+    asyncio.run(story())
+
+
+def test_a_pod_is_given_its_time_from_when_it_began_to_wait() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",), speed=10.0) as on, annotated(on, patience=10.0):
+            await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+            await on.client.create(PODS, pod("gated", "nine", schedulingGates=[{"name": "wait"}]), "default")
+            await quiet(on, 12.0)
+            began = on.plane.clock.moment()
+            await on.client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "default")
+            (event,) = await until(on, "gated", bool)
+            assert (parse(event["eventTime"]) - began).total_seconds() * 10.0 >= 10.0
+
+    asyncio.run(story())
+
+
+def test_time_in_which_the_cluster_could_not_be_seen_is_nobodys_time() -> None:
+    async def story() -> None:
+        async with stage(fleet=("t4-4x-pcie",), speed=10.0) as on:
+            line = Line(on.plane.client(NAME))
+            async with annotated(on, line, patience=20.0) as caches:
+                await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
+                await on.client.create(PODS, pod("greedy", "nine"), "default")
+                while caches.trees(PODS).item("default", "greedy") is None:
+                    await asyncio.sleep(0.01)
+                line.cut()
+                await quiet(on, 25.0)
+                assert await told(on, "greedy") == []  # it may long have been placed
+                began = on.plane.clock.moment()
+                line.mend()
+                (event,) = await until(on, "greedy", bool)
+                assert (parse(event["eventTime"]) - began).total_seconds() * 10.0 >= 20.0
 
     asyncio.run(story())
 
