@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
+# Tests of one file stay in one process: they share what is slow to start.
+BESIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-kube lint clients vectors storm bench zipapp clean
 
@@ -15,11 +18,11 @@ demo: $(READY)  ## install, then run the articles' manifests in a lab of mixed A
 	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
 test: lint clients  ## install, lint, check types and floors, run every test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q $(BESIDE)
 
 test-kube: clients  ## on Kubernetes' own programs: builds them the first time (Go, some ten minutes) or takes $$ALLOTMENT_KUBE_BIN
 	@$(BIN)/python -m tests.kube.binaries
-	$(BIN)/python -m pytest -q tests/kube
+	$(BIN)/python -m pytest -q $(BESIDE) tests/kube
 
 lint: $(READY)  ## ruff, mypy (strict), import-linter
 	$(BIN)/ruff check

@@ -17,13 +17,12 @@ settings.register_profile(
 settings.register_profile("ci", parent=settings.get_profile("bounded"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "bounded")
 
-MISSING = pytest.StashKey[set[str]]()
-SCORES = pytest.StashKey[list[str]]()
+# A pipe has no width, whoever's shell or process of tests says otherwise.
+os.environ.pop("COLUMNS", None)
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[MISSING] = set()
-    config.stash[SCORES] = []
+#: What a test's report carries a line for the closing summary under; reports come from every process of tests.
+SCORE = "score"
+_MISSING = "shared data missing: "
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -44,32 +43,37 @@ def _shared_root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared(pytestconfig: pytest.Config) -> Callable[[str], Path]:
+def shared() -> Callable[[str], Path]:
     """Find a file of the shared upstream data (``../shared`` beside the project); skip, naming it, where it is not."""
     root = _shared_root()
 
     def find(relative: str) -> Path:
         path = root / relative
         if not path.exists():
-            pytestconfig.stash[MISSING].add(relative)
-            pytest.skip(f"shared data missing: {path}")
+            pytest.skip(f"{_MISSING}{path}")
         return path.resolve()
 
     return find
 
 
 @pytest.fixture
-def record_score(pytestconfig: pytest.Config) -> Callable[[str], None]:
+def record_score(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Add a line to the closing summary: the score of a vector file."""
-    return pytestconfig.stash[SCORES].append
+    return lambda line: record_property(SCORE, line)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if scores := config.stash[SCORES]:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        report
+        for outcome in ("passed", "failed", "skipped", "error")
+        for report in terminalreporter.stats.get(outcome, ())
+        if isinstance(report, pytest.TestReport)
+    ]
+    if scores := dict.fromkeys(line for report in reports for name, line in report.user_properties if name == SCORE):
         terminalreporter.section("scores against the real Kubernetes, and other measures")
         for line in scores:
-            terminalreporter.write_line(line)
-    if missing := config.stash[MISSING]:
+            terminalreporter.write_line(str(line))
+    if missing := {why for report in reports if report.skipped and _MISSING in (why := str(report.longrepr))}:
         terminalreporter.section("NOT TESTED: shared data missing", red=True)
-        for relative in sorted(missing):
-            terminalreporter.write_line(f"shared/{relative}", red=True)
+        for path in sorted(why.partition(_MISSING)[2].rstrip("')") for why in missing):
+            terminalreporter.write_line(path, red=True)
