@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from allotment.cel.admission import validation_context
 from allotment.cli.mistakes import BadInput
 from allotment.cli.release import features_among
+from allotment.cli.whole import cut_off
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.contradictions import Contradiction, contradictions
@@ -187,6 +188,8 @@ def _read(
         return (), []
     loaded = load_paths(paths, stdin.open() if "-" in paths else None)
     values, problems = judge(loaded, context, namespace, given)
+    if not problems:
+        problems = list(cut_off(loaded.documents))
     if not problems and not loaded.documents:
         problems = [_no_object(path) for path in paths]
     return values, problems

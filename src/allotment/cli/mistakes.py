@@ -19,7 +19,7 @@ MOST_SHOWN = 50
 #: Where nobody says how wide the screen is.
 FRAME_WIDTH = 100
 #: Problems of a file as a whole, for which line and column mean nothing.
-WHOLE_FILE = frozenset({"unreadable", "no-files", "no-object", "too-big"})
+WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
 
 
 class Mistake(Exception):

@@ -18,6 +18,7 @@ from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import read
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import folded
+from allotment.cli.whole import BEGINNING
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.asking.facts import facts_of, without
 from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
@@ -58,7 +59,7 @@ def run(arguments: Namespace) -> int:
     if file is None:
         sys.stdout.write(text)
     else:
-        replace_file(file, text.encode())
+        _write(file, text)
         counts = _counted(objects)
         sys.stderr.write(f"{file}: {counts}\n")
         if not arguments.redact:
@@ -66,6 +67,13 @@ def run(arguments: Namespace) -> int:
     for line in _left_out(refused):
         sys.stderr.write(f"{line}\n")
     return 0
+
+
+def _write(file: Path, text: str) -> None:
+    if file.exists() and not file.is_file():  # a device or a pipe: to be written to, and not to be replaced
+        file.write_text(text, encoding="utf-8")
+    else:
+        replace_file(file.resolve(), text.encode())
 
 
 async def _taken(
@@ -92,7 +100,7 @@ def _text(objects: Sequence[Tree], facts: ServerFacts, redact: bool, as_json: bo
     if as_json:
         return to_json(whole) + "\n"
     moment = f"{facts.taken[:16]}Z"
-    words = f"# A snapshot of Kubernetes {facts.version or 'of an unknown release'}, {moment}, made by allot snapshot"
+    words = f"{BEGINNING}{facts.version or 'of an unknown release'}, {moment}, made by allot snapshot"
     words += ". Names and values are pseudonyms." if redact else "."
     tries = ", ".join(f"allot {tool} --cluster FILE" for tool in ("doctor", "explain", "free"))
     return f"{words}\n# Try: {tries}\n{to_yaml([whole])}"

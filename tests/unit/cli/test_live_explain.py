@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -169,3 +170,34 @@ def test_a_snapshot_goes_to_standard_output_or_nowhere(live: Allot, tmp_path: Pa
     assert "kind: List" in live("snapshot").out
     assert live("snapshot", "-o", str(tmp_path)).code == 2
     assert live("snapshot", "-o", str(tmp_path / "never" / "x.yaml")).code == 2
+
+
+def test_a_snapshot_to_a_pipe_or_device_leaves_it_what_it_is(live: Allot, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)  # nobody reads while it is written
+    try:
+        assert live("snapshot", "-o", str(pipe)).code == 0
+        assert pipe.is_fifo()
+        assert os.read(reader, 100).startswith(b"# A snapshot of Kubernetes")
+    finally:
+        os.close(reader)
+
+
+def test_a_snapshot_that_a_link_names_is_written_where_it_leads(live: Allot, tmp_path: Path) -> None:
+    link = tmp_path / "latest.yaml"
+    link.symlink_to(tmp_path / "monday.yaml")
+    assert live("snapshot", "-o", str(link)).code == 0
+    assert link.is_symlink()
+    assert "kind: List" in (tmp_path / "monday.yaml").read_text()
+
+
+def test_a_snapshot_that_was_cut_off_is_no_smaller_cluster(live: Allot, tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.yaml"
+    text = live("snapshot").out
+    file.write_text(text[: text.index("- apiVersion: v1", text.index("items:") + 40)])
+    for command in ("free", "explain"):
+        ran = live(command, "--cluster", str(file))
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith(f"{file}: cut-off: the end of the snapshot is missing")

@@ -88,7 +88,8 @@ def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> Loaded:
             if not parts and b"\0" in part and part[:2] not in (b"\xff\xfe", b"\xfe\xff"):
                 at = part.index(b"\0")
                 position = Position(file, part.count(b"\n", 0, at) + 1, at - part.rfind(b"\n", 0, at))
-                words = "a binary file, not YAML or JSON"
+                packed = part.startswith(b"\x1f\x8b")
+                words = "packed by gzip: unpack it first" if packed else "a binary file, not YAML or JSON"
                 return Loaded([], [Problem(code="bad-text", message=words, position=position)])
             parts.append(part)
             size += len(part)

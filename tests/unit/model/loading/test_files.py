@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 from pathlib import Path
@@ -43,14 +44,17 @@ def test_links_that_lead_back_up_end(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_one_problem_each(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\x7fELF\0\0")
+    packed = tmp_path / "packed.yaml.gz"
+    packed.write_bytes(gzip.compress(b"kind: Pod"))
     empty = tmp_path / "empty"
     empty.mkdir()
     missing = tmp_path / "missing.yaml"
     dangling = tmp_path / "dangling.yaml"
     dangling.symlink_to(missing)
-    loaded = load_paths([binary, empty, missing, dangling, "a\0b"])
+    loaded = load_paths([binary, packed, empty, missing, dangling, "a\0b"])
     assert [(problem.code, problem.message) for problem in loaded.problems] == [
         ("bad-text", "a binary file, not YAML or JSON"),
+        ("bad-text", "packed by gzip: unpack it first"),
         ("no-files", "no .yaml, .yml or .json file in this folder"),
         ("unreadable", "cannot read the file: no such file or directory"),
         ("unreadable", "cannot read the file: no such file or directory"),
