@@ -12,8 +12,8 @@ from typing import Any, Final
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.migrate.resources import vendor_of
-from allotment.tools.pod_specs import pod_specs
 from allotment.tools.views import ContainerView, PodView, at, is_dra, key_of, mapping, text
+from allotment.tools.views.pod_specs import pod_specs
 
 _NOT_ASKED: Final = ("status", "metadata")
 

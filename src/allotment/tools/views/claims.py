@@ -1,8 +1,4 @@
-"""Claims, classes and pods as they are written, in whatever version and shape: what an author can only have meant.
-
-A view never fails: what is missing or of the wrong type is empty. It keeps the path at which each thing stands, as
-written, so that a finding can point there and a fix can change it.
-"""
+"""Claims, templates and classes as they are written, with the path of everything in them."""
 
 from __future__ import annotations
 
@@ -10,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from allotment.model.fields import GROUP
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
-from allotment.tools.pod_specs import PodSpecAt, pod_specs
+from allotment.tools.views.trees import at, is_dra, items, key_of, mapping, strings, text
 
 ClaimKind: TypeAlias = Literal["ResourceClaim", "ResourceClaimTemplate"]
 
@@ -100,65 +95,6 @@ class ClassView(NamedTuple):
     selectors: tuple[SelectorView, ...]
     configs: tuple[ConfigView, ...]
     extended_resource: str
-
-
-class EntryView(NamedTuple):
-    """An entry of ``spec.resourceClaims``: the claim or the template that it names, by whatever spelling.
-
-    ``name_path`` is the path of that name.
-    """
-
-    path: Path
-    name: str
-    kind: ClaimKind
-    refers_to: str
-    name_path: Path
-
-
-class UseView(NamedTuple):
-    """An entry of a container's ``resources.claims``."""
-
-    path: Path
-    name: str
-    request: str
-
-
-class ContainerView(NamedTuple):
-    """A container; ``limits`` and ``requests`` are its resources as written."""
-
-    path: Path
-    name: str
-    init: bool
-    uses: tuple[UseView, ...]
-    limits: dict[str, Any]
-    requests: dict[str, Any]
-
-
-class PodView(NamedTuple):
-    """A pod, or the pods that a workload makes: ``spec`` is the path of the pod's spec.
-
-    ``replicas`` is how many of them run at once (a DaemonSet's are not known: 0). ``custom``: the kind is not
-    Kubernetes' own, and may make pods of several specs: each is a view, and ``part`` tells whose pods (``Worker``).
-    """
-
-    document: Document
-    kind: str
-    key: ObjectKey
-    spec: Path
-    tree: dict[str, Any]
-    replicas: int
-    entries: tuple[EntryView, ...]
-    containers: tuple[ContainerView, ...]
-    custom: bool = False
-    part: str = ""
-
-    @property
-    def node_name(self) -> str:
-        """``nodeName`` as written."""
-        return text(self.tree.get("nodeName"))
-
-
-# --- claims and classes ----------------------------------------------------------------------------------------------
 
 
 def claim_view(document: Document, namespace: str = "default") -> ClaimView | None:
@@ -288,115 +224,3 @@ def _configs(path: Path, configs: Any) -> Iterator[ConfigView]:
                 strings(config.get("requests")),
                 parameters if isinstance(parameters, dict) else None,
             )
-
-
-# --- pods ------------------------------------------------------------------------------------------------------------
-
-
-def pod_views(document: Document, namespace: str = "default") -> Iterator[PodView]:
-    """The pods that a document makes, by their specs; a fragment of a pod's spec makes one."""
-    for one in pod_specs(document):
-        yield _pod(document, namespace, one)
-
-
-def _pod(document: Document, namespace: str, one: PodSpecAt) -> PodView:
-    spec = one.path
-    tree = mapping(at(document.tree, spec))
-    containers = [
-        _container((*spec, field, number), container, field == "initContainers")
-        for field in ("initContainers", "containers")
-        for number, container in items(tree.get(field))
-    ]
-    entries = [_entry((*spec, "resourceClaims", number), entry) for number, entry in items(tree.get("resourceClaims"))]
-    return PodView(
-        document,
-        document.kind or "Pod",
-        key_of(document, namespace),
-        spec,
-        tree,
-        one.replicas,
-        tuple(entries),
-        tuple(containers),
-        one.custom,
-        one.part,
-    )
-
-
-def _entry(path: Path, entry: dict[str, Any]) -> EntryView:
-    # Until Kubernetes 1.31 the names stood under `source`.
-    for base, fields in (((), entry), (("source",), mapping(entry.get("source")))):
-        if isinstance(fields.get("resourceClaimTemplateName"), str):
-            name_path = (*path, *base, "resourceClaimTemplateName")
-            named = fields["resourceClaimTemplateName"]
-            return EntryView(path, text(entry.get("name")), "ResourceClaimTemplate", named, name_path)
-        if isinstance(fields.get("resourceClaimName"), str):
-            name_path = (*path, *base, "resourceClaimName")
-            return EntryView(path, text(entry.get("name")), "ResourceClaim", fields["resourceClaimName"], name_path)
-    return EntryView(path, text(entry.get("name")), "ResourceClaim", "", path)
-
-
-def _container(path: Path, container: dict[str, Any], init: bool) -> ContainerView:
-    resources = mapping(container.get("resources"))
-    uses = [
-        UseView((*path, "resources", "claims", number), text(use.get("name")), text(use.get("request")))
-        for number, use in items(resources.get("claims"))
-    ]
-    return ContainerView(
-        path,
-        text(container.get("name")),
-        init,
-        tuple(uses),
-        mapping(resources.get("limits")),
-        mapping(resources.get("requests")),
-    )
-
-
-# --- trees -----------------------------------------------------------------------------------------------------------
-
-
-def is_dra(document: Document) -> bool:
-    """Whether a document is of ``resource.k8s.io``, in any version, also one that never was."""
-    return document.api_version.partition("/")[0] == GROUP
-
-
-def key_of(document: Document, namespace: str = "default") -> ObjectKey:
-    """Namespace and name of a namespaced object."""
-    written = text(mapping(document.tree.get("metadata")).get("namespace"))
-    return ObjectKey(written or namespace, document.name)
-
-
-def at(tree: Any, path: Path) -> Any:
-    """The value at a path; None where there is none."""
-    for step in path:
-        if isinstance(step, int):
-            if not isinstance(tree, list) or not 0 <= step < len(tree):
-                return None
-            tree = tree[step]
-        elif isinstance(tree, dict):
-            tree = tree.get(step)
-        else:
-            return None
-    return tree
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """A mapping; empty where the value is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The mappings in a list, with their numbers."""
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            if isinstance(item, dict):
-                yield number, item
-
-
-def strings(value: Any) -> tuple[str, ...]:
-    """The strings in a list."""
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
-
-
-def text(value: Any) -> str:
-    """A string; empty where the value is none."""
-    return value if isinstance(value, str) else ""

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from allotment.model.loading import load_text
-from allotment.tools.pod_specs import PodSpecAt, pod_specs
+from allotment.tools.views.pod_specs import PodSpecAt, pod_specs
 
 
 def specs(text: str) -> list[PodSpecAt]:

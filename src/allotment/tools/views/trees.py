@@ -1,0 +1,59 @@
+"""Reading trees that may hold anything: what is missing or of the wrong type is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.model.fields import GROUP
+from allotment.model.loading import Document
+from allotment.model.loading.marks import Path
+from allotment.model.meta import ObjectKey
+
+
+def is_dra(document: Document) -> bool:
+    """Whether a document is of ``resource.k8s.io``, in any version, also one that never was."""
+    return document.api_version.partition("/")[0] == GROUP
+
+
+def key_of(document: Document, namespace: str = "default") -> ObjectKey:
+    """Namespace and name of a namespaced object."""
+    written = text(mapping(document.tree.get("metadata")).get("namespace"))
+    return ObjectKey(written or namespace, document.name)
+
+
+def at(tree: Any, path: Path) -> Any:
+    """The value at a path; None where there is none."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(tree, list) or not 0 <= step < len(tree):
+                return None
+            tree = tree[step]
+        elif isinstance(tree, dict):
+            tree = tree.get(step)
+        else:
+            return None
+    return tree
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A mapping; empty where the value is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The mappings in a list, with their numbers."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if isinstance(item, dict):
+                yield number, item
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    """The strings in a list."""
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def text(value: Any) -> str:
+    """A string; empty where the value is none."""
+    return value if isinstance(value, str) else ""
