@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import structs
 
@@ -70,6 +70,12 @@ def plan_for(
     """`plan` for a demand that was read already."""
     return _Planning(demand, catalog, limits, keep_going, seed, seconds, progress).plan()
 
+
+#: Of whom nothing can be promised, by code, and what it hangs on.
+_HANGS: Final = (
+    ("run-time-only", "on what is known only when machines run"),
+    ("order", "on the order in which pods are tried again"),
+)
 
 #: A packing, how it was seated, and who is in no plan, by identity.
 _Found: TypeAlias = tuple[Packing, Seated, dict[int, tuple[Item, Why]]]
@@ -174,7 +180,7 @@ class _Planning:
                 refusal = seated.words.get(id(item))
                 if refusal is None and id(item) not in parted:
                     self.gone.pop(id(item), None)  # it found a place that was meant for somebody else
-                elif refusal is not None and id(item) not in self.gone:
+                elif refusal is not None and (id(item) not in self.gone or refusal.cause == "order"):
                     self.gone[id(item)] = (item, not_seated(self.question, kind.number, refusal))
         return seated
 
@@ -264,7 +270,7 @@ class _Planning:
             unserved=tuple(unserved),
             total=total,
             bound=self._bound(packing, seated),
-            notes=tuple(self._notes(new, unserved, arrivals)),
+            notes=tuple(self._notes(new, unserved, arrivals, len(seated.late))),
         )
 
     def _machine(self, berth: Berth, seats: tuple[Seat, ...]) -> PlannedMachine:
@@ -317,13 +323,17 @@ class _Planning:
         return Question(self.demand, self.catalog, self.limits, kinds)
 
     def _notes(
-        self, new: Sequence[Berth], unserved: Iterable[Unserved], arrivals: Iterable[Waiting]
+        self, new: Sequence[Berth], unserved: Sequence[Unserved], arrivals: Iterable[Waiting], late: int
     ) -> Iterable[str]:  # fmt: skip
         yield from self.demand.notes
-        unknown = sum(one.code == "run-time-only" for one in unserved)
-        if unknown:
-            pods = "1 pod hangs" if unknown == 1 else f"{unknown} pods hang"
-            yield f"{pods} on what is known only when machines run, and may then take what is planned for others"
+        for code, what in _HANGS:
+            unknown = sum(one.code == code for one in unserved)
+            if unknown:
+                pods = "1 pod hangs" if unknown == 1 else f"{unknown} pods hang"
+                yield f"{pods} {what}, and may then take what is planned for others"
+        if late:
+            pods = "1 pod is" if late == 1 else f"{late} pods are"
+            yield f"{pods} let in only by others that come; proven if tried again at once, or when all had their turn"
         types = {berth.place.offer.instance.key: berth.place.offer.instance for berth in new if berth.place.offer}
         yield from notes_on(tuple(types.values()), arrivals)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
@@ -39,11 +39,24 @@ class _NoGroups:
         return ""
 
 
+#: Who of those that found no node is tried again, and when: all of them each time that another pod was bound, or all of
+#: them when every pod has had its turn.
+ORDERS: Final = ("at once", "at last")
+
+
 def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
     """Planned pods that the scheduler does not bind where the plan says, and what it does instead.
 
-    All pods that wait are tried in their turn, those of no plan too, but for those of which nobody can know.
+    All pods that wait are tried in their turn, those of no plan too, but for those of which nobody can know. Whoever
+    found no node is tried again; a plan holds in both `ORDERS`. It promises nothing of pods that it says hang on these.
     """
+    types = tuple(catalog)
+    return [text for order in ORDERS for text in _not_bound(values, plan, types, features, order)]
+
+
+def _not_bound(
+    values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceType], features: Features, order: str
+) -> list[str]:
     demand = demand_of(values, features)
     inventory = Inventory(features)
     machines = Machines(inventory)
@@ -67,33 +80,38 @@ def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceTy
     groups = cast(Grouping, _NoGroups())
     attempts = Attempts(machines, ledger, Allocator(inventory), features, {}, groups)
     expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
-    untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only")}
+    untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only", "order")}
     demands = Demands()
     left: list[Waiting] = []
     found: dict[ObjectKey, str] = {}
+
+    def take(waiting: Waiting) -> bool:
+        tree = _pod(waiting, expected.get(waiting.key, ""))
+        place = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
+        if place:
+            found[waiting.key] = place
+        return bool(place)
+
+    def again() -> None:
+        """The first of those that are left that finds a node, again and again."""
+        while (lucky := next((one for one in left if take(one)), None)) is not None:
+            left.remove(lucky)
+
     for waiting in demand.waiting:
         if waiting.key in untold or (waiting.key not in expected and _hangs_on_topology(waiting)):
             continue
         for claim in waiting.claims.pending:
             if key_of(claim) not in ledger.known:
                 ledger.put(_tree(claim, waiting))
-        left.append(waiting)
-        # Whenever a pod has a place those before it may have one, too: near it, say.
-        news = True
-        while news:
-            news = False
-            for pod in left:
-                tree = _pod(pod, expected.get(pod.key, ""))
-                place = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
-                if place:
-                    found[pod.key] = place
-                    left.remove(pod)
-                    news = True
-                    break
+        if not take(waiting):
+            left.append(waiting)
+        elif order == "at once":
+            again()
+    again()
     return [
-        f"{one.key}: planned on {expected.get(one.key)!r}, the scheduler says {found.get(one.key, '')!r}"
+        f"{one.key}: planned on {expected.get(one.key)!r}, the scheduler, trying again {order}, says {place!r}"
         for one in demand.waiting
-        if (one.key in expected or one.key in found) and found.get(one.key) != expected.get(one.key)
+        if (place := found.get(one.key)) != expected.get(one.key)
     ]
 
 

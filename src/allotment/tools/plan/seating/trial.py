@@ -40,7 +40,7 @@ from allotment.tools.plan.waiting.claiming import MOST_USERS
 from allotment.tools.plan.waiting.demand import Demand, Waiting
 
 #: What is worth telling first: a node is out for good reasons of its own, or others have what there is, or are near.
-_WEIGHTS: Final = {"": 2, "devices": 2, "claim": 3, "spread": 3, "neighbours": 3}
+_WEIGHTS: Final = {"": 2, "devices": 2, "claim": 3, "spread": 3, "neighbours": 3, "order": 5}
 
 
 class Refused(NamedTuple):
