@@ -134,7 +134,13 @@ def test_programs_that_speak_v1_are_understood(backend: Backend) -> None:
     async def story(here: Here) -> None:
         client = await negotiated(here.client)
         made = await client.create(CLAIMS, claim("a"), here.namespace)
-        assert made == await here.client.get(CLAIMS, "a", here.namespace)
+        stored = await here.client.get(CLAIMS, "a", here.namespace)
+        owners = stored["metadata"]["managedFields"]
+        assert made == {**stored, "metadata": made["metadata"]}
+        assert stored["metadata"] == {**made["metadata"], "managedFields": owners}
+        await client.update(CLAIMS, {**made, "metadata": {**made["metadata"], "annotations": {"a": "b"}}})
+        stored = await here.client.get(CLAIMS, "a", here.namespace)
+        assert len(stored["metadata"]["managedFields"]) == len(owners), "a write without them forgets nobody"
         older = CLAIMS._replace(version="v1beta1")
         served = (await discover(here.client)).by_type("resource.k8s.io/v1beta1", "ResourceClaim")
         if served is not None:

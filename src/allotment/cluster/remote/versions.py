@@ -154,7 +154,7 @@ class Negotiated:
         there = await self.versions.of(resource)
         try:
             async for event in self._client.watch(there, namespace, revision=revision, labels=labels, fields=fields):
-                yield event if there == resource else event._replace(object=_read(resource, there, event.object))
+                yield Event(event.type, _read(resource, there, event.object))
         except StatusError as error:
             # Whoever follows takes 404 for "there is none of it", and all would be forgotten: it is listed anew.
             if error.code == 404 and await self.versions.changed(resource, there):
@@ -219,7 +219,12 @@ async def negotiated(client: Api) -> Negotiated:
 
 
 def _read(resource: Resource, there: Resource, tree: Tree) -> Tree:
-    """What came, as the program asked for it. A Status, which deletion may answer with, is left alone."""
+    """What came, as the program asked for it, without the record of who set which field: no program reads that, a write
+    without it changes none of it, and it is half of a claim. A Status, which deletion may answer with, is left alone.
+    """
+    metadata = tree.get("metadata") or {}
+    if "managedFields" in metadata:
+        tree = {**tree, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
     if there == resource or tree.get("kind", resource.kind) != resource.kind:
         return tree
     if resource.api_version == HUB:
