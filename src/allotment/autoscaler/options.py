@@ -14,7 +14,7 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan
 
-#: As whom it speaks to the cluster and in events; also the Lease of which one leader holds.
+#: As whom it speaks to the cluster and in events.
 NAME: Final = "allotment-autoscaler"
 #: never: machines stay. empty: those that nobody uses go. cheaper: pods move, too, where that costs less.
 Consolidation: TypeAlias = Literal["never", "empty", "cheaper"]
@@ -38,8 +38,7 @@ class Options(NamedTuple):
     doubling up to ``longest_vain``. ``together``: how long a machine that is complete waits for others under way, so
     that their pods do not take its devices. ``retry``: what could not be served is planned for again after that, if
     nothing that could help has happened before. ``budget``: how many of its machines may be on their way out at once,
-    a number or a share (``10%``, rounded up). ``identity``: of this copy, where only one may lead; empty where there is
-    no other.
+    a number or a share (``10%``, rounded up).
     """
 
     provider: Callable[[Context], Provider]
@@ -63,4 +62,3 @@ class Options(NamedTuple):
     consolidate_after: float = 60.0
     budget: str = "10%"
     dry_run: bool = False
-    identity: str = ""

@@ -29,7 +29,6 @@ from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, wish_of
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Item, all_synced
-from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
 from allotment.tools.plan.reasons.wording import counted
@@ -47,14 +46,7 @@ def autoscaler(options: Options) -> Program:
     """The program."""
 
     async def run(context: Context) -> None:
-        if not options.identity:
-            await Autoscaler(context, options).run()
-            return
-        election = LeaderElection(
-            context.client_for(NAME, NAME), NAME, options.identity, clock=context.clock, random=context.random,
-            namespace=options.namespace,
-        )  # fmt: skip
-        await election.run(lambda: Autoscaler(context, options).run())
+        await Autoscaler(context, options).run()
 
     return run
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import socket
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from allotment.autoscaler.options import NAME, Options
@@ -29,11 +25,12 @@ from allotment.tools.plan.consolidating.disruption import Budget
 
 if TYPE_CHECKING:
     from allotment.cluster.program import Context
+    from allotment.cluster.remote.http import HttpClient
     from allotment.cluster.remote.kubeconfig import Target
+    from allotment.components.settings import Settings
     from allotment.tools.plan.report import Plan
 
-#: So that a user's Ctrl-C does not wait for a plan that nobody wants any more.
-_END_SECONDS = 2.0
+log = logging.getLogger(__name__)
 
 
 def run(arguments: Namespace) -> int:
@@ -50,38 +47,55 @@ def run(arguments: Namespace) -> int:
 
 
 async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
-    from allotment.autoscaler.program import autoscaler, once
-    from allotment.cli.live.programs import context_of, features_of
-    from allotment.cluster import program
+    from allotment.cli.live.programs import features_of
+    from allotment.cluster.election import LeaseLost
     from allotment.cluster.remote.http import HttpClient
+    from allotment.components.running import NoAnswer, run_component
+    from allotment.components.table import autoscaler
 
     async with HttpClient(way, NAME) as client:
         options = options_of(arguments, found, await features_of(arguments, client))
-        context = context_of(client)
         if arguments.once:
-            beside = asyncio.create_task(program.run({}, context), name="caches")
-            try:
-                plan = await once(context, options)
-                _tell(plan, dry_run=arguments.dry_run)
-                await context.events.written()
-                return int(bool(plan.unserved))
-            except Absent as error:
-                raise Failure(f"error: {error}") from None
-            finally:
-                beside.cancel()
-                await asyncio.wait((beside,))
-        _tell_beginning(arguments, options, way)
-        running = asyncio.ensure_future(program.run({NAME: autoscaler(options)}, context))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
-                asyncio.get_running_loop().add_signal_handler(number, running.cancel)
-        with suppress(asyncio.CancelledError):
-            await running
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
-                await asyncio.get_running_loop().shutdown_default_executor()
+            return await _once(client, options)
+    _tell_beginning(arguments, options, way)
+    while True:
+        try:
+            await run_component(autoscaler(lambda _: options), settings_of(arguments), way)
+        except LeaseLost as error:  # a process that somebody started by hand nobody starts again
+            log.info("%s", error)
+        except NoAnswer as error:
+            raise Failure(f"error: {error}") from None
+        else:
+            break
     sys.stdout.write("\nEnded. What was ordered stays, and is known to the next one.\n")
     return 0
+
+
+async def _once(client: HttpClient, options: Options) -> int:
+    from allotment.autoscaler.program import once
+    from allotment.cli.live.programs import context_of
+    from allotment.cluster import program
+
+    context = context_of(client)
+    beside = asyncio.create_task(program.run({}, context), name="caches")
+    try:
+        plan = await once(context, options)
+        _tell(plan, dry_run=options.dry_run)
+        await context.events.written()
+        return int(bool(plan.unserved))
+    except Absent as error:
+        raise Failure(f"error: {error}") from None
+    finally:
+        beside.cancel()
+        await asyncio.wait((beside,))
+
+
+def settings_of(arguments: Namespace) -> Settings:
+    """How it runs: as ``allot run autoscaler`` does, but that nothing is served."""
+    from allotment.cluster.election import identity
+    from allotment.components.settings import Leading, Settings
+
+    return Settings(leading=Leading(identity(), arguments.namespace) if arguments.elect else None)
 
 
 def options_of(arguments: Namespace, found: Offered, known: Features) -> Options:
@@ -106,7 +120,6 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Options
         consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
         budget=arguments.disrupt,
         dry_run=arguments.dry_run,
-        identity=f"{socket.gethostname()}-{os.getpid()}" if arguments.elect else "",
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import uuid
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -18,7 +16,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.cli.release import features, release
 from allotment.cluster.asking.release import Wished
-from allotment.cluster.election import LeaseLost, Terms
+from allotment.cluster.election import LeaseLost, Terms, identity
 from allotment.components import logs, table
 from allotment.components.certificate import UnusableCertificate
 from allotment.components.component import Component
@@ -122,8 +120,8 @@ def _leading(arguments: Namespace) -> Leading:
             "--lease-duration, --renew-deadline, --retry-period: wanted each shorter than the one before",
             "15s, 10s and 2s are usual",
         )
-    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    return Leading(identity, arguments.lease_namespace or "", arguments.lease_name, Terms(int(lease), renew, retry))
+    terms = Terms(int(lease), renew, retry)
+    return Leading(identity(), arguments.lease_namespace or "", arguments.lease_name, terms)
 
 
 def _placed(settings: Settings, arguments: Namespace, way: Target) -> Settings:
@@ -144,7 +142,6 @@ def _autoscaler(arguments: Namespace) -> Component:
     from allotment.cli.planning.offered import offered
 
     found = offered(arguments.catalog)
-    arguments.elect = False  # the Lease is the component's
     options_of(arguments, found, features(RELEASES[-1], ()))  # mistakes are told before a cluster is asked
     found.catalog.complain()
     return table.autoscaler(lambda known: options_of(arguments, found, known))

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import uuid
 from collections.abc import Awaitable, Callable
 from math import inf
 from random import Random
@@ -34,6 +36,11 @@ class Terms(NamedTuple):
 
 
 USUAL: Final = Terms()
+
+
+def identity() -> str:
+    """What a copy on this machine is called, and no other copy anywhere."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaseLost(Exception):

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache, all_synced
 from allotment.cluster.client import Client
-from allotment.cluster.election import LeaderElection
 from allotment.cluster.program import Context, Program
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS
 from allotment.engine.allocator import Allocator
@@ -64,8 +63,6 @@ class Options(NamedTuple):
     name: str = DEFAULT_NAME
     binding_seconds: float = 600.0
     """How long devices may take to get ready."""
-    identity: str = ""
-    """Of this copy, where several run and only one may lead; empty where there is no other."""
     settle: float | None = None
     """Seconds that a decision settles before its pod is bound, for the sake of other schedulers; 0 where each has
     devices of its own. None: none where no other is seen at work, else as long as it seems to need."""
@@ -75,14 +72,7 @@ def scheduler(options: Options) -> Program:
     """The program."""
 
     async def run(context: Context) -> None:
-        if not options.identity:
-            await Scheduler(context, options).run()
-            return
-        election = LeaderElection(
-            context.client_for("kube-scheduler"), options.name, options.identity, clock=context.clock,
-            random=context.random,
-        )  # fmt: skip
-        await election.run(lambda: Scheduler(context, options).run())
+        await Scheduler(context, options).run()
 
     return run
 

@@ -27,12 +27,11 @@ def test_when_the_leader_is_killed_the_other_goes_on(writes: int) -> None:
         client = ClusterClient()
         for number in range(2):
             client.put(PODS, waiting_pod(f"p{number}"))
-        first = options(identity="first", namespace=NAMESPACE)
-        second = options(identity="second", namespace=NAMESPACE)
+        chosen = options(namespace=NAMESPACE)
         async with AsyncExitStack() as copies:
-            await copies.enter_async_context(world(first, 100, Dying(client, writes, before=False)))
+            await copies.enter_async_context(world(chosen, 100, Dying(client, writes, before=False), stands="first"))
             await asyncio.sleep(0.02)
-            cluster = await copies.enter_async_context(world(second, 100, client))
+            cluster = await copies.enter_async_context(world(chosen, 100, client, stands="second"))
             await cluster.until(lambda: leader(client) == "first")
             await cluster.until(lambda: leader(client) == "second")
             await cluster.until(lambda: len(nominated(cluster, 2)) == 2)
@@ -48,8 +47,8 @@ def test_whoever_does_not_lead_does_nothing() -> None:
         client = ClusterClient()
         async with AsyncExitStack() as copies:
             for identity in ("first", "second", "third"):
-                chosen = options(identity=identity, namespace=NAMESPACE)
-                cluster = await copies.enter_async_context(world(chosen, 60, client))
+                chosen = options(namespace=NAMESPACE)
+                cluster = await copies.enter_async_context(world(chosen, 60, client, stands=identity))
             for number in range(5):
                 cluster.pod(f"p{number}")
             await cluster.until(lambda: len(nominated(cluster, 5)) == 5)

@@ -10,7 +10,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from allotment.autoscaler.options import Options, Planner
+from allotment.autoscaler.options import NAME, Options, Planner
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import parse_faults
@@ -18,6 +18,7 @@ from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.cluster.cache import Caches
 from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource, Tree
 from allotment.cluster.clock import Clock
+from allotment.cluster.election import LeaderElection
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, NEW_EVENTS, NODES, PODS, SLICES
@@ -215,12 +216,21 @@ def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, 
 
 @asynccontextmanager
 async def world(
-    chosen: Options, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None
-) -> AsyncIterator[World]:
-    """A cluster in which an autoscaler runs, and a kubelet and a driver that make new nodes of use."""
+    chosen: Options, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None,
+    stands: str = "",
+) -> AsyncIterator[World]:  # fmt: skip
+    """A cluster in which an autoscaler runs, and a kubelet and a driver that make new nodes of use.
+
+    ``stands``: as whom it stands for the Lease; it runs while it leads.
+    """
     there = client or ClusterClient()
     context = context_of(there, clock or Clock(speed))
-    task = asyncio.create_task(run({"autoscaler": autoscaler(chosen), "nodes": nodes_get_ready}, context))
+    election = LeaderElection(there, NAME, stands, clock=context.clock, random=context.random, namespace=NAMESPACE)
+
+    async def scaling(context: Context) -> None:
+        await (election.run(lambda: autoscaler(chosen)(context)) if stands else autoscaler(chosen)(context))
+
+    task = asyncio.create_task(run({"autoscaler": scaling, "nodes": nodes_get_ready}, context))
     try:
         yield World(there, context.clock)
     finally:

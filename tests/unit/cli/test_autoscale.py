@@ -6,11 +6,12 @@ from decimal import Decimal
 
 import pytest
 
-from allotment.cli.autoscale import duration, faults_of, options_of
+from allotment.cli.autoscale import duration, faults_of, options_of, settings_of
 from allotment.cli.main import _parsed, main
 from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
 from allotment.cli.up import _settings
+from allotment.cluster.election import USUAL
 from allotment.fleet.catalog import catalog
 from allotment.model.features import Features
 
@@ -26,13 +27,18 @@ def test_options_are_those_of_the_command_line() -> None:
     found = options_of(arguments, offered(arguments.catalog), FEATURES)
     assert (found.limits.budget, found.limits.machines, found.limits.types) == (Decimal(30), 4, ("aws/g5.*",))
     assert (found.registration, found.consolidate_after, found.budget) == (1200, 90, "2")
-    assert (found.consolidation, found.dry_run, found.identity) == ("cheaper", True, "")
+    assert (found.consolidation, found.dry_run) == ("cheaper", True)
     assert found.limits.providers == ("aws",)
 
 
 def test_only_one_of_several_leads() -> None:
-    arguments = _parsed(["autoscale", "--provider", "karpenter", "--elect"])
-    assert options_of(arguments, offered([]), FEATURES).identity
+    words = ["autoscale", "--provider", "karpenter", "--namespace", "machines"]
+    assert settings_of(_parsed(words)).leading is None
+    one, other = (settings_of(_parsed([*words, "--elect"])).leading for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert (one.namespace, one.terms) == ("machines", USUAL)
+    assert one.identity != other.identity
 
 
 @pytest.mark.parametrize(
