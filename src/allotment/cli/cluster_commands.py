@@ -49,15 +49,11 @@ def add_commands(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 
 def _parser(commands: argparse._SubParsersAction[Any], name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=_sentence(summary))
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary)
     parser.set_defaults(run=run, like_kubectl=True)
     add_way(parser)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: the context's)")
     return parser
-
-
-def _sentence(summary: str) -> str:
-    return f"{summary[0].upper()}{summary[1:]}."
 
 
 def _add_switch(parser: argparse.ArgumentParser, *names: str, default: bool, text: str) -> None:
@@ -150,8 +146,8 @@ def _add_wait(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 
 
 def _add_snapshot(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    summary = "save what explain and free need of a cluster, reading only"
-    snapshot = commands.add_parser("snapshot", help=summary, description=_sentence(summary))
+    summary = "save what explain, free and doctor need of a cluster, reading only"
+    snapshot = commands.add_parser("snapshot", help=summary)
     snapshot.set_defaults(run=lazy("snapshot"))
     add_way(snapshot)
     snapshot.add_argument("-n", "--namespace", metavar="NAME", help="pods, claims … of one namespace only")

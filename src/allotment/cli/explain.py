@@ -200,4 +200,7 @@ def _nothing_called(subject: str, answers: Iterable[Answer]) -> Mistake:
     known: dict[str, Any] = {full.rpartition("/")[2]: None for answer in answers for _, full in _names(answer)}
     listed = ", ".join(list(known)[:5])
     hint = nearest(subject.rpartition("/")[2], known) or (f"there are {listed}" if known else "")
+    prefix, slash, _ = subject.partition("/")
+    if slash and not any(prefix.lower() in words for words in _KINDS.values()):
+        hint = f"{prefix}: no kind that has pods; say pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"
     return Mistake(f"no pod or claim called {subject!r}", hint)

@@ -20,6 +20,7 @@ from allotment.cli.check_commands import add_check
 from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
 from allotment.cli.doctor_commands import add_doctor
 from allotment.cli.driver_commands import add_driver
+from allotment.cli.explain_commands import add_explain
 from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
 from allotment.cli.metrics_commands import add_metrics
 from allotment.cli.migrate_commands import add_migrate
@@ -29,6 +30,7 @@ from allotment.cli.rbac_commands import add_rbac
 from allotment.cli.replay_commands import add_replay
 from allotment.cli.run_commands import add_run
 from allotment.cli.vocabulary_commands import add_vocabulary
+from allotment.tools.sentences import either
 
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
@@ -69,8 +71,6 @@ Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own
 (--debug shows where).
 """
 
-#: What to do where no cluster is to be found.
-_OTHERWISE = "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or run allot up"
 _LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _WITHOUT_HELP = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
 _RUNTIME_HELP = (
@@ -165,24 +165,7 @@ def _parser() -> Parser:
     parser.set_defaults(help_of=parser, incomplete=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
-    explain = commands.add_parser("explain", help="which devices a pod or claim gets, or why it gets none")
-    explain.add_argument(
-        "object", nargs="*", metavar="POD|CLAIM", help="only this one: name, pod/name, claim/name, deploy/name …"
-    )
-    _add_inputs(explain)
-    explain.add_argument(
-        "--watch",
-        action="store_true",
-        help="answer again when the cluster changes, until what is named has its devices",
-    )
-    _add_output(explain, ("wide", "json", "yaml"))
-    explain.set_defaults(run=_lazy("explain"), missing="nothing to explain", otherwise=_OTHERWISE)
-
-    free = commands.add_parser("free", help="devices by node: free, used by whom, tainted, left to share")
-    _add_inputs(free)
-    _add_output(free, ("wide", "json", "yaml"))
-    free.set_defaults(run=_lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
-
+    add_explain(commands, _lazy, _add_inputs)
     add_doctor(commands, _lazy)
     add_metrics(commands, _lazy, _add_inputs)
     add_check(commands, _lazy)
@@ -210,6 +193,7 @@ def _parser() -> Parser:
     version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases it models")
     _add_output(version, ("json", "yaml"))
     version.set_defaults(run=_lazy("version"))
+    parser.describe()
     return parser
 
 
@@ -304,7 +288,9 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     )
     cluster.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET_HELP)
     add_way(parser)
-    parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", help="namespace of what is named, and of objects that name none"
+    )
     parser.add_argument(
         "--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)"
     )
@@ -322,7 +308,7 @@ def _add_gates(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
-    parser.add_argument("-o", "--output", choices=forms, metavar="FORMAT", help=f"output as {' or '.join(forms)}")
+    parser.add_argument("-o", "--output", choices=forms, metavar="FORMAT", help=f"output as {either(forms)}")
 
 
 def _version() -> str:

@@ -40,6 +40,16 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         return kubectl_plugin.renamed(text) if kubectl_plugin.is_plugin() else text
 
+    def describe(self) -> None:
+        """Have the help of each command begin with what the list of commands says of it, if with nothing else."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for listed in action._choices_actions:
+                    command: Parser = action.choices[listed.dest]
+                    summary = listed.help or ""
+                    command.description = command.description or f"{summary[:1].upper()}{summary[1:]}."
+                    command.describe()
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, and what to do in the next."""
         hint = f"see {self.prog} --help"

@@ -128,6 +128,20 @@ def test_a_watch_ends_when_what_is_named_is_placed(live: Allot, lab: allotment.L
     assert "is on node" in live("explain", f"pod/{pod['metadata']['name']}", "--watch").out
 
 
+def test_who_looks_in_the_wrong_namespace_is_told_the_right_one(live: Allot, namespace: str) -> None:
+    live("apply", "-f", "-", stdin=f"{WEB}---\n{GREEDY}")
+    for subject, word in (("pod/greedy", "pod"), ("deploy/web", "deploy")):
+        name = subject.partition("/")[2]
+        ran = live("explain", subject, "-n", "elsewhere")
+        assert (ran.code, ran.out) == (2, "")
+        assert f"no {word} '{name}' in namespace elsewhere\n  there is one in " in ran.err
+        assert namespace in ran.err
+
+
+def test_a_kind_without_pods_is_told_as_such(live: Allot) -> None:
+    assert "svc: no kind that has pods; say pod/NAME" in " ".join(live("explain", "svc/web").err.split())
+
+
 def test_files_cannot_be_watched(allot: Allot) -> None:
     ran = allot("explain", "--watch", "--fleet", "t4")
     assert (ran.code, ran.out) == (2, "")

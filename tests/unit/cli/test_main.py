@@ -118,3 +118,14 @@ def test_helps_fit_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> 
     for command in ("check", "cluster-autoscaler", "rule", "vocabulary", "schema"):
         assert max(map(len, allot(command, "--help").out.splitlines())) <= 80
     assert max(map(len, allot("check", "-o", "xml").err.splitlines())) <= 80
+
+
+def test_every_help_says_what_its_command_does_in_80_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (("explain",), ("free",), ("up",), ("driver",), ("driver", "run"), ("snapshot",), ("fleet", "list")):
+        out = allot(*words, "--help").out
+        usage, said, *_ = out.split("\n\n")
+        assert usage.startswith(f"usage: allot {' '.join(words)} ")
+        assert said[0].isupper(), words
+        assert not said.startswith(("Positional", "Options")), words
+        assert max(map(len, out.splitlines())) <= 80, words

@@ -42,6 +42,7 @@ from allotment.model.workloads import (
     StatefulSet,
 )
 from allotment.tools.explain import Explanation
+from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
@@ -122,13 +123,15 @@ def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None
     kind = kind.lower()
     inside = [value for value in values if arguments.namespace in (None, value.metadata.namespace)]
     if kind in _WORKLOADS:
-        return _of_workload(_WORKLOADS[kind], kind, name, inside)
+        if not any(isinstance(value, _WORKLOADS[kind]) and value.metadata.name == name for value in inside):
+            raise _missing(_WORKLOADS[kind], kind, name, arguments.namespace, values)
+        return _of_workload(_WORKLOADS[kind], name, inside)
     pods = [value for value in inside if isinstance(value, Pod)]
     chosen = [pod for pod in pods if pod.metadata.name == name] if not slash or kind in _POD_WORDS else []
     if chosen:
         return _subject(chosen)
     if kind in _POD_WORDS:
-        raise Mistake(f"no pod {name!r}", nearest(name, [pod.metadata.name for pod in pods]))
+        raise _missing(Pod, "pod", name, arguments.namespace, values)
     claims = [value for value in inside if isinstance(value, ResourceClaim) and value.metadata.name == name]
     return _of_claim(claims[0], pods) if claims and (not slash or kind in _CLAIM_WORDS) else None
 
@@ -147,11 +150,18 @@ def _claims_of(pod: Pod) -> set[str | None]:
     return {*named, *(entry.resource_claim_name for entry in pod.status.resource_claim_statuses)}
 
 
-def _of_workload(kind: type[Object], word: str, name: str, values: Sequence[Object]) -> Subject:
-    known = [value for value in values if isinstance(value, kind)]
-    owners = [value for value in known if value.metadata.name == name]
-    if not owners:
-        raise Mistake(f"no {word} {name!r}", nearest(name, [value.metadata.name for value in known]))
+def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Iterable[Object]) -> Mistake:
+    """That there is none of this name, and which one may be meant."""
+    known = [value.metadata for value in values if isinstance(value, kind)]
+    if elsewhere := sorted(one.namespace for one in known if one.name == name):
+        return Mistake(f"no {word} {name!r} in namespace {namespace}", f"there is one in {listed(elsewhere)}")
+    inside = [one.name for one in known if namespace in (None, one.namespace)]
+    return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
+                   nearest(name, inside))  # fmt: skip
+
+
+def _of_workload(kind: type[Object], name: str, values: Sequence[Object]) -> Subject:
+    owners = [value for value in values if isinstance(value, kind) and value.metadata.name == name]
     uids = {value.metadata.uid for value in owners}
     # A Deployment's ReplicaSets, a CronJob's Jobs, and then the pods of these.
     for value in values:
@@ -168,9 +178,9 @@ def _owned(value: Object, uids: set[str]) -> bool:
 
 
 def _subject(pods: Iterable[Pod]) -> Subject:
-    listed = tuple(pods)
+    every = tuple(pods)
     return Subject(
-        tuple(pod for pod in listed if not bound.is_bound(pod)), tuple(pod for pod in listed if bound.is_bound(pod))
+        tuple(pod for pod in every if not bound.is_bound(pod)), tuple(pod for pod in every if bound.is_bound(pod))
     )
 
 
