@@ -175,6 +175,16 @@ def test_a_claim_alone_is_mended_likewise() -> None:
     ]
 
 
+def test_a_claim_that_a_pod_names_is_mended_in_the_claim() -> None:
+    claim = TEMPLATE.replace("ResourceClaimTemplate", "ResourceClaim").replace("{spec: {devices", "{devices")
+    claim = claim.replace("]}}}", "]}}").replace(
+        "deviceClassName: gpu", "deviceClassName: gpu, allocationMode: ExactCont"
+    )
+    user = pod().replace("resourceClaimTemplateName", "resourceClaimName")
+    path = "spec.devices.requests[0].exactly.allocationMode"
+    assert told(CLASS, claim, SLICE, user) == [("ResourceClaim ns/one", path)]
+
+
 def test_what_is_removed_twice_from_one_place_is_shown_twice() -> None:
     """The second constraint takes the place of the first one."""
     constraints = "constraints: [{matchAttribute: a.example.org/zzz}, {matchAttribute: b.example.org/yyy}]"

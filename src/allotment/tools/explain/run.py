@@ -7,8 +7,7 @@ with claims of their own where their template says so. Claims that no pod names 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
-from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -20,7 +19,6 @@ from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
 from allotment.model.features import Features
-from allotment.model.generated import generated_claim, is_made_for, not_owner_text
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.replicas import pods_of
 from allotment.model.resource import (
@@ -31,13 +29,13 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.placing.devices import DeviceTables
-from allotment.tools.explain.extended import extended_claim, plugged
-from allotment.tools.explain.groups import claim_of, group_of, user_of
+from allotment.tools.explain.asking import Ask, asked
+from allotment.tools.explain.extended import plugged
 from allotment.tools.explain.input import Input, after, sort
 from allotment.tools.explain.known import Known
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
-from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, taken, told
+from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
 from allotment.tools.strays import left_out
@@ -68,19 +66,6 @@ def _with_first(reasons: Diagnosis, tried: Iterable[tuple[Change, str]]) -> Diag
     """The reasons with the first change that leads to a node."""
     changes = next(((replace(change, node=node),) for change, node in tried if node), ())
     return replace(reasons, headline=replace(reasons.headline, changes=changes))
-
-
-@dataclass(slots=True)
-class _Ask:
-    """The claims of one pod: what is to be allocated now, what is allocated already, and where that may be used."""
-
-    pending: list[ResourceClaim] = field(default_factory=list)
-    before: list[ResourceClaim] = field(default_factory=list)
-    templates: dict[ObjectKey, str] = field(default_factory=dict)
-    users: dict[ObjectKey, ResourceClaimConsumerReference] = field(default_factory=dict)
-    """For whom claims are reserved that are not the pod's alone."""
-    extended: str = ""
-    """The claim that the scheduler would make for extended resources; nobody can write it."""
 
 
 class _Run:
@@ -143,7 +128,7 @@ class _Run:
         named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
-        ask = self._claims_of(pod, template_of(pod, owner))
+        ask = asked(pod, template_of(pod, owner), self.given, self.claims, self.plugins)
         if isinstance(ask, Obstacle):
             reasons = self._mended(pod, ask, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
@@ -162,7 +147,7 @@ class _Run:
             tried = ((way, self._claim_fitting(key, way)) for way in refused.ways)
             reasons = _with_first(refused.reasons, tried)
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
-        return self._place("ResourceClaim", str(key), "", _Ask([claim]), list(self.nodes), {}, None)
+        return self._place("ResourceClaim", str(key), "", Ask([claim]), list(self.nodes), {}, None)
 
     def _nodes_for(self, pod: Pod) -> tuple[list[str], dict[str, str]]:
         """The nodes that the pod may go to, and why not to others; a daemon pod is asked about its own node only."""
@@ -170,56 +155,6 @@ class _Run:
         nodes = {served: self.nodes[served]} if served in self.nodes else self.nodes
         out = excluded(pod, nodes)
         return [node for node in nodes if node not in out], out
-
-    def _claims_of(self, pod: Pod, where: tuple[str, str]) -> _Ask | Obstacle:
-        """The pod's claims, those of templates generated; or what keeps the pod from being tried."""
-        ask = _Ask()
-        namespace = pod.metadata.namespace
-        group = group_of(pod, self.given.features)
-        shared = self.given.groups.get(ObjectKey(namespace, group))
-        if group and shared is None:
-            return Obstacle(no_group(ObjectKey(namespace, group), self.given.groups))
-        for number, entry in enumerate(pod.spec.resource_claims):
-            if entry.resource_claim_template_name:
-                key = ObjectKey(namespace, entry.resource_claim_template_name)
-                template = self.given.templates.get(key)
-                if template is None:
-                    return missing("ResourceClaimTemplate", entry, number, key, self.given.templates, where)
-                refused = invalid(self.given, "ResourceClaimTemplate", key)
-                if refused is not None:
-                    return refused
-                named = next((x for x in pod.status.resource_claim_statuses if x.name == entry.name), None)
-                claim = self.claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
-                if claim is not None and not is_made_for(claim, pod, group):
-                    text = not_owner_text(claim, pod, group)
-                    return Obstacle(told("claim-not-owned", text, str(claim.key), kubernetes=text))
-                if claim is None and shared is not None and entry in shared.spec.resource_claims:
-                    claim = claim_of(shared, entry, template, self.claims)
-                claim = claim or generated_claim(pod, entry, template, str(number))
-                own = claim.key
-                ask.templates[own] = key.name
-            else:
-                own = ObjectKey(namespace, entry.resource_claim_name or "")
-                found = self.claims.get(own)
-                if found is None:
-                    return missing("ResourceClaim", entry, number, own, self.claims, where)
-                refused = invalid(self.given, "ResourceClaim", own)
-                if refused is not None:
-                    return refused
-                claim = found
-            refused = invalid_class(self.given, claim.spec)
-            if refused is not None:
-                return refused
-            (ask.pending if claim.status.allocation is None else ask.before).append(claim)
-            if shared is not None and entry in shared.spec.resource_claims:
-                ask.users[own] = user_of(shared)
-        extended = extended_claim(pod, self.given.classes, self.given.features, self.plugins)
-        if isinstance(extended, Diagnosis):
-            return Obstacle(extended)
-        if extended is not None:
-            ask.pending.append(extended)
-            ask.extended = f"ResourceClaim {extended.key}"
-        return ask
 
     def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
         """With the first change after which the pod fits, if there is one. Replicas are tried once."""
@@ -232,21 +167,18 @@ class _Run:
 
     def _pod_fitting(self, pod: Pod, change: Change, where: tuple[str, str]) -> str:
         """The node that the pod would get after a change; empty if none."""
-        other = copy(self)
+        given, claims = self.given, self.claims
         if change.object == where[0]:
             pod = applied(pod, change.path.removeprefix(where[1]), change.becomes)
+        elif (changed := after(given, change)) is not None:
+            untouched = {k: c for k, c in claims.items() if changed.claims.get(k) is given.claims.get(k)}
+            given, claims = changed, {**changed.claims, **untouched}
         else:
-            given = after(self.given, change)
-            if given is None:
-                return ""
-            other.given = given
-            if given.claims.keys() != self.given.claims.keys():
-                kept = {key: claim for key, claim in self.claims.items() if key not in self.given.claims}
-                other.claims = {**given.claims, **kept}
-        ask = other._claims_of(pod, where)
+            return ""
+        ask = asked(pod, where, given, claims, self.plugins)
         if isinstance(ask, Obstacle) or ask.before or not ask.pending:
             return ""
-        return self._fitting(other.given, ask.pending, self._nodes_for(pod)[0])
+        return self._fitting(given, ask.pending, self._nodes_for(pod)[0])
 
     def _claim_fitting(self, key: ObjectKey, change: Change) -> str:
         """The node that a claim would get after a change; empty if none."""
@@ -294,7 +226,7 @@ class _Run:
         return [], told("claim-on-other-node", summary, str(key))
 
     def _place(
-        self, kind: str, name: str, owner: str, ask: _Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
+        self, kind: str, name: str, owner: str, ask: Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
     ) -> Answer:
         if not eligible and self.nodes:
             rows = self._excluded(tuple(ask.pending), out, pod, owner)
@@ -332,7 +264,7 @@ class _Run:
     def _reasons(
         self,
         pending: tuple[ResourceClaim, ...],
-        ask: _Ask,
+        ask: Ask,
         eligible: list[str],
         out: dict[str, str],
         pod: Pod | None,
@@ -371,7 +303,7 @@ class _Run:
             rows.append(NodeReason(nodes=tuple(nodes), refused=refused))
         return tuple(rows)
 
-    def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None, ask: _Ask) -> ResourceClaim:
+    def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None, ask: Ask) -> ResourceClaim:
         """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""
         if pod is None:
             return replace(claim, status=ResourceClaimStatus(allocation=allocation))
@@ -386,7 +318,7 @@ class _Run:
         self.commits += 1
         return booked
 
-    def _given(self, claim: ResourceClaim, ask: _Ask) -> GivenClaim:
+    def _given(self, claim: ResourceClaim, ask: Ask) -> GivenClaim:
         template = ask.templates.get(claim.key, "")
         return given_claim(claim, template, any(claim is c for c in ask.before), self.devices)
 
@@ -409,21 +341,7 @@ class _DoesNotFit(Exception):
 class _Trial(_Run):
     """A run without reasons, which are most of the work."""
 
-    def _reasons(
-        self,
-        pending: tuple[ResourceClaim, ...],
-        ask: _Ask,
-        eligible: list[str],
-        out: dict[str, str],
-        pod: Pod | None,
-        owner: str,
-    ) -> Diagnosis:
+    def _end(self, *what: Any, **named: Any) -> NoReturn:
         raise _DoesNotFit
 
-    def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
-        raise _DoesNotFit
-
-    def _excluded(
-        self, pending: tuple[ResourceClaim, ...], out: dict[str, str], pod: Pod | None, owner: str
-    ) -> tuple[NodeReason, ...]:
-        raise _DoesNotFit
+    _reasons = _mended = _excluded = _end
