@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
@@ -22,6 +22,16 @@ def either(words: Iterable[str]) -> str:
     'a, b or c'
     """
     return listed(words, "or")
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are.
+
+    >>> some(["a", "b"]), some(["a", "b", "c", "d"])
+    ('a, b', 'a, b, c and 1 more')
+    """
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def quoted(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
+from allotment.tools.sentences import some
 
 
 class Standing(NamedTuple):
@@ -37,5 +38,4 @@ def left_out(gone: Sequence[str]) -> str:
     >>> left_out(["a"])
     'slices of a are left out, for there is no such node'
     """
-    named = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
-    return f"slices of {named} are left out, for there is no such node"
+    return f"slices of {some(gone)} are left out, for there is no such node"

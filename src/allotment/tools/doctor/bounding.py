@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from allotment.tools.doctor.finding import Finding
-from allotment.tools.doctor.wording import some
+from allotment.tools.sentences import some
 
 #: Of one check and severity.
 MOST: Final = 5

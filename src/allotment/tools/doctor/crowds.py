@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.wording import about, counted, some
+from allotment.tools.doctor.wording import about, counted
+from allotment.tools.sentences import some
 
 
 def crowd(case: Case, names: Sequence[str]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
+from allotment.tools.sentences import some
+
 _MINOR: Final = re.compile(r"v?1\.([0-9]+)")
-#: So many names are told; the rest is counted.
-_TOLD: Final = 3
 _PLURALS: Final = {"class": "classes", "DeviceClass": "DeviceClasses", "claim or template": "claims or templates"}
 
 
@@ -30,16 +30,6 @@ def counted(number: int, noun: str) -> str:
     ('1 node', '2 classes')
     """
     return f"{number} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are.
-
-    >>> some(["a", "b"]), some(["a", "b", "c", "d"])
-    ('a, b', 'a, b, c and 1 more')
-    """
-    rest = len(names) - _TOLD
-    return ", ".join(names[:_TOLD]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def subject(noun: str, names: Sequence[str]) -> str:

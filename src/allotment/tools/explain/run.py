@@ -38,6 +38,7 @@ from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matc
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
+from allotment.tools.sentences import some
 from allotment.tools.strays import left_out
 
 
@@ -116,8 +117,7 @@ class _Run:
             found.append(left_out(self.given.gone))
         unknown = [name for name, node in self.nodes.items() if not node.given]
         if unknown and self.given.nodes:
-            shown = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")
-            found.append(f"no Node object for {shown}: taken without labels and taints")
+            found.append(f"no Node object for {some(unknown, 4)}: taken without labels and taints")
         return found
 
     # --- trying --------------------------------------------------------------------------------------------------
@@ -284,7 +284,6 @@ class _Run:
         rows: list[NodeReason] = []
         for why, nodes in groups.items():
             placed = self.allocator.place(pending, among=self.inventory.places_of(nodes)) if pending else None
-            shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
             having = ""
             changes: tuple[Change, ...] = ()
             if isinstance(placed, Placed):
@@ -295,7 +294,7 @@ class _Run:
                 having = ", which has the devices" if len(nodes) == 1 else f" ({placed.node} has the devices)"
             refused = Refused(
                 code="node-not-eligible",
-                summary=f"the pod excludes {shown}{having}: {why}",
+                summary=f"the pod excludes {some(nodes)}{having}: {why}",
                 node=nodes[0],
                 changes=changes,
                 kubernetes=CODES["node-not-eligible"].kubernetes,

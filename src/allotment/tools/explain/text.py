@@ -10,6 +10,7 @@ from typing import Final
 
 from allotment.engine.refusal import CODES, NO_NODES, Diagnosis, Funnel, Refused
 from allotment.tools.explain.report import Answer, Explanation
+from allotment.tools.sentences import some
 
 #: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
 _ROWS = 8
@@ -168,7 +169,7 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
         rest = others[len(shown) :]
         yield f"  {sum(len(nodes) for nodes, _ in rest)} more nodes for {len(rest)} other reasons (-o wide)"
     if reasons.fitting:
-        yield f"  {_names(list(reasons.fitting))}: would fit, but Kubernetes gives up on the error"
+        yield f"  {some(reasons.fitting, _NAMES)}: would fit, but Kubernetes gives up on the error"
     yield from _advice(reasons)
     if reasons.headline.kubernetes:
         yield f"  Kubernetes says: {reasons.headline.kubernetes}"
@@ -214,10 +215,6 @@ def _brief(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 100]} … {text[-100:]}"
 
 
-def _names(names: list[str]) -> str:
-    return ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-
-
 def _refused(refused: Refused, where: str) -> Iterator[str]:
     for funnel in refused.funnels:
         yield from _funnel(funnel, where)
@@ -242,7 +239,7 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
     if not funnel.visible:
         return
     for step in funnel.steps:
-        detail = f" – lost {_names(list(step.lost))}" if step.lost and step.left else ""
+        detail = f" – lost {some(step.lost, _NAMES)}" if step.lost and step.left else ""
         held = f" – {'; '.join(step.by[:_NAMES])}" if step.by else ""
         yield f"  {step.left:>5}  {_brief(step.text)}{held or detail}"
 

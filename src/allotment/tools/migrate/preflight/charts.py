@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from allotment.tools.migrate.preflight.check import Check
-from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.migrate.preflight.facts import Facts
+from allotment.tools.sentences import some
 from allotment.tools.views import at, mapping
 
 
@@ -26,12 +27,14 @@ def charts(facts: Facts) -> Iterator[Check]:
             argo[document.name] = None
     if helm:
         text = (
-            f"Rendered from {listed(tuple(helm))}: the next helm upgrade undoes the changes. Bring them into the "
+            f"Rendered from {some(tuple(helm), 4)}: the next helm upgrade undoes the changes. Bring them into the "
             "chart's values or templates, or into a post-renderer."
         )
         yield Check(state="to do", title="Helm", text=text)
     if argo:
-        text = f"Argo CD looks after {listed(tuple(argo))}: commit the new files where it reads them, it undoes others."
+        text = (
+            f"Argo CD looks after {some(tuple(argo), 4)}: commit the new files where it reads them, it undoes others."
+        )
         yield Check(state="to do", title="Argo CD", text=text)
 
 

@@ -84,9 +84,3 @@ class Facts:
     def nodes(self) -> tuple[str, ...]:
         """The nodes that go to the driver, as far as they are known; of a fleet they are made up."""
         return self.trial.moved if self.trial is not None and self.cluster else ()
-
-
-def listed(names: tuple[str, ...], most: int = 4) -> str:
-    """A few names, and how many more."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

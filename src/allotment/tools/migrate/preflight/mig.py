@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.tools.migrate.preflight.check import Check
-from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.resources import mig_profile
 from allotment.tools.migrate.simulation.kind import kind_of_device
+from allotment.tools.sentences import some
 
 
 def mig(facts: Facts) -> Iterator[Check]:
@@ -27,15 +28,15 @@ def mig(facts: Facts) -> Iterator[Check]:
     missing = tuple(profile for profile in wanted if profile not in there)
     if facts.cluster and missing and all(profile in cut for profile in missing):
         text = "Nodes are cut so already, and the driver publishes what it finds when it starts."
-        yield Check(state="ok", title=f"MIG {listed(wanted)}", text=text)
+        yield Check(state="ok", title=f"MIG {some(wanted, 4)}", text=text)
         return
-    title = f"MIG {listed(wanted)}"
+    title = f"MIG {some(wanted, 4)}"
     look = "kubectl get resourceslices -o yaml | grep -A1 profile:"
     if facts.cluster and not missing:
         yield Check(state="ok", title=title, text="The driver publishes such devices.")
         return
     text = (
-        f"GPUs must be cut into {listed(missing or wanted)} before the driver starts on a node (it takes no notice of "
+        f"GPUs must be cut into {some(missing or wanted, 4)} before the driver starts on a node (it takes no notice of "
         "later cuts on A100: restart it), or the driver makes them itself (its gate DynamicMIG; on Ampere MIG mode "
         "must be on already)."
     )

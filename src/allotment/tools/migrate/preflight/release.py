@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from allotment.model.features import GATES
 from allotment.tools.migrate.preflight.check import Check
-from allotment.tools.migrate.preflight.facts import Facts, listed
+from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.target import OLDEST
+from allotment.tools.sentences import some
 
 _EVERYWHERE = "kube-apiserver, kube-scheduler, kube-controller-manager and every kubelet"
 
@@ -43,5 +44,5 @@ def release(facts: Facts) -> Iterator[Check]:
         yield Check(
             state="ok",
             title="DRAExtendedResource",
-            text=f"Off in {target.kube}; that is why {listed(tuple(behind))} stays. On by default since 1.36.",
+            text=f"Off in {target.kube}; that is why {some(tuple(behind), 4)} stays. On by default since 1.36.",
         )

@@ -10,10 +10,9 @@ from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.section import Section
 from allotment.tools.migrate.simulation.comparing import Compared, Comparison
 from allotment.tools.migrate.simulation.kind import Got
+from allotment.tools.sentences import some
 
 TITLE = "Before and after"
-#: Names in a list before the rest is only counted.
-_NAMES = 4
 
 
 def before_and_after(migration: Migration, trial: Comparison | None) -> Section | None:
@@ -105,11 +104,11 @@ def _notes(trial: Comparison) -> Iterator[str]:
     expected = tuple(node for node in trial.expected if node not in trial.kept)
     if expected:
         yield (
-            f"No driver publishes {_listed(expected)} yet: what it will was taken from the nodes' labels and resources."
+            f"No driver publishes {some(expected, 4)} yet: what it will was taken from the nodes' labels and resources."
         )
     if trial.dark:
         yield (
-            f"What a driver would publish on {_listed(trial.dark)} is not known: the labels of feature discovery are "
+            f"What a driver would publish on {some(trial.dark, 4)} is not known: the labels of feature discovery are "
             "missing, or name a model that is not known here. Nothing was placed there after the migration."
         )
     kept = {node: users for node, users in trial.kept.items() if users}
@@ -121,11 +120,4 @@ def _notes(trial: Comparison) -> Iterator[str]:
 
 
 def _with_users(listed: Mapping[str, tuple[str, ...]]) -> str:
-    shown = [f"{what} ({_listed(users)})" for what, users in list(listed.items())[:_NAMES]]
-    more = len(listed) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return some([f"{what} ({some(users, 4)})" for what, users in listed.items()], 4)

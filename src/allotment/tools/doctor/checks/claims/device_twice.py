@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from allotment.engine.cluster.identity import DeviceID
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import of, remedy, some, unique
+from allotment.tools.doctor.wording import of, remedy, unique
+from allotment.tools.sentences import some
 
 
 def find(case: Case) -> Iterable[Sign]:

@@ -10,7 +10,8 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.quantity import Quantity
 from allotment.tools.doctor.case import Case, name_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import of, remedy, some, unique
+from allotment.tools.doctor.wording import of, remedy, unique
+from allotment.tools.sentences import some
 
 
 class _Excess(NamedTuple):

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from allotment.model.resource import ResourceClaimConsumerReference
 from allotment.tools.doctor.case import Case, is_finished, name_of, results_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy, some, subject
+from allotment.tools.doctor.wording import about, counted, remedy, subject
+from allotment.tools.sentences import some
 
 
 def find(case: Case) -> Iterable[Sign]:

@@ -9,7 +9,8 @@ from allotment.model.contested import is_set_aside
 from allotment.model.resource import ResourceClaim
 from allotment.tools.doctor.case import Case, name_of, results_of
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, remedy, some, subject, unique
+from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.sentences import some
 
 
 def find(case: Case) -> Iterable[Sign]:

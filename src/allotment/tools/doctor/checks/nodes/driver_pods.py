@@ -10,7 +10,8 @@ from allotment.tools.doctor.case import Case, condition_of, is_down, is_finished
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import is_driver
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.wording import about, counted, remedy, some, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
+from allotment.tools.sentences import some
 
 _PATIENCE: Final = timedelta(minutes=2)
 

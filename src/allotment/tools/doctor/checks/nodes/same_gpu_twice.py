@@ -9,7 +9,8 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.resource import Device
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import counted, remedy, some, subject, unique
+from allotment.tools.doctor.wording import counted, remedy, subject, unique
+from allotment.tools.sentences import some
 
 _PCI: Final = "PCI address"
 #: Attributes whose value tells one piece of hardware of a node from all others, whoever publishes it.

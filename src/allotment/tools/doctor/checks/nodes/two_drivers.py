@@ -10,7 +10,8 @@ from allotment.tools.doctor.case import Case, is_finished, name_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import our_driver
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.wording import about, remedy, some, subject, unique
+from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.sentences import some
 
 #: The vendor's own, by the name of its DaemonSet or image.
 _OWN: Final = {

@@ -8,7 +8,8 @@ from typing import Final
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import counted, remedy, some, unique
+from allotment.tools.doctor.wording import counted, remedy, unique
+from allotment.tools.sentences import some
 
 #: The role, and who has it.
 _COMMANDS: Final = (

@@ -9,7 +9,8 @@ from allotment.engine.cluster.taints import BLOCKING, rule_applies
 from allotment.model.resource import DeviceTaint
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import counted, of, remedy, some, unique
+from allotment.tools.doctor.wording import counted, of, remedy, unique
+from allotment.tools.sentences import some
 
 
 def find(case: Case) -> Iterable[Sign]:
