@@ -44,6 +44,7 @@ from allotment.scheduler.news import News
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.preempting.sending import Sender
 from allotment.scheduler.queue import Queue
+from allotment.scheduler.resting import Resting
 from allotment.scheduler.surroundings import Surroundings
 from allotment.scheduler.telling.teller import Teller
 from allotment.scheduler.under_way import UnderWay
@@ -87,6 +88,7 @@ class Scheduler:
         pods, claims, templates = caches.trees(PODS), caches.trees(CLAIMS), caches.trees(CLAIM_TEMPLATES)
         budgets = caches.trees(DISRUPTION_BUDGETS)
         news, under_way, demands = News(), UnderWay(), Demands()
+        resting = Resting(news.wake)
         assumed: dict[str, WaitingPod] = {}
 
         # What there is.
@@ -99,7 +101,7 @@ class Scheduler:
         # Who else is there.
         rivals = Rivals(clock, options.name, options.settle)
         guards = Guards(client, clock, ledger, inventory, claims, pods)
-        settling = Settling(claims, inventory, rivals, clock, stopping, news.wake)
+        settling = Settling(claims, inventory, rivals, clock, stopping, resting)
         yielding = Yielding(client, clock, recorder, observing, guards)
         watching = Watching(
             ledger, inventory, pods, clock, options.name, rivals, settling,
@@ -128,10 +130,10 @@ class Scheduler:
 
         # What is decided, and done.
         writing = Claims(client, ledger, groups, features, clock, claims)
-        readying = Readying(client, ledger, features, clock, recorder, stopping, options.binding_seconds)
+        readying = Readying(client, ledger, features, clock, recorder, stopping, resting, options.binding_seconds)
         binder = Binder(client, ledger, groups, clock, recorder, writing, settling, guards, readying)
         carrying = Carrying(
-            assumed, binder, waiting, machines, ledger, settling, watching, pods, demands, observing, news,
+            assumed, binder, waiting, machines, ledger, resting, watching, pods, demands, observing, news,
             under_way.start,
         )  # fmt: skip
         sender = Sender(client, teller, clock, recorder, pods, options.name)

@@ -18,7 +18,7 @@ Of two schedulers of this kind at least one notices: each looks after its own wr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from allotment.cluster.cache import Cache
@@ -28,6 +28,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.beside.contention import Contest, contests
 from allotment.scheduler.beside.rivals import Rivals
+from allotment.scheduler.resting import Resting
 
 
 class Settling:
@@ -35,17 +36,15 @@ class Settling:
 
     def __init__(
         self, claims: Cache[Any], inventory: Inventory, rivals: Rivals, clock: Clock, stopping: Stopping,
-        begins: Callable[[], None],
+        resting: Resting,
     ) -> None:  # fmt: skip
         self._claims = claims
         self._inventory = inventory
         self._rivals = rivals
         self._clock = clock
         self._stopping = stopping
-        self._begins = begins
+        self._resting = resting
         self._waiting: dict[ObjectKey, asyncio.Event] = {}
-        self.pods = 0
-        """Pods whose claims settle now."""
 
     async def settle(self, claims: Iterable[ObjectKey], revision: str, node: str) -> tuple[ObjectKey, Contest] | None:
         """Wait until claims have settled; which of them is contested, and by whom, or None.
@@ -54,14 +53,12 @@ class Settling:
         the claims as they are, and has them settle.
         """
         keys = tuple(claims)
-        self.pods += 1
-        self._begins()
         changed = asyncio.Event()
-        try:
-            await self._claims.reached(revision)
-            began = self._clock.seconds()
-            self._waiting.update(dict.fromkeys(keys, changed))
-            with self._stopping.telling(changed.set):
+        with self._resting.one(), self._stopping.telling(changed.set):
+            try:
+                await self._claims.reached(revision)
+                began = self._clock.seconds()
+                self._waiting.update(dict.fromkeys(keys, changed))
                 while True:
                     for key in keys:
                         for contest in contests(self._inventory, key, node):
@@ -77,11 +74,10 @@ class Settling:
                         await changed.wait()
                     finally:
                         alarm.cancel()
-        finally:
-            self.pods -= 1
-            for key in keys:
-                if self._waiting.get(key) is changed:
-                    del self._waiting[key]
+            finally:
+                for key in keys:
+                    if self._waiting.get(key) is changed:
+                        del self._waiting[key]
 
     def notice(self, claim: ObjectKey) -> bool:
         """A claim is contested: wake whoever settles it; False if it does not settle any more."""

@@ -11,7 +11,6 @@ from allotment.cluster.stopping import Left
 from allotment.placing.demand import Demands
 from allotment.placing.machines import Machines
 from allotment.scheduler.attempt import Chosen
-from allotment.scheduler.beside.settling import Settling
 from allotment.scheduler.beside.watching import Watching
 from allotment.scheduler.binding.binder import Binder
 from allotment.scheduler.binding.failures import NotBound
@@ -19,6 +18,7 @@ from allotment.scheduler.happenings import Happening
 from allotment.scheduler.ledger import Ledger
 from allotment.scheduler.news import News
 from allotment.scheduler.pods import WaitingPod, claim_keys
+from allotment.scheduler.resting import Resting
 from allotment.scheduler.waiting import Start, Waiting
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Carrying:
 
     def __init__(
         self, assumed: dict[str, WaitingPod], binder: Binder, waiting: Waiting, machines: Machines, ledger: Ledger,
-        settling: Settling, watching: Watching, pods: Cache[Any], demands: Demands, observing: Observing, news: News,
+        resting: Resting, watching: Watching, pods: Cache[Any], demands: Demands, observing: Observing, news: News,
         start: Start,
     ) -> None:  # fmt: skip
         self.pods = assumed
@@ -40,7 +40,7 @@ class Carrying:
         self._waiting = waiting
         self._machines = machines
         self._ledger = ledger
-        self._settling = settling
+        self._resting = resting
         self._watching = watching
         self._known = pods
         self._demands = demands
@@ -50,8 +50,8 @@ class Carrying:
 
     @property
     def full(self) -> bool:
-        """Whether no more can begin now. Pods that settle only wait, and count for nothing."""
-        return len(self.pods) - self._settling.pods >= _MOST
+        """Whether no more can begin now."""
+        return len(self.pods) - self._resting.pods >= _MOST
 
     def begin(self, pod: WaitingPod, chosen: Chosen) -> None:
         """Book what was decided, and carry it out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from typing import Any
 
 from allotment.cluster.client import Client
@@ -19,6 +20,7 @@ from allotment.scheduler.attempt import Chosen
 from allotment.scheduler.binding.failures import PRE_BIND, NotBound
 from allotment.scheduler.ledger import Ledger
 from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.resting import Resting
 
 Tree = dict[str, Any]
 
@@ -28,7 +30,7 @@ class Readying:
 
     def __init__(
         self, client: Client, ledger: Ledger, features: Features, clock: Clock, recorder: Recorder, stopping: Stopping,
-        timeout: float,
+        resting: Resting, timeout: float,
     ) -> None:  # fmt: skip
         self._client = client
         self._ledger = ledger
@@ -36,13 +38,13 @@ class Readying:
         self._clock = clock
         self._recorder = recorder
         self._stopping = stopping
+        self._resting = resting
         self._timeout = timeout
-        self._watchers: dict[ObjectKey, asyncio.Event] = {}
+        self._watchers: defaultdict[ObjectKey, set[asyncio.Event]] = defaultdict(set)
 
     def changed(self, claim: ObjectKey) -> None:
         """A claim has changed: whoever waits for its devices looks again."""
-        watcher = self._watchers.get(claim)
-        if watcher is not None:
+        for watcher in self._watchers.get(claim, ()):
             watcher.set()
 
     async def wait(self, pod: WaitingPod, chosen: Chosen) -> None:
@@ -55,11 +57,13 @@ class Readying:
         self._recorder.event(pod.tree, "Normal", "BindingConditionsPending", text, "Scheduling")
         await self._nominate(pod, chosen.node)
         began = self._clock.seconds()
-        for key in keys:
-            await self._wait_for(key, began)
+        with self._resting.one():
+            for key in keys:
+                await self._wait_for(key, began)
 
     async def _wait_for(self, key: ObjectKey, began: float) -> None:
-        watcher = self._watchers[key] = asyncio.Event()
+        watcher = asyncio.Event()
+        self._watchers[key].add(watcher)
         try:
             with self._stopping.telling(watcher.set):
                 while True:
@@ -82,7 +86,9 @@ class Readying:
                     finally:
                         alarm.cancel()
         finally:
-            self._watchers.pop(key, None)
+            self._watchers[key].discard(watcher)
+            if not self._watchers[key]:
+                del self._watchers[key]
 
     async def _nominate(self, pod: WaitingPod, node: str) -> None:
         """Say where the pod is going while it takes long; nobody depends on it."""

@@ -1,0 +1,47 @@
+"""Pods whose devices take long to get ready, and who else is there meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+from allotment.cluster.resources import CLAIMS
+from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
+
+#: More than are written at a time.
+MANY = 150
+SLOW = gpus("a", MANY, bindsToNode=True, bindingConditions=["ready"])
+
+
+def _get_ready(lab: World, name: str) -> None:
+    tree = lab.claim(name)
+    (result,) = tree["status"]["allocation"]["devices"]["results"]
+    device = {key: result[key] for key in ("driver", "pool", "device")}
+    ready = {**device, "conditions": [{"type": "ready", "status": "True"}]}
+    lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [ready]}})
+
+
+def test_pods_that_wait_for_devices_keep_nobody_else_from_a_node() -> None:
+    async def story() -> None:
+        names = [f"p{number}" for number in range(MANY)]
+        slow = [one for name in names for one in (claim(name), pod(name, name))]
+        async with world(node("a", pods="500"), SLOW, device_class(), *slow) as lab:
+            await lab.until(lambda: len(lab.events("BindingConditionsPending")) == MANY, 20)
+            lab.put(*pod("needs-none"))
+            await lab.bound("needs-none")
+            for name in names:
+                _get_ready(lab, name)
+            await lab.bound(*names)
+
+    asyncio.run(story())
+
+
+def test_pods_that_share_a_claim_are_all_bound_when_its_device_is_ready() -> None:
+    async def story() -> None:
+        async with world(node("a"), SLOW, device_class(), claim("shared"), pod("p", "shared")) as lab:
+            await lab.until(lambda: lab.users("shared") == ["p"])
+            lab.put(*pod("q", "shared"))
+            await lab.until(lambda: len(lab.events("BindingConditionsPending")) == 2)
+            _get_ready(lab, "shared")
+            await lab.bound("p", "q")
+
+    asyncio.run(story())
