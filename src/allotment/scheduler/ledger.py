@@ -37,7 +37,7 @@ _SPECS: Final = 4096
 class KnownClaim:
     """A claim as the cluster has it."""
 
-    __slots__ = ("_holding", "_selector", "key", "tree", "uid", "value")
+    __slots__ = ("_holding", "_selector", "allocation", "guards", "key", "tree", "uid", "value")
 
     def __init__(self, tree: Tree, spec: ResourceClaimSpec) -> None:
         metadata = tree["metadata"]
@@ -48,25 +48,17 @@ class KnownClaim:
             metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace, uid=self.uid), spec=spec
         )
         """What the engine is asked about: without status."""
+        self.guards = contested.tree_is_set_aside(tree)
+        """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
+        self.allocation: Tree | None = None if self.guards else (tree.get("status") or {}).get("allocation") or None
+        """``status.allocation``; none of a claim that only guards."""
         self._selector: NodeSelector | None = None
         self._holding: tuple[Tree, ResourceClaim] | None = None
-
-    @property
-    def allocation(self) -> Tree | None:
-        """``status.allocation``; none of a claim that only guards."""
-        if self.guards:
-            return None
-        return (self.tree.get("status") or {}).get("allocation") or None
 
     @property
     def users(self) -> list[Tree]:
         """``status.reservedFor``."""
         return (self.tree.get("status") or {}).get("reservedFor") or []
-
-    @property
-    def guards(self) -> bool:
-        """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
-        return contested.tree_is_set_aside(self.tree)
 
     @property
     def is_extended(self) -> bool:
@@ -127,6 +119,8 @@ class Ledger:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self.known: dict[ObjectKey, KnownClaim] = {}
+        self.guards: dict[ObjectKey, KnownClaim] = {}
+        """Those that guard."""
         self.in_flight: dict[ObjectKey, str] = {}
         """Claims that are being allocated, and the pod (uid) for which."""
         self.extended: dict[str, ObjectKey] = {}
@@ -146,6 +140,9 @@ class Ledger:
         claim = KnownClaim(tree, self.spec(tree.get("spec") or {}))
         before = self.known.get(claim.key)
         self.known[claim.key] = claim
+        self.guards.pop(claim.key, None)
+        if claim.guards:
+            self.guards[claim.key] = claim
         self._forget_extended(before)  # one that was set aside is the pod's no more
         if claim.is_extended:
             for owner in tree["metadata"].get("ownerReferences") or ():
@@ -166,6 +163,7 @@ class Ledger:
     def remove(self, key: ObjectKey) -> bool:
         """A claim is gone; whether that freed anything."""
         claim = self.known.pop(key, None)
+        self.guards.pop(key, None)
         self._forget_extended(claim)
         return key not in self.in_flight and self._unbook(key)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from allotment.cluster.client import Tree
 from allotment.engine.cluster.inventory import Inventory
+from allotment.model.contested import LABEL
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
 from allotment.model.trees import to_value
@@ -104,3 +105,15 @@ def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[st
         if held:
             wanted.setdefault(held, []).append(name)
     assert {d: sorted(names) for d, names in _held(ledger, inventory).items()} == wanted
+
+
+def test_claims_that_only_guard_are_known_and_hold_nothing() -> None:
+    ledger, inventory = _ledger()
+    ledger.put(_claim("c", "x", labels={LABEL: "true"}))
+    assert (list(ledger.guards), ledger.known[_key("c")].allocation) == ([_key("c")], None)
+    assert _held(ledger, inventory) == {}
+    ledger.put(_claim("c", "x"))
+    assert (list(ledger.guards), _held(ledger, inventory)) == ([], {"x": ["c"]})
+    ledger.put(_claim("c", "x", labels={LABEL: "true"}))
+    ledger.remove(_key("c"))
+    assert not ledger.guards

@@ -145,8 +145,8 @@ class Guards:
         while True:
             await self._clock.sleep(_EVERY_SECONDS)
             now = self._clock.seconds()
-            there = {key: claim for key, claim in self._ledger.known.items() if claim.guards}
-            for key in [key for key in self._free_since if key not in there]:
+            there = dict(self._ledger.guards)
+            for key in self._free_since.keys() - there.keys():
                 del self._free_since[key]
             for key, claim in there.items():
                 if any(self._inventory.usage.holders(device) for device in devices_of(claim.tree)):
