@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,8 @@ rules:
 """
 #: How RBAC's refusals begin; a quota's begin otherwise.
 _NOT_ALLOWED: Final = 'forbidden: User "'
+#: What of it says which one is missing: another than the request's verb where that stands for several.
+_MISSING: Final = re.compile(r'cannot (\S+) (?:resource|path) "([^"]+)"(?: in API group "([^"]*)")?')
 #: How a validation tells that a permission is missing that no request is authorized by.
 _LACKS: Final = 'requires resource="'
 
@@ -56,6 +59,14 @@ class Request(NamedTuple):
             and ask.name in ("", self.name)
             and ask.namespace in ("", self.namespace)
         )
+
+    def lacks(self, ask: Ask) -> bool:
+        """Whether it was refused for want of this permission."""
+        if _LACKS in self.why:
+            return f"{ask.resource}/{ask.subresource}" in self.why and ask.verb in self.why and ask.name in self.why
+        missing = _MISSING.search(self.why)
+        assert missing is not None, self.why
+        return self._replace(verb=missing[1], resource=missing[2], group=missing[3] or "").uses(ask)
 
 
 class Audit:
