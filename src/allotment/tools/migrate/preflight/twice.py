@@ -89,6 +89,6 @@ def _kept(trial: Comparison | None) -> Iterator[Check]:
     kept = {node: users for node, users in trial.kept.items() if users} if trial is not None else {}
     if trial is not None and kept and trial.moved:
         users = tuple(dict.fromkeys(user for names in kept.values() for user in names))
-        text = f"{some(tuple(kept), 4)} must keep the device plugin, for {some(users, 4)}; "
-            f"{some(trial.moved, 4)} can move."
+        moving = some(trial.moved, 4)
+        text = f"{some(tuple(kept), 4)} must keep the device plugin, for {some(users, 4)}; {moving} can move."
         yield Check(state="ok", title="which nodes move", text=text)
