@@ -261,6 +261,26 @@ def test_a_claim_that_is_allocated_where_nobody_can_say_is_on_another_node() -> 
     assert any("allocated on a node that is not known" in line for line in lines(explanation, 200))
 
 
+ELSEWHERE = (
+    "    nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [n2]}]}]}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("reference", "more"),
+    [
+        ("resourceClaimName: shared\n  - {name: d, resourceClaimName: lost}", ""),
+        ("resourceClaimName: lost", "  nodeSelector: {zone: nowhere}\n"),
+    ],
+    ids=["a claim on another node", "a pod that excludes all nodes"],
+)
+def test_a_class_that_is_missing_comes_before_nodes_that_will_not_do(reference: str, more: str) -> None:
+    """Kubernetes looks for classes first, and at no node then."""
+    lost = claim("lost").replace("deviceClassName: gpu", "deviceClassName: gone")
+    explanation = told(CLASS, slice_("n1", 1), claim("shared", ALLOCATED + ELSEWHERE), lost, pod("p", reference, more))
+    assert codes(explanation) == ["class-missing"]
+
+
 @pytest.mark.parametrize(("count", "code"), [(255, "fits"), (256, "claim-in-use")])
 def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
     reserved = "".join(f"  - {{resource: pods, name: p{i}, uid: u{i}}}\n" for i in range(count))

@@ -15,6 +15,7 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.cluster import Diagnoser
+from allotment.engine.diagnosis.scene import places
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
@@ -38,6 +39,7 @@ from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matc
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
+from allotment.tools.explain.waiting import noted
 from allotment.tools.sentences import some
 from allotment.tools.strays import left_out
 
@@ -49,7 +51,7 @@ def explain(values: Iterable[Object], features: Features, tries: int | None = No
     first. ``tries`` bounds the search for changes that would help, which takes longest, over all answers together.
     """
     run = _Run(sort(values, features), tries)
-    answers = [run.pod(pod, owner) for pod, owner in run.pods()]
+    answers = [noted(run.pod(pod, owner), pod) for pod, owner in run.pods()]
     answers += [run.claim_alone(key) for key in run.unnamed()]
     return Explanation(answers=tuple(answers), notes=tuple(run.notes()))
 
@@ -132,6 +134,9 @@ class _Run:
         if isinstance(ask, Obstacle):
             reasons = self._mended(pod, ask, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
+        if self.nodes and self._lacks_class(ask):  # Kubernetes looks at no node
+            reasons = self._reasons(tuple(ask.pending), ask, list(self.nodes), {}, pod, owner)
+            return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         eligible, out = self._nodes_for(pod)
         for claim in ask.before:
             eligible, told_ = self._where_allocated(claim, eligible)
@@ -148,6 +153,10 @@ class _Run:
             reasons = _with_first(refused.reasons, tried)
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
         return self._place("ResourceClaim", str(key), "", Ask([claim]), list(self.nodes), {}, None)
+
+    def _lacks_class(self, ask: Ask) -> bool:
+        wanted = (request.device_class_name for claim in ask.pending for _, request in places(claim))
+        return any(name not in self.given.classes for name in wanted)
 
     def _nodes_for(self, pod: Pod) -> tuple[list[str], dict[str, str]]:
         """The nodes that the pod may go to, and why not to others; a daemon pod is asked about its own node only."""
