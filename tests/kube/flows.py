@@ -143,9 +143,15 @@ class RealPlace:
 
 
 @contextmanager
-def prepared(paths: dict[str, str], *, theirs: bool = False) -> Iterator[ApiServer]:
-    """Kubernetes, with every gate of the recordings; without those whose work is ours, or with ``theirs``."""
-    controllers = "*" if theirs else ",".join(("*", *(f"-{name}" for name in OURS)))
+def prepared(
+    paths: dict[str, str], *, theirs: bool = False, without: Sequence[str] | None = None
+) -> Iterator[ApiServer]:  # fmt: skip
+    """Kubernetes, with every gate of the recordings; without those whose work is ours, or with ``theirs``.
+
+    ``without``: controllers that do not run, if not these.
+    """
+    off = (() if theirs else OURS) if without is None else without
+    controllers = ",".join(("*", *(f"-{name}" for name in off)))
     with plane(paths, controllers=controllers, scheduler=theirs, runtime_config=_SERVED, gates=_GATES) as running:
         yield running
 

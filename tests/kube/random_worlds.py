@@ -2,8 +2,8 @@
 
 Everything that an API server stores and a scheduler decides on may come: several drivers and kinds of pools, also broken
 ones, partitions, shares, taints, constraints, alternatives, selectors that fail while they run. Devices of one driver
-are alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: three devices that must
-differ in one request, attributes that are lists, counters where a taint or a constraint refuses a device, counter sets
+are alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: several devices of one
+request that must differ from others, too, attributes that are lists, counters where a taint or a constraint refuses a device, counter sets
 of two drivers with the same names.
 """
 
@@ -80,7 +80,11 @@ class _Drawing:
 
     def node(self, name: str) -> Tree:
         labels = {"zone": self.random.choice(ZONES), "kubernetes.io/hostname": name}
-        amounts = {"cpu": self.random.choice(["2", "8"]), "memory": "8Gi", "pods": self.random.choice(["2", "110", "110"])}
+        amounts = {
+            "cpu": self.random.choice(["2", "8"]),
+            "memory": "8Gi",
+            "pods": self.random.choice(["2", "110", "110"]),
+        }
         taints = [{"key": "example.com/ours", "effect": "NoSchedule"}] if self.chance(0.1) else []
         tree: Tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
                       "spec": {"taints": taints}, "status": {"allocatable": amounts, "capacity": amounts}}  # fmt: skip
@@ -260,7 +264,7 @@ class _Drawing:
             among = (
                 {} if self.chance(0.4) else {"requests": sorted(random.sample(names, random.randint(1, len(names))))}
             )
-            distinct = self.chance(0.4) and not any("3" in str(one) for one in _counts(requests))
+            distinct = self.chance(0.4) and _few(requests)
             constraints.append({**among, "distinctAttribute" if distinct else "matchAttribute": attribute})
         if constraints:
             devices["constraints"] = constraints
@@ -325,14 +329,16 @@ class _Drawing:
             f"{attributes}.all(k, k != 'x')", f"{capacity}.lanes.asInteger() >= 4",
             f'device.attributes["nobody.example.com"].model == "{model}"', f"{attributes}.firmware.major() > 0",
         ]  # fmt: skip
-        return random.choice(careful if self.chance(0.8) else careless)
+        return random.choice(careful if self.chance(0.9) else careless)
 
     # --- pods ----------------------------------------------------------------------------------------------------------
 
     def pod(self, name: str, namespace: str, claims: list[Tree]) -> Tree:
         random = self.random
         entries = []
-        for number, claim in enumerate(random.sample(claims, min(len(claims), random.choice([1, 1, 1, 1, 1, 2, 2, 3])))):
+        for number, claim in enumerate(
+            random.sample(claims, min(len(claims), random.choice([1, 1, 1, 1, 1, 2, 2, 3])))
+        ):
             field = "resourceClaimName" if claim["kind"] == "ResourceClaim" else "resourceClaimTemplateName"
             entries.append({"name": f"c{number}", field: claim["metadata"]["name"]})
         amounts: Tree = {"cpu": random.choice(["100m", "100m", "1500m"])}
@@ -341,12 +347,12 @@ class _Drawing:
             entries = entries[1:]
             wanted = {f"example.com/{random.choice(self.classes[1:])}": str(random.choice([1, 1, 2]))}
             resources = {"requests": {**amounts, **wanted}, "limits": wanted}
-        if entries:
-            resources["claims"] = [{"name": entries[0]["name"]}]
         spec: Tree = {
             "terminationGracePeriodSeconds": 0, "resourceClaims": entries,
             "containers": [{"name": "main", "image": "i", "resources": resources}],
         }  # fmt: skip
+        if "limits" in resources and self.chance(0.5):
+            self.more_containers(spec, resources)
         if self.chance(0.15):
             spec["nodeSelector"] = {"zone": random.choice(ZONES)}
         if self.chance(0.5):  # one node, so that chance does not decide
@@ -376,11 +382,23 @@ class _Drawing:
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
+    def more_containers(self, spec: Tree, resources: Tree) -> None:
+        """Others that want the same resource, before, beside and after."""
+        for number in range(self.random.randint(1, 3)):
+            limits = {name: str(self.random.choice([1, 1, 2, 3])) for name in resources["limits"]}
+            container: Tree = {"name": f"more{number}", "image": "i", "resources": {"limits": limits}}
+            kind = "containers" if self.chance(0.3) else "initContainers"
+            if kind == "initContainers" and self.chance(0.3):
+                container["restartPolicy"] = "Always"
+            spec.setdefault(kind, []).append(container)
+
 
 def _named(node: str) -> Tree:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
 
 
-def _counts(requests: list[Tree]) -> list[int]:
+def _few(requests: list[Tree]) -> bool:
+    """Whether every request is for one device, or all together for two."""
     every = [one for request in requests for one in (request.get("firstAvailable") or [request["exactly"]])]
-    return [3 if one.get("allocationMode") == "All" else one.get("count", 1) for one in every]
+    counts = [3 if one.get("allocationMode") == "All" else one.get("count", 1) for one in every]
+    return max(counts) == 1 or counts == [2]
