@@ -1,12 +1,13 @@
 """Pods that are not tried at all: gates, claims that are not there (yet) or are going.
 
 Kubernetes parks such pods without a word: no condition, no event. A condition would change what programs see, so it
-stays out here, too; but an event tells people what is missing, once it is clear that it does not come by itself.
+stays out here, too; but an event tells people what is missing, once it is clear that it does not come by itself. While
+claims of other pods come, this one's will have its turn: that a thousand pods are new at once is no news.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from allotment.cluster.clock import Clock, Timer
@@ -21,10 +22,12 @@ from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import missing, no_group, told
 
 Tree = dict[str, Any]
-Names = Callable[[], Iterable[ObjectKey]]
+Names = Callable[[], Collection[ObjectKey]]
 
-#: Seconds that a claim may take to be made before somebody is told.
+#: Seconds without any new claim after which somebody is told that one is missing.
 _PATIENCE: Final = 1.0
+#: How often that may begin anew.
+_AGAIN: Final = 30
 
 
 class Held:
@@ -47,7 +50,7 @@ class Held:
         """A pod is held back."""
         self.pods[pod.uid] = (pod, hold)
         if hold is not None and pod.uid not in self._timers:
-            self._timers[pod.uid] = self._clock.later(_PATIENCE, lambda: self._tell(pod.uid))
+            self._await(pod.uid, _AGAIN)
 
     def remove(self, uid: str) -> WaitingPod | None:
         """A pod is held back no longer."""
@@ -68,16 +71,29 @@ class Held:
             timer.cancel()
         self._timers.clear()
 
-    def _tell(self, uid: str) -> None:
+    def _await(self, uid: str, again: int) -> None:
+        known = len(self._claims())
+        self._timers[uid] = self._clock.later(_PATIENCE, lambda: self._tell(uid, known, again))
+
+    def _tell(self, uid: str, known: int, again: int) -> None:
+        """Tell why a pod is held back, or wait on. ``known``: how many claims there were before."""
         self._timers.pop(uid, None)
         pod, hold = self.pods.get(uid, (None, None))
         if pod is None or hold is None or self._told.get(uid) == hold.text:
             return
-        self._told[uid] = hold.text
         lines = self._explained(pod, hold)
+        if not lines:
+            if again and len(self._claims()) > known:
+                self._await(uid, again - 1)
+                return
+            entry = pod.tree["spec"]["resourceClaims"][hold.entry]
+            template = entry.get("resourceClaimTemplateName")
+            lines = [f"the claim for {entry['name']} has not been made yet (template {template})"]
+        self._told[uid] = hold.text
         self._recorder.event(pod.tree, "Warning", "FailedScheduling", messages.event(lines, hold.text), "Scheduling")
 
     def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
+        """What is wrong; nothing where a claim has only not been made yet."""
         entry = to_value(pod.tree["spec"]["resourceClaims"][hold.entry], PodResourceClaim)
         where = (f"Pod {pod.key}", "")
         likely: tuple[Change, ...] = ()
@@ -101,5 +117,5 @@ class Held:
             )
             return [f"{summary} (claim-deleting)"]
         else:
-            return [f"the claim for {entry.name} has not been made yet (template {template})"]
+            return []
         return messages.of_diagnosis(str(pod.key), found, likely)
