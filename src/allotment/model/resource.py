@@ -86,6 +86,10 @@ class DeviceTaint(Value, frozen=True):
     effect: str = ""
     time_added: str | None = None
 
+    def __str__(self) -> str:
+        """As kubectl writes it: ``key=value:effect``."""
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
 
 class NodeAllocatableResourceMapping(Value, frozen=True):
     """How a device stands for cpu, memory or hugepages of its node (alpha in 1.36)."""

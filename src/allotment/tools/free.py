@@ -17,7 +17,7 @@ from allotment.engine.cluster.taints import BLOCKING
 from allotment.model.contested import is_set_aside
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
-from allotment.model.resource import Device, DeviceTaint, ResourceClaim
+from allotment.model.resource import Device, ResourceClaim
 
 #: State of a device, best first. ``shared``: held by shares, with room for more claims; ``full``: by shares, without.
 STATES = ("free", "shared", "full", "in-use", "blocked", "tainted")
@@ -195,7 +195,7 @@ class _Look:
         holders = self._holders.of(record.id)
         held = self._inventory.usage.is_allocated(record.id)
         capacity = _remaining(record.device, holders, taken=held and not record.traits.shareable)
-        taints = tuple(_taint_text(taint) for taint in record.traits.taints)
+        taints = tuple(map(str, record.traits.taints))
         blocked_by = () if held else self._blockers(slot)
         if held:
             state = ("shared" if _has_room(capacity) else "full") if record.traits.shareable else "in-use"
@@ -264,11 +264,6 @@ def _remaining(device: Device, holders: Sequence[Holder], taken: bool) -> tuple[
 
 def _has_room(capacity: tuple[Amount, ...]) -> bool:
     return all(amount.left.sign() > 0 or amount.total.sign() == 0 for amount in capacity)
-
-
-def _taint_text(taint: DeviceTaint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 def kind_of(device: Device) -> str:

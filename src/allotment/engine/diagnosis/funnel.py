@@ -209,17 +209,8 @@ def _taints(wanted: Wanted, arriving: tuple[Seen, ...], view: View, held: Holdin
             kept.append(seen)
         for taint in taints:
             found[taint.key, taint.value, taint.effect] = taint
-    text = "taints" + ("" if not found else " " + ", ".join(taint_text(t) for t in found.values()))
+    text = "taints" + ("" if not found else " " + ", ".join(map(str, found.values())))
     return Loss("taints", text, arriving, tuple(kept), taints=tuple(found.values()))
-
-
-def taint_text(taint: DeviceTaint) -> str:
-    """A taint as kubectl writes it.
-
-    >>> taint_text(DeviceTaint(key="example.com/drain", effect="NoExecute"))
-    'example.com/drain:NoExecute'
-    """
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _in_use(wanted: Wanted, arriving: tuple[Seen, ...], view: View, held: Holdings, features: Features) -> Loss | None:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace as altered
 
 from allotment.engine.diagnosis.edits import ask_for, capacity_edit, complete_pool
-from allotment.engine.diagnosis.funnel import Loss, Trace, Wanted, taint_text, trace
+from allotment.engine.diagnosis.funnel import Loss, Trace, Wanted, trace
 from allotment.engine.diagnosis.names import did_you_mean, near
 from allotment.engine.diagnosis.scene import Cause, Scene
 from allotment.engine.diagnosis.selection import too_few
@@ -66,7 +66,7 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
     elif loss.left:
         summary = f"{plural(asked.count, 'device')} asked, {len(loss.left)} of {len(loss.arriving)} are without taint"
     else:
-        summary = f"every matching device is tainted ({', '.join(taint_text(t) for t in loss.taints)})"
+        summary = f"every matching device is tainted ({', '.join(map(str, loss.taints))})"
     tolerations = tuple(
         DeviceToleration(key=t.key, operator="Equal", value=t.value, effect=t.effect)
         if t.value
@@ -75,7 +75,7 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
     )
     tolerate = Candidate(
         3,
-        f"tolerate {', '.join(taint_text(t) for t in loss.taints)}",
+        f"tolerate {', '.join(map(str, loss.taints))}",
         edit_request(place, lambda old: altered(old, tolerations=(*old.tolerations, *tolerations))),
         place.object,
         f"{place.path}.tolerations",

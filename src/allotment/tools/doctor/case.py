@@ -314,6 +314,12 @@ def name_of(value: Object) -> str:
     return str(value.key)
 
 
+def allocated_at(claim: ResourceClaim) -> str | None:
+    """When a claim was allocated; where nothing tells, when it was made."""
+    allocation = claim.status.allocation
+    return (allocation.allocation_timestamp if allocation else None) or claim.metadata.creation_timestamp
+
+
 def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:
     """The devices that a claim has."""
     allocation = claim.status.allocation

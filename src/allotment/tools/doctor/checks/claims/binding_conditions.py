@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
-from allotment.tools.doctor.case import Case, name_of, results_of
+from allotment.tools.doctor.case import Case, allocated_at, name_of, results_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import about, of, remedy, subject, told, unique
 
@@ -27,7 +27,7 @@ def find(case: Case) -> Iterable[Sign]:
             missing = [name for name in result.binding_conditions if said.get(name) != "True"]
             if bad:
                 failed.setdefault(f"{bad[0]} of {result.driver}", []).append(claim)
-            elif missing and case.is_old(_since(claim), _PATIENCE):
+            elif missing and case.is_old(allocated_at(claim), _PATIENCE):
                 waiting.setdefault(f"{missing[0]} of {result.driver}", []).append(claim)
     for condition, claims in failed.items():
         names = unique(name_of(claim) for claim in claims)
@@ -35,7 +35,7 @@ def find(case: Case) -> Iterable[Sign]:
         yield Sign(subject("claim", names), text, _help(names[0]), "error", names)
     for condition, claims in waiting.items():
         names = unique(name_of(claim) for claim in claims)
-        longest = max((age for claim in claims if (age := case.age(_since(claim))) is not None), default=None)
+        longest = max((age for claim in claims if (age := case.age(allocated_at(claim))) is not None), default=None)
         verb = "waits" if len(names) == 1 else "wait"
         text = f"{about('claim', names)} {verb} for binding condition {condition}"
         text += f", for up to {told(longest)}" if longest is not None else ""
@@ -50,11 +50,6 @@ def _said(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[s
         if (one.driver, one.pool, one.device, one.share_id) == this
         for condition in one.conditions
     }
-
-
-def _since(claim: ResourceClaim) -> str | None:
-    allocation = claim.status.allocation
-    return (allocation.allocation_timestamp if allocation else None) or claim.metadata.creation_timestamp
 
 
 def _help(name: str) -> str:

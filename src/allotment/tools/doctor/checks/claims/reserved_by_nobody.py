@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from allotment.model.contested import is_set_aside
-from allotment.model.resource import ResourceClaim
-from allotment.tools.doctor.case import Case, name_of, results_of
+from allotment.tools.doctor.case import Case, allocated_at, name_of, results_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import about, counted, remedy, subject, told
 
@@ -23,14 +22,14 @@ def find(case: Case) -> Iterable[Sign]:
         and not claim.status.reserved_for
         and not is_set_aside(claim)
         and claim.metadata.deletion_timestamp is None
-        and case.is_old(_since(claim), _PATIENCE)
+        and case.is_old(allocated_at(claim), _PATIENCE)
     ]
     if not idle:
         return
-    idle.sort(key=lambda claim: (_since(claim) or "", name_of(claim)))
+    idle.sort(key=lambda claim: (allocated_at(claim) or "", name_of(claim)))
     names = [name_of(claim) for claim in idle]
     held = sum(not result.admin_access for claim in idle for result in results_of(claim))
-    oldest = case.age(_since(idle[0]))
+    oldest = case.age(allocated_at(idle[0]))
     since = f", {'for' if len(idle) == 1 else 'the oldest for'} {told(oldest)}" if oldest is not None else ""
     verb = "is" if len(idle) == 1 else "are"
     text = f"{about('claim', names)} {verb} allocated and reserved by nobody{since}: {counted(held, 'device')} held"
@@ -40,11 +39,6 @@ def find(case: Case) -> Iterable[Sign]:
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
     yield Sign(subject("claim", names), text, help_, objects=tuple(names))
-
-
-def _since(claim: ResourceClaim) -> str | None:
-    allocation = claim.status.allocation
-    return (allocation.allocation_timestamp if allocation else None) or claim.metadata.creation_timestamp
 
 
 CHECK = Check(

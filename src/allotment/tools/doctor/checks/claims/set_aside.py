@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.engine.cluster.identity import DeviceID
 from allotment.model.contested import is_set_aside
 from allotment.model.resource import ResourceClaim
-from allotment.tools.doctor.case import Case, name_of, results_of
+from allotment.tools.doctor.case import Case, allocated_at, name_of, results_of
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import about, remedy, subject, unique
 from allotment.tools.sentences import some
@@ -22,7 +22,7 @@ def find(case: Case) -> Iterable[Sign]:
             continue
         if holders := _holders(case, claim):
             of_use[name_of(claim)] = holders
-        elif case.is_old(_since(claim)):
+        elif case.is_old(allocated_at(claim)):
             idle.append(claim)
     if idle:
         yield _left(idle)
@@ -56,11 +56,6 @@ def _holders(case: Case, claim: ResourceClaim) -> tuple[str, ...]:
         for holder, held in case.results.get(DeviceID(result.driver, result.pool, result.device), ())
         if not held.admin_access
     )
-
-
-def _since(claim: ResourceClaim) -> str | None:
-    allocation = claim.status.allocation
-    return (allocation.allocation_timestamp if allocation else None) or claim.metadata.creation_timestamp
 
 
 CHECK = Check(

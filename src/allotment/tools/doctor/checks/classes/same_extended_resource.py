@@ -17,14 +17,12 @@ def find(case: Case) -> Iterable[Sign]:
             by_resource.setdefault(one.spec.extended_resource_name, []).append(name)
     for resource, names in by_resource.items():
         if len(names) > 1:
-            order = sorted(sorted(names), key=lambda n: case.classes[n].metadata.creation_timestamp or "", reverse=True)
-            newest = max(case.classes[name].metadata.creation_timestamp or "" for name in names)
-            wins = min(name for name in names if (case.classes[name].metadata.creation_timestamp or "") == newest)
-            text = f"{', '.join(sorted(names))} all have extendedResourceName {resource}; {wins}, the newest, serves it"
-            losers = [name for name in order if name != wins]
-            words = "Leave the name with one of them."
-            help_ = remedy(words, f"kubectl edit deviceclass {losers[0]}")
-            yield Sign(subject("class", sorted(names)), text, help_, objects=tuple(sorted(names)))
+            names.sort()
+            made = {name: case.classes[name].metadata.creation_timestamp or "" for name in names}
+            wins, other, *_ = sorted(names, key=made.__getitem__, reverse=True)
+            text = f"{', '.join(names)} all have extendedResourceName {resource}; {wins}, the newest, serves it"
+            help_ = remedy("Leave the name with one of them.", f"kubectl edit deviceclass {other}")
+            yield Sign(subject("class", names), text, help_, objects=tuple(names))
 
 
 CHECK = Check(

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import BLOCKING, rule_applies
-from allotment.model.resource import DeviceTaint
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import counted, of, remedy, unique
@@ -22,24 +21,22 @@ def find(case: Case) -> Iterable[Sign]:
     for id, found in case.devices.items():
         for taint in found.device.taints:
             if taint.effect in BLOCKING:
-                alike.setdefault(text_of(taint), []).append(id)
+                alike.setdefault(str(taint), []).append(id)
     if case.features.enabled("DRADeviceTaintRules"):
         for rule in case.rules:
             taint = rule.spec.taint
             hit = [id for id in case.devices if rule_applies(rule, id)] if taint.effect in BLOCKING else []
             if hit:
-                alike.setdefault(text_of(taint), []).extend(hit)
-                by_rule[text_of(taint)] = rule.metadata.name
-    for taint_text, ids in alike.items():
+                alike.setdefault(str(taint), []).extend(hit)
+                by_rule[str(taint)] = rule.metadata.name
+    for tainted, ids in alike.items():
         distinct = list(dict.fromkeys(ids))
         nodes = unique(str(case.devices[id].slice.spec.node_name or id.pool) for id in distinct)
         used = sum(id in case.results for id in distinct)
-        text = (
-            f"{counted(len(distinct), 'device')} on {counted(len(nodes), 'node')} ({some(nodes)}) tainted {taint_text}"
-        )
+        text = f"{counted(len(distinct), 'device')} on {counted(len(nodes), 'node')} ({some(nodes)}) tainted {tainted}"
         text += f", {used} of them in use" if used else ""
         text += f": {some([id.device for id in distinct])} of {distinct[0].driver}"
-        if name := by_rule.get(taint_text):
+        if name := by_rule.get(tainted):
             words = (
                 f"DeviceTaintRule {name} does it; when the reason is gone, delete the rule. Pods may come back then."
             )
@@ -52,11 +49,6 @@ def find(case: Case) -> Iterable[Sign]:
             )
         names = tuple(f"{id.driver}/{id.pool}/{id.device}" for id in distinct)
         yield Sign(counted(len(distinct), "device"), text, help_, objects=names)
-
-
-def text_of(taint: DeviceTaint) -> str:
-    """``key=value:effect``."""
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 CHECK = Check(
