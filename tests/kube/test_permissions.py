@@ -18,13 +18,23 @@ import pytest
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.rule import Part
-from tests.kube.permitted import annotating, claiming, driving, exporting, reading, scaling, scheduling, tainting
+from tests.kube.permitted import (
+    annotating,
+    claiming,
+    driving,
+    enlarging,
+    exporting,
+    reading,
+    scaling,
+    scheduling,
+    tainting,
+)
 from tests.kube.permitted.ground import Account, Ground, ground
 from tests.kube.permitted.needing import never_refused
 
 PLAYS: Final[dict[str, Any]] = {
     "reader": reading, "scheduler": scheduling, "claims": claiming, "taints": tainting, "autoscaler": scaling,
-    "driver": driving, "exporter": exporting, "annotator": annotating,
+    "cluster-autoscaler": enlarging, "driver": driving, "exporter": exporting, "annotator": annotating,
 }  # fmt: skip
 #: Longer than any story takes, on a machine that does other things.
 _SECONDS: Final = 120

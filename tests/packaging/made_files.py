@@ -28,6 +28,9 @@ from tests.packaging import helm, values_page
 Tree = dict[str, Any]
 
 DRIVERS: Final = {"nvidia": NVIDIA_DRIVER, "amd": AMD_DRIVER}
+#: Parts of which the chart has no rules as they are: drivers have their own, by name, and what serves
+#: cluster-autoscaler runs in that one's pod.
+ELSEWHERE: Final = ("driver", "cluster-autoscaler")
 #: Hardware that kustomize has simulated, with the DeviceClasses for it.
 SIMULATED: Final = {"driver.nvidia": "8xa100-40gb/dynamic-mig"}
 #: Components of the chart, as kustomize has them.
@@ -41,7 +44,7 @@ def chart_files() -> Iterator[tuple[Path, str]]:
     """The files of the chart that are made, and what they say."""
     files = helm.CHART / "files"
     for name, part in PARTS.items():
-        if name != "driver":
+        if name not in ELSEWHERE:
             yield files / "rules" / f"{name}.yaml", _rules(part)
     for vendor, driver in DRIVERS.items():
         yield files / "rules" / f"driver-{vendor}.yaml", _rules(_of_driver(PARTS["driver"], driver))

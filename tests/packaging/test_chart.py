@@ -85,7 +85,7 @@ def test_each_component_alone_is_valid(helm: str, piece: str) -> None:
     assert [tree["metadata"]["name"] for tree in workloads] == [f"allotment-{piece.replace('.', '-')}"]
 
 
-@pytest.mark.parametrize("part", [name for name in PARTS if name not in ("reader", "driver")])
+@pytest.mark.parametrize("part", [name for name in PARTS if name not in ("reader", *made_files.ELSEWHERE)])
 def test_it_grants_what_the_table_says(helm: str, part: str) -> None:
     trees = template(helm, *only(part))
     for wanted in manifests(PARTS[part], namespace="allotment"):

@@ -89,7 +89,7 @@ async def play(ground: Ground, account: Account) -> None:
             return any((one.get("series") or {}).get("count", 1) > 1 for one in events)
 
         async with (
-            _emptied(admin),
+            emptied(admin),
             Meddled(account.target, before) as client,
             _beside(admin, fake),
             running(admin, "scheduler", scheduler(Scheduling(FEATURES, name="allotment")), leads=False),
@@ -147,7 +147,7 @@ async def _comes(admin: HttpClient, node: Tree) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _emptied(admin: HttpClient) -> AsyncIterator[None]:
+async def emptied(admin: HttpClient) -> AsyncIterator[None]:
     """Nothing of the autoscaler's is left behind."""
     try:
         yield

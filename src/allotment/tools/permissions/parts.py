@@ -179,6 +179,20 @@ _TAINTS: Final = Part(
     _leading("taints"),
 )
 
+#: Through Karpenter.
+_MACHINES: Final = (
+    Rule(
+        ("karpenter.sh",), ("nodeclaims",), ("create", "delete", "get", "list"),
+        "machines are ordered, looked after and given back",
+    ),
+    Rule(_CORE, ("events",), _LIST, "why Karpenter gave a machine up"),
+    Rule(
+        _CORE, ("configmaps",), ("create", "get", "patch"),
+        "layouts for new machines that are cut by MIG; without, say --mig-config none",
+        names=("allotment-mig-parted-config",),
+    ),
+)  # fmt: skip
+
 _AUTOSCALER: Final = Part(
     "autoscaler",
     "buys machines through Karpenter, and gives them back",
@@ -202,21 +216,29 @@ _AUTOSCALER: Final = Part(
         Rule(_CORE, ("nodes",), ("patch",), "nodes are closed until they are complete, and cordoned before they go"),
         Rule(_CORE, ("pods/eviction",), ("create",), "pods leave a machine that is given back"),
         _events(_NEW_EVENTS, "pods and nodes hear what is done for them"),
-        Rule(
-            ("karpenter.sh",), ("nodeclaims",), ("create", "delete", "get", "list"),
-            "machines are ordered, looked after and given back",
-        ),
-        Rule(_CORE, ("events",), _LIST, "why Karpenter gave a machine up"),
-        Rule(
-            _CORE, ("configmaps",), ("create", "get", "patch"),
-            "layouts for new machines that are cut by MIG; without, say --mig-config none",
-            names=("allotment-mig-parted-config",),
-        ),
+        *_MACHINES,
         *_SERVING,
     ),
     (
         Rule(_CORE, ("configmaps",), ("create", "delete", "list", "patch"), "orders, and the report of the last plan"),
         *_leading("autoscaler"),
+    ),
+)  # fmt: skip
+
+
+_CLUSTER_AUTOSCALER: Final = Part(
+    "cluster-autoscaler",
+    "machines for cluster-autoscaler, and which to choose",
+    (
+        Rule(_CORE, ("nodes",), _FOLLOW, "which machine a node is"),
+        Rule(_CORE, ("pods", "namespaces"), _FOLLOW, "what waits, and who keeps others away from a node"),
+        Rule(_CORE, ("persistentvolumes", "persistentvolumeclaims"), _FOLLOW, "volumes that keep a pod in a zone"),
+        Rule(
+            _DRA,
+            ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
+            _FOLLOW, "which of the nodes to come would serve its claims",
+        ),
+        *_MACHINES,
     ),
 )  # fmt: skip
 
@@ -283,6 +305,7 @@ PARTS: Final[Mapping[str, Part]] = {
         _CLAIMS,
         _TAINTS,
         _AUTOSCALER,
+        _CLUSTER_AUTOSCALER,
         driver_part(AMD_DRIVER, NVIDIA_DRIVER),
         _EXPORTER,
         _ANNOTATOR,

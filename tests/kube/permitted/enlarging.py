@@ -1,0 +1,110 @@
+"""Both servers for cluster-autoscaler: a group grows, also where an answer was lost and where MIG cuts the GPUs; a
+machine that will not come is told of; machines are given back; and which group is the best for a pod."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from allotment import protobuf
+from allotment.autoscaler.cluster_autoscaler.groups import groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.program import Listening, Options, servers
+from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
+from allotment.cluster.client import Resource
+from allotment.cluster.resources import CLAIMS, PODS
+from allotment.externalgrpc import encoding, objects
+from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
+from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+from allotment.fleet.catalog import catalog
+from allotment.tools.plan.limits import Limits
+from tests.kube.permitted.ground import FEATURES, Account, Ground, gone, there
+from tests.kube.permitted.playing import Meddled, running
+from tests.kube.permitted.scaling import emptied
+from tests.kube.permitted.scheduling import claim, pod
+
+Tree = dict[str, Any]
+M = TypeVar("M", bound=Message)
+
+_NODES: Final = ("0:4:aws/g4dn.xlarge", "0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
+_SECONDS: Final = 20
+
+
+async def play(ground: Ground, account: Account) -> None:
+    """All of it."""
+    name = f"asks-{ground.mark()}"
+    types = tuple(one for one in catalog() if one.key in ("aws/g4dn.xlarge", "aws/p4d.24xlarge"))
+    groups = groups_of(types, [wanted(text) for text in _NODES], Limits(zones=("us-east-1a",)))
+    known: list[str] = []
+    async with ground.client() as admin:
+
+        async def before(verb: str, resource: Resource, tree: Tree, subresource: str) -> None:
+            if resource == NODE_CLAIMS and not known:
+                # As after an order whose answer was lost: it is there already.
+                known.append((await admin.create(NODE_CLAIMS, tree))["metadata"]["name"])
+
+        async with (
+            emptied(admin),
+            Meddled(account.target, before) as client,
+            there(admin, (CLAIMS, claim(name)), (PODS, pod(name, name))) as (_, waits),
+        ):
+            ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+            listening = Listening("127.0.0.1:0")
+            options = Options(
+                groups, types, FEATURES, lambda context: Karpenter(client, mig=MigManager()), listening, listening
+            )
+            program = servers(options, lambda *both: ports.set_result(both))
+            async with running(client, "cluster-autoscaler", program, leads=False), _asked(ports) as (cloud, expander):
+                for group in groups:
+                    await cloud(
+                        "NodeGroupIncreaseSize", wire.NodeGroupIncreaseSizeRequest(id=group.id, delta=1),
+                        wire.NodeGroupIncreaseSizeResponse,
+                    )  # fmt: skip
+                await gone(admin, NODE_CLAIMS, known[0])
+                await cloud("Refresh", wire.RefreshRequest(), wire.RefreshResponse)
+                for group in groups:
+                    told = await cloud(
+                        "NodeGroupNodes", wire.NodeGroupNodesRequest(id=group.id), wire.NodeGroupNodesResponse
+                    )
+                    nodes = [wire.ExternalGrpcNode(name=one.id) for one in told.instances]
+                    await cloud(
+                        "NodeGroupDeleteNodes", wire.NodeGroupDeleteNodesRequest(id=group.id, nodes=nodes),
+                        wire.NodeGroupDeleteNodesResponse,
+                    )  # fmt: skip
+                first = groups[0].id
+                template = await cloud(
+                    "NodeGroupTemplateNodeInfo", wire.NodeGroupTemplateNodeInfoRequest(id=first),
+                    wire.NodeGroupTemplateNodeInfoResponse,
+                )  # fmt: skip
+                node = objects.from_bytes(objects.NODE, template.nodeBytes)
+                question = encoding.best_options_request([Option(first, 1, "", (waits,))], {first: node})
+                best = await expander("BestOptions", question, expander_wire.BestOptionsResponse)
+                assert [option.nodeGroupId for option in best.options] == [first]
+
+
+class _Calls:
+    """Calls of one server."""
+
+    def __init__(self, channel: grpc.aio.Channel, service: str) -> None:
+        self._channel, self._service = channel, service
+
+    async def __call__(self, name: str, request: Message, answer: type[M]) -> M:
+        path = f"/{self._service}/{name}"
+        method = self._channel.unary_unary(path, request_serializer=protobuf.encode, response_deserializer=bytes)
+        return protobuf.decode(answer, await method(request, timeout=_SECONDS, wait_for_ready=True))
+
+
+@contextlib.asynccontextmanager
+async def _asked(ports: asyncio.Future[tuple[int, int]]) -> AsyncIterator[tuple[_Calls, _Calls]]:
+    """Calls of the cloud provider and of the expander, once they listen."""
+    cloud, expander = await ports
+    async with (
+        grpc.aio.insecure_channel(f"127.0.0.1:{cloud}") as first,
+        grpc.aio.insecure_channel(f"127.0.0.1:{expander}") as second,
+    ):
+        yield _Calls(first, encoding.CLOUD_PROVIDER), _Calls(second, encoding.EXPANDER)
