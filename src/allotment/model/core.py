@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.model.meta import Object, ObjectMeta, Value
+from allotment.model.meta import Condition, Object, ObjectMeta, Value
 from allotment.model.pod_placement import ContainerPort, PodAffinity, PodSchedulingGate, TopologySpreadConstraint
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector, NodeSelectorTerm
@@ -136,6 +136,7 @@ class PodStatus(Value, frozen=True):
     """Phases: Pending, Running, Succeeded, Failed, Unknown."""
 
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None

@@ -51,6 +51,8 @@ def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[Devi
         (entry.resource_claim_name or made.get(entry.name) or "", entry.resource_claim_template_name or "")
         for entry in pod.spec.resource_claims
     ]
+    if pod.status.extended_resource_claim_status is not None:
+        named.append((pod.status.extended_resource_claim_status.resource_claim_name, ""))
     given = []
     for name, template in named:
         claim = claims.get(ObjectKey(pod.metadata.namespace, name))

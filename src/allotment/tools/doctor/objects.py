@@ -56,9 +56,8 @@ class ContainerStatus(Value, frozen=True):
 
 
 class PodStatus(core.PodStatus, frozen=True):
-    """With conditions and containers."""
+    """With containers."""
 
-    conditions: tuple[Condition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -206,3 +206,13 @@ def test_nodes_that_are_not_ready_are_not_to_be_labelled() -> None:
         cluster["Node", node]["spec"] = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
     cluster.waiting("next")
     assert "See why the nodes are not ready" in cluster.told("D602").remedy
+
+
+def test_a_pod_that_shuts_itself_out_of_the_nodes_with_the_devices_is_told_so() -> None:
+    cluster = Cluster()
+    cluster.object("v1", "Node", "bare", metadata={"name": "bare", "labels": {"kubernetes.io/hostname": "bare"}})
+    cluster.waiting("next")["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "bare"}
+    found = cluster.told("D602")
+    assert "waits: driver-missing" in found.evidence
+    assert "has the devices): nodeSelector kubernetes.io/hostname=bare" in found.evidence
+    assert "Change what the pod says of nodes" in found.remedy

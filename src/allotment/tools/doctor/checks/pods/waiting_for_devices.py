@@ -47,15 +47,24 @@ def _asked(refused: Refused) -> str:
     return ", ".join(sorted({funnel.device_class for funnel in refused.funnels}))
 
 
+def _would_do(refused: Refused) -> bool:
+    """Whether these are nodes that have the devices, and the pod does not go there."""
+    return refused.code == "node-not-eligible" and bool(refused.changes)
+
+
 def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
     names = [answer.name for answer in answers]
-    assert answers[0].reasons is not None
-    headline = answers[0].reasons.headline
+    reasons = answers[0].reasons
+    assert reasons is not None
+    headline = reasons.headline
     verb = "waits" if len(names) == 1 else "wait"
     first = "" if len(names) == 1 else f"; of {names[0]}"
     text = f"{crowd(case, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
-    own = code == "node-not-eligible" and _OWN_TAINT in headline.summary
+    excluded = next((row.refused for row in reasons.nodes if _would_do(row.refused)), None)
+    if excluded is not None and code not in _FULL and excluded != headline:
+        text, code = f"{text}; {excluded.summary}", excluded.code
+    own = code == "node-not-eligible" and _OWN_TAINT in text
     words = "See why the nodes are not ready, or cordoned: kubectl get nodes." if own else CODES[code].advice
     help_ = remedy(words, f"allot explain pod/{name} -n {namespace}")
     return Sign(subject("pod", names), text, help_, "warning" if code in _FULL else "error", tuple(names))
