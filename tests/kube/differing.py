@@ -35,8 +35,8 @@ from allotment.cluster.resources import (
     TAINT_RULES,
 )
 from allotment.engine import Inventory
-from allotment.engine.refusal import NO_NODES
 from allotment.engine.cluster.layout import available
+from allotment.engine.refusal import NO_NODES
 from allotment.model.core import Node
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -68,10 +68,12 @@ _GENERATED: Final = re.compile(r"\b(w\d+-p\d+-(?:c\d|extended-resources))-[a-z0-
 
 
 class Outcome(NamedTuple):
-    """What came of a pod. ``given``: the results of each claim that was allocated for it, in the pod's order."""
+    """What came of a pod. ``given``: the results of each claim that was allocated for it, in the pod's order;
+    ``whole``: their allocations, less what is new every time, and what the pod's status says of extended resources."""
 
     node: str = ""
     given: tuple[tuple[str, ...], ...] = ()
+    whole: str = ""
     reason: str = ""
     message: str = ""
 
@@ -180,6 +182,8 @@ class Place:
                 self.counts["same devices"] += theirs.given == ours.given
                 if theirs.given != ours.given:
                     yield "other devices", both
+                elif theirs.whole != ours.whole:
+                    yield "other allocation", f"{theirs.whole}\n    {ours.whole}"
         elif theirs.reason != ours.reason:
             yield "other reason", both
         elif theirs.sentence != ours.sentence:
@@ -238,13 +242,10 @@ class Place:
             return Outcome(reason=told.get("reason", ""), message=told.get("message", ""))
         claims = {tree["metadata"]["name"]: tree for tree in (await self.client.list(CLAIMS, namespace)).items}
         had = {tree["metadata"]["name"] for tree in before if _allocated(tree)}
-        given = []
-        for entry in pod["spec"]["resourceClaims"]:
-            claim = entry.get("resourceClaimName") or _made_for(made, entry["name"])
-            if claim not in had:
-                given.append(_results(claims[claim]))
-        given += [_results(one) for one in claims.values() if _EXTENDED in _notes(one) and _owner(one) == name]
-        return Outcome(made["spec"]["nodeName"], tuple(given))
+        names = [one.get("resourceClaimName") or _made_for(made, one["name"]) for one in pod["spec"]["resourceClaims"]]
+        new = [claims[one] for one in names if one not in had]
+        new += [one for one in claims.values() if _EXTENDED in _notes(one) and _owner(one) == name]
+        return Outcome(made["spec"]["nodeName"], tuple(map(_results, new)), _whole(new, made))
 
     async def _undone(self, pod: Tree, before: Sequence[Tree]) -> None:
         """As it was before the pod: claims of its own are gone, others are free again."""
@@ -276,7 +277,7 @@ class Place:
         """What is wrong with all that has been given in the end."""
         return [Difference("given twice", "", told) for told in overdrawn(read(await self._state()).values)]
 
-    # --- the end of a world --------------------------------------------------------------------------------------------
+    # --- the end of a world ------------------------------------------------------------------------------------------
 
     async def clear(self) -> None:
         """Nothing is left but the namespaces."""
@@ -402,6 +403,17 @@ def _of(answer: Answer) -> tuple[tuple[str, ...], ...]:
     )
 
 
+def _whole(claims: Sequence[Tree], pod: Tree) -> str:
+    allocations = copy.deepcopy([one["status"].get("allocation") or {} for one in claims])
+    for allocation in allocations:
+        allocation.pop("allocationTimestamp", None)
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            if "shareID" in result:
+                result["shareID"] = "new"
+    extended = (pod["status"].get("extendedResourceClaimStatus") or {}).get("requestMappings")
+    return json.dumps([*allocations, extended], sort_keys=True)
+
+
 def _share(amounts: dict[str, str]) -> str:
     return "".join(f" {key}={value}" for key, value in sorted(amounts.items()))
 
@@ -436,8 +448,8 @@ def smaller(world: World) -> Iterator[World]:
 _MAPS: Final = {"attributes", "capacity", "counters", "requests", "labels"}
 #: Fields that can be left out.
 _FIELDS: Final = {
-    "taints", "tolerations", "selectors", "constraints", "capacity", "count", "allocationMode", "nodeSelector", "affinity",
-    "topologySpreadConstraints", "bindsToNode", "requestPolicy", "adminAccess", "extendedResourceName",
+    "taints", "tolerations", "selectors", "constraints", "capacity", "count", "allocationMode", "nodeSelector",
+    "affinity", "topologySpreadConstraints", "bindsToNode", "requestPolicy", "adminAccess", "extendedResourceName",
     "allowMultipleAllocations", "consumesCounters", "sharedCounters", "unschedulable", "limits", "claims",
 }  # fmt: skip
 
@@ -562,7 +574,7 @@ def main() -> int:
     arguments = parser.parse_args()
     paths = programs()
     if paths is None:
-        print(f"{', '.join(missing())} not found: `python -m tests.kube.binaries` builds them", file=sys.stderr)
+        sys.stderr.write(f"{', '.join(missing())} not found: `python -m tests.kube.binaries` builds them\n")
         return 2
     with cluster(paths) as running:
         return asyncio.run(_run(running, arguments))

@@ -1,10 +1,10 @@
 """Small clusters at random and pods that ask for their devices: what :mod:`tests.kube.differing` tries.
 
-Everything that an API server stores and a scheduler decides on may come: several drivers and kinds of pools, also broken
-ones, partitions, shares, taints, constraints, alternatives, selectors that fail while they run. Devices of one driver
-are alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: several devices of one
-request that must differ from others, too, attributes that are lists, counters where a taint or a constraint refuses a device, counter sets
-of two drivers with the same names.
+Whatever an API server stores and a scheduler decides on may come: several drivers and kinds of pools, also broken ones,
+partitions, shares, taints, constraints, alternatives, selectors that fail while they run. Devices of one driver are
+alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: several devices of one request
+that must differ from others, too; attributes that are lists; counters where a taint or a constraint refuses a device;
+counter sets of two drivers with the same names.
 """
 
 from __future__ import annotations
@@ -66,15 +66,13 @@ class _Drawing:
         cluster += [self.device_class(one) for one in self.classes]
         if self.chance(0.15) and not self.partitioned:
             cluster.append(self.rule())
-        pods: list[Tree] = []
         for number in range(self.random.randint(1, 2)):
             cluster.append(self.claim_object("ResourceClaim", f"{self.name}-shared{number}", namespace))
         for number in range(self.random.randint(1, 3)):
             cluster.append(self.claim_object("ResourceClaimTemplate", f"{self.name}-own{number}", namespace))
         claims = [one for one in cluster if one["kind"].startswith("ResourceClaim")]
-        for number in range(self.random.randint(2, 6)):
-            pods.append(self.pod(f"{self.name}-p{number}", namespace, claims))
-        return World(cluster, pods)
+        count = self.random.randint(2, 6)
+        return World(cluster, [self.pod(f"{self.name}-p{number}", namespace, claims) for number in range(count)])
 
     # --- the cluster -----------------------------------------------------------------------------------------------
 
@@ -216,6 +214,8 @@ class _Drawing:
         if self.chance(0.06):
             selectors.append(self.selector())
         spec: Tree = {"selectors": [{"cel": {"expression": one}} for one in selectors]}
+        if self.chance(0.2):
+            spec["config"] = [self.config()]
         if self.extended and driver:
             spec["extendedResourceName"] = f"example.com/{name}"
         return {"apiVersion": _GROUP, "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
@@ -268,7 +268,15 @@ class _Drawing:
             constraints.append({**among, "distinctAttribute" if distinct else "matchAttribute": attribute})
         if constraints:
             devices["constraints"] = constraints
+        if self.chance(0.2):
+            devices["config"] = [
+                {**self.config(), **({"requests": sorted(random.sample(names, 1))} if self.chance(0.5) else {})}
+                for _ in range(random.choice([1, 1, 2]))
+            ]
         return devices
+
+    def config(self) -> Tree:
+        return {"opaque": {"driver": self.random.choice(self.drivers), "parameters": {"mode": self.random.random()}}}
 
     def request(self) -> Tree:
         random = self.random
@@ -331,7 +339,7 @@ class _Drawing:
         ]  # fmt: skip
         return random.choice(careful if self.chance(0.9) else careless)
 
-    # --- pods ----------------------------------------------------------------------------------------------------------
+    # --- pods --------------------------------------------------------------------------------------------------------
 
     def pod(self, name: str, namespace: str, claims: list[Tree]) -> Tree:
         random = self.random
