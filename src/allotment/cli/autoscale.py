@@ -58,9 +58,10 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
         if arguments.once:
             return await _once(client, options)
     _tell_beginning(arguments, options, way)
+    settings = settings_of(arguments)
     while True:
         try:
-            await run_component(autoscaler(lambda _: options), settings_of(arguments), way)
+            await run_component(autoscaler(lambda _: options), settings, way)
         except LeaseLost as error:  # a process that somebody started by hand nobody starts again
             log.info("%s", error)
         except NoAnswer as error:
